@@ -1,0 +1,3 @@
+"""Kernelised contextual bandits."""
+
+__version__ = "0.1.0.dev0"

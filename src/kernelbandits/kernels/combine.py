@@ -1,0 +1,199 @@
+"""Kernels made of kernels: sums, products, scaling, normalisation, some columns only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import sqrt
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels.base import Kernel, positive
+from kernelbandits.kernels.linear import Constant
+from kernelbandits.kernels.pairwise import as_rows
+from kernelbandits.kernels.points import PointKind
+from kernelbandits.types import Matrix, Points, Vector
+
+__all__ = ["Columns", "Normalised", "Product", "Scaled", "Sum"]
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """factor · k."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        positive(self.factor, "The factor of a kernel")
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.kernel.kind
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return self.factor * self.kernel.gram(first, second)
+
+    def diagonal(self, points: Points) -> Vector:
+        return self.factor * self.kernel.diagonal(points)
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(points)
+
+    def features(self, points: Points) -> Matrix:
+        return sqrt(self.factor) * self.kernel.features(points)
+
+
+@dataclass(frozen=True)
+class _Several(Kernel):
+    """Parts that look at the same points."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.parts)
+        if not parts:
+            raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
+        kinds = {type(part.kind).__name__: part.kind for part in parts if not isinstance(part, Constant)}
+        if len(kinds) > 1:
+            raise InvalidParameter(
+                f"Kernels over different kinds of points cannot be combined, got {', '.join(sorted(kinds))}. "
+                "For (context, action) pairs take PairSum or PairProduct."
+            )
+        for kind in kinds.values():  # a constant takes any point: the others say which
+            parts = tuple(replace(part, kind=kind) if isinstance(part, Constant) else part for part in parts)
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.parts[0].kind
+
+
+@dataclass(frozen=True)
+class Sum(_Several):
+    """Sum of kernels over the same points: features side by side."""
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return reduce(np.add, (part.gram(first, second) for part in self.parts))
+
+    def diagonal(self, points: Points) -> Vector:
+        return reduce(np.add, (part.diagonal(points) for part in self.parts))
+
+    def n_features(self, points: Points) -> int | None:
+        sizes = [part.n_features(points) for part in self.parts]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def features(self, points: Points) -> Matrix:
+        return np.hstack([part.features(points) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """Product of kernels over the same points: similar only where all parts agree."""
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return reduce(np.multiply, (part.gram(first, second) for part in self.parts))
+
+    def diagonal(self, points: Points) -> Vector:
+        return reduce(np.multiply, (part.diagonal(points) for part in self.parts))
+
+    def n_features(self, points: Points) -> int | None:
+        total = 1
+        for part in self.parts:
+            size = part.n_features(points)
+            if size is None:
+                return None
+            total *= size
+        return total
+
+    def features(self, points: Points) -> Matrix:
+        """All products of one feature of each part."""
+        return reduce(paired_features, (part.features(points) for part in self.parts))
+
+
+def paired_features(first: Matrix, second: Matrix) -> Matrix:
+    """Row by row, every product of an entry of the first with an entry of the second."""
+    return np.asarray(np.einsum("ni,nj->nij", first, second).reshape(len(first), -1))
+
+
+@dataclass(frozen=True)
+class Normalised(Kernel):
+    """k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; a point with k(x, x) = 0 stays similar to nothing."""
+
+    kernel: Kernel
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.kernel.kind
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        left = self._inverse_norms(first)
+        right = left if second is None else self._inverse_norms(second)
+        return left[:, None] * self.kernel.gram(first, second) * right[None, :]
+
+    def diagonal(self, points: Points) -> Vector:
+        return (self.kernel.diagonal(points) > 0).astype(np.float64)
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(points)
+
+    def features(self, points: Points) -> Matrix:
+        return self._inverse_norms(points)[:, None] * self.kernel.features(points)
+
+    def _inverse_norms(self, points: Points) -> Vector:
+        norms = np.sqrt(self.kernel.diagonal(points))
+        return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+@dataclass(frozen=True)
+class Columns(Kernel):
+    """A kernel that sees some columns only."""
+
+    kernel: Kernel
+    columns: Sequence[int]
+
+    def __post_init__(self) -> None:
+        columns = tuple(int(column) for column in self.columns)
+        if not columns or min(columns) < 0:
+            raise InvalidParameter(f"Columns have to be numbers from 0, at least one, got {list(self.columns)!r}.")
+        object.__setattr__(self, "columns", columns)
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return self.kernel.gram(self._seen(first), None if second is None else self._seen(second))
+
+    def diagonal(self, points: Points) -> Vector:
+        return self.kernel.diagonal(self._seen(points))
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(self._seen(points))
+
+    def features(self, points: Points) -> Matrix:
+        return self.kernel.features(self._seen(points))
+
+    def _seen(self, points: Points) -> Points:
+        rows = as_rows(points)
+        if max(self.columns) >= rows.shape[1]:
+            raise InvalidContexts(
+                f"The kernel looks at column {max(self.columns)}, but the contexts have only {rows.shape[1]} "
+                "(columns count from 0)."
+            )
+        return rows[:, list(self.columns)]
+
+
+def add(first: Kernel, second: Kernel | float) -> Kernel:
+    """First + second; a number is the constant kernel; sums are kept flat."""
+    other = second if isinstance(second, Kernel) else Constant(float(second))
+    left = first.parts if isinstance(first, Sum) else (first,)
+    right = other.parts if isinstance(other, Sum) else (other,)
+    return Sum((*left, *right))
+
+
+def multiply(first: Kernel, second: Kernel | float) -> Kernel:
+    """First · second; a number scales; products are kept flat."""
+    if not isinstance(second, Kernel):
+        return Scaled(first, float(second))
+    left = first.parts if isinstance(first, Product) else (first,)
+    right = second.parts if isinstance(second, Product) else (second,)
+    return Product((*left, *right))

@@ -1,0 +1,145 @@
+"""Kernels of inner products: their feature maps are finite."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import comb, factorial, inf, prod, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
+from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.rows import Rows, is_sparse
+from kernelbandits.types import Matrix, Points, Vector
+
+__all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """x · z. KernelUCB with this kernel is LinUCB.
+
+    >>> Linear().gram([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return inner_products(*row_pair(first, second))
+
+    def diagonal(self, points: Points) -> Vector:
+        return squared_norms(as_rows(points))
+
+    def n_features(self, points: Points) -> int:
+        return int(points.shape[1])
+
+    def features(self, points: Points) -> Matrix:
+        return dense(as_rows(points))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polynomial(Kernel):
+    """(x · z + offset)^degree. For unit vectors k(x, x) = (1 + offset)^degree: divide by it where a bound wants k ≤ 1.
+
+    >>> Polynomial(degree=2).gram([[1.0]], [[2.0]])
+    array([[9.]])
+    """
+
+    degree: int
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.degree, bool) or self.degree != int(self.degree) or self.degree < 1:
+            raise InvalidParameter(f"The degree has to be a whole number from 1, got {self.degree!r}.")
+        if not 0.0 <= self.offset < inf:
+            raise InvalidParameter(f"The offset has to be finite and not negative, got {self.offset!r}.")
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        products = inner_products(*row_pair(first, second))
+        return np.asarray((products + self.offset) ** self.degree)
+
+    def diagonal(self, points: Points) -> Vector:
+        return np.asarray((squared_norms(as_rows(points)) + self.offset) ** self.degree)
+
+    def n_features(self, points: Points) -> int:
+        n_variables = int(points.shape[1]) + (self.offset > 0)
+        return comb(n_variables + self.degree - 1, self.degree)
+
+    def features(self, points: Points) -> Matrix:
+        """Monomials of x extended by sqrt(offset), each times the root of its multinomial coefficient."""
+        rows = dense(as_rows(points))
+        if self.offset > 0:
+            rows = np.column_stack([np.full(len(rows), sqrt(self.offset)), rows])
+        factors, weights = _monomials(rows.shape[1], int(self.degree))
+        result = np.tile(weights, (len(rows), 1))
+        for place in factors:  # one factor of every monomial at a time
+            result *= rows[:, place]
+        return result
+
+
+@lru_cache(maxsize=8)
+def _monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
+    """Variables of each monomial, one row a factor, and the roots of the multinomial coefficients."""
+    monomials = list(combinations_with_replacement(range(n_variables), degree))
+    ways = [factorial(degree) / prod(map(factorial, Counter(monomial).values())) for monomial in monomials]
+    return np.array(monomials, dtype=np.intp).T, np.sqrt(ways)
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """x · z / ‖x‖‖z‖; a zero row is similar to nothing, itself included.
+
+    >>> Cosine().gram([[3.0, 4.0]], [[6.0, 8.0], [0.0, 0.0]])
+    array([[1., 0.]])
+    """
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        first, second = row_pair(first, second)
+        return inner_products(_unit(first), _unit(second))
+
+    def diagonal(self, points: Points) -> Vector:
+        return (squared_norms(as_rows(points)) > 0).astype(np.float64)
+
+    def n_features(self, points: Points) -> int:
+        return int(points.shape[1])
+
+    def features(self, points: Points) -> Matrix:
+        return dense(_unit(as_rows(points)))
+
+
+def _unit(rows: Points) -> Points:
+    """Rows of length one; zero rows stay zero."""
+    norms = np.sqrt(squared_norms(rows))
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    return rows.multiply(inverse[:, None]).tocsr() if is_sparse(rows) else rows * inverse[:, None]
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The same value everywhere: `kernel + Constant(c)` lets the model learn an offset."""
+
+    value: float = 1.0
+    kind: PointKind = field(default=Rows(), repr=False, compare=False)  # any kind of point will do
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.value < inf:
+            raise InvalidParameter(f"A constant kernel has to be finite and not negative, got {self.value!r}.")
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        second = first if second is None else second
+        return np.full((self.kind.count(first), self.kind.count(second)), float(self.value))
+
+    def diagonal(self, points: Points) -> Vector:
+        return np.full(self.kind.count(points), float(self.value))
+
+    def n_features(self, points: Points) -> int:
+        del points
+        return 1
+
+    def features(self, points: Points) -> Matrix:
+        return np.full((self.kind.count(points), 1), sqrt(self.value))

@@ -1,0 +1,56 @@
+"""What a point is: the only place in the library that looks inside one.
+
+A kernel carries its `PointKind`. Everyone else (posteriors, policies, files) handles points through it, so a
+policy over strings is the same code as a policy over vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from kernelbandits.types import Indices, Point, Points
+
+__all__ = ["NO_CONTEXT", "PointKind"]
+
+NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
+
+
+@runtime_checkable
+class PointKind(Protocol):
+    """How one kind of point is checked, counted, copied, told apart, kept and saved."""
+
+    def check(self, points: Points) -> Points:
+        """Canonical form of acceptable points, or InvalidContexts. Canonical points pass unchanged."""
+
+    def count(self, points: Points) -> int:
+        """Number of points."""
+
+    def take(self, points: Points, rows: Indices) -> Points:
+        """Some of them, as a copy."""
+
+    def one(self, points: Points, row: int) -> Point:
+        """A copy of a single point, as a user would write it."""
+
+    def single(self, point: Point) -> Points:
+        """A collection that holds just this point: inverse of `one`, checked."""
+
+    def stack(self, first: Points, second: Points) -> Points:
+        """One collection after the other."""
+
+    def keys(self, points: Points) -> list[Hashable]:
+        """Equal keys if and only if the points are the same point."""
+
+    def grow(self, store: Any, count: int, points: Points) -> Any:
+        """Write points behind the first `count` of a store (None: make one); amortised, never a copy of the whole."""
+
+    def view(self, store: Any, count: int) -> Points:
+        """The first `count` points of a store, without copying them."""
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Arrays without objects, for saving."""
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
+        """Inverse of `pack`."""

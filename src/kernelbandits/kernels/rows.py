@@ -1,0 +1,191 @@
+"""Points that are rows of numbers, dense or SciPy-sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import InvalidContexts
+from kernelbandits.types import Indices, Matrix, Point, Points
+
+__all__ = ["Rows", "is_sparse"]
+
+
+def is_sparse(points: Points) -> bool:
+    """Whether these are SciPy-sparse rows; asks without importing SciPy."""
+    return hasattr(points, "tocsr")
+
+
+class Rows:
+    """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
+
+    def check(self, points: Points) -> Points:
+        rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
+        n_rows, n_columns = rows.shape
+        if n_rows == 0:
+            raise InvalidContexts(
+                "There has to be at least one context, got none. A round without actions needs no choice."
+            )
+        if n_columns == 0:
+            raise InvalidContexts(f"A context needs at least one column, got shape {rows.shape}.")
+        values = rows.data if is_sparse(rows) else rows
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(_row_sums(rows)))[0])
+            raise InvalidContexts(
+                f"Contexts have to be finite numbers; row {bad} holds NaN or an infinity (or numbers so large that "
+                "they overflow). Fill gaps or drop the row."
+            )
+        return rows
+
+    def count(self, points: Points) -> int:
+        return int(points.shape[0])
+
+    def take(self, points: Points, rows: Indices) -> Points:
+        return points[rows]
+
+    def one(self, points: Points, row: int) -> Point:
+        return points[[row]] if is_sparse(points) else points[row].copy()
+
+    def single(self, point: Point) -> Points:
+        return self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+
+    def stack(self, first: Points, second: Points) -> Points:
+        self._refuse_unlike(first, second)
+        if is_sparse(first):
+            from scipy.sparse import vstack
+
+            return vstack([first, second], format="csr")
+        return np.concatenate([first, second])
+
+    def keys(self, points: Points) -> list[Hashable]:
+        if not is_sparse(points):
+            return [row.tobytes() for row in points + 0.0]  # −0.0 and 0.0 are the same number
+        starts = points.indptr
+        return [(points.indices[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in pairwise(starts)]
+
+    def grow(self, store: Any, count: int, points: Points) -> Any:
+        if store is None:
+            return _SparseStore(points) if is_sparse(points) else points.copy()
+        self._refuse_unlike(store, points)
+        if isinstance(store, _SparseStore):
+            store.put(count, points)
+            return store
+        needed = count + len(points)
+        if needed > len(store):
+            larger = np.empty((max(needed, 2 * len(store)), store.shape[1]))
+            larger[:count] = store[:count]
+            store = larger
+        store[count:needed] = points
+        return store
+
+    def view(self, store: Any, count: int) -> Points:
+        return store.view(count) if isinstance(store, _SparseStore) else store[:count]
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        if not is_sparse(points):
+            return {"rows": points}
+        return {
+            "data": points.data,
+            "indices": points.indices.astype(np.int64),
+            "indptr": points.indptr.astype(np.int64),
+            "shape": np.array(points.shape, dtype=np.int64),
+        }
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
+        if "rows" in arrays:
+            return np.ascontiguousarray(arrays["rows"], dtype=np.float64)
+        from scipy.sparse import csr_array
+
+        n_rows, n_columns = arrays["shape"].tolist()
+        return csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n_rows, n_columns))
+
+    @staticmethod
+    def _refuse_unlike(known: Any, points: Points) -> None:
+        if known.shape[1] != points.shape[1]:
+            raise InvalidContexts(
+                f"These contexts have {points.shape[1]} columns; those learnt before have {known.shape[1]}. "
+                "Describe every action with the same columns."
+            )
+        if is_sparse(points) != (is_sparse(known) or isinstance(known, _SparseStore)):
+            raise InvalidContexts(
+                "Dense and sparse contexts cannot be learnt by one model. Convert them: rows.toarray(), or "
+                "scipy.sparse.csr_array(rows)."
+            )
+
+
+class _SparseStore:
+    """Growing CSR rows: three capacity buffers and views of them."""
+
+    def __init__(self, rows: Points) -> None:
+        self.shape = (None, rows.shape[1])
+        self._data = rows.data.copy()
+        self._indices = rows.indices.astype(np.int64)
+        self._starts = rows.indptr.astype(np.int64)
+
+    def put(self, count: int, rows: Points) -> None:
+        used = int(self._starts[count])
+        self._data = _room(self._data, used, rows.nnz)
+        self._indices = _room(self._indices, used, rows.nnz)
+        self._starts = _room(self._starts, count + 1, rows.shape[0])
+        self._data[used : used + rows.nnz] = rows.data
+        self._indices[used : used + rows.nnz] = rows.indices
+        self._starts[count + 1 : count + 1 + rows.shape[0]] = used + rows.indptr[1:]
+
+    def view(self, count: int) -> Points:
+        from scipy.sparse import csr_array
+
+        used = int(self._starts[count])
+        arrays = (self._data[:used], self._indices[:used], self._starts[: count + 1])
+        return csr_array(arrays, shape=(count, self.shape[1]), copy=False)
+
+
+def _room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
+    """The buffer, or a larger one with the same beginning, so that `more` entries fit behind `used`."""
+    if used + more <= len(buffer):
+        return buffer
+    larger = np.empty(max(used + more, 2 * len(buffer)), dtype=buffer.dtype)
+    larger[:used] = buffer[:used]
+    return larger
+
+
+def _dense_rows(points: Points) -> Matrix:
+    try:
+        rows = np.asarray(points)
+    except ValueError as error:
+        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
+    if rows.dtype.kind not in "buif":
+        raise InvalidContexts(
+            f"This kernel takes rows of real numbers, got {type(points).__name__} with dtype {rows.dtype}. "
+            "Strings, sets and ids have kernels of their own (Spectrum, Jaccard, Precomputed, ...)."
+        )
+    if rows.ndim != 2:
+        raise InvalidContexts(
+            f"Contexts have to be a 2-d array, one row an action, got shape {rows.shape}. One action: "
+            "reshape(1, -1). One feature: reshape(-1, 1)."
+        )
+    return np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def _sparse_rows(points: Points) -> Points:
+    from scipy.sparse import csr_array
+
+    if points.dtype.kind not in "buif":
+        raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
+    if points.ndim != 2:
+        raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
+    rows = csr_array(points, dtype=np.float64)
+    if rows.has_canonical_format and rows.data.all():
+        return rows
+    rows = rows.copy()  # summing and dropping work in place, and the caller's matrix is not ours
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _row_sums(rows: Points) -> Any:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return abs(rows).sum(axis=1)

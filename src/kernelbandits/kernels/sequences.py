@@ -1,0 +1,191 @@
+"""Points that are Python objects in a sequence: strings, ids, sets, anything."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import CannotSave, InvalidContexts
+from kernelbandits.types import Indices, ItemId, Point, Points
+
+__all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
+
+
+def _what(points: Any) -> str:
+    return type(points).__name__
+
+
+Item = TypeVar("Item")
+
+
+class SequenceKind(ABC, Generic[Item]):
+    """Points that are Python objects in a sequence; canonical: a list. A subclass says how one is checked and saved."""
+
+    @abstractmethod
+    def check_one(self, point: Any) -> Item:
+        """The canonical form of one point, or InvalidContexts."""
+
+    def key(self, item: Item) -> Hashable:
+        """What tells two items apart."""
+        return item
+
+    def check(self, points: Points) -> list[Item]:
+        if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray, Iterable)):
+            raise InvalidContexts(
+                f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
+            )
+        items = [self.check_one(point) for point in points]
+        if not items:
+            raise InvalidContexts(
+                "There has to be at least one context, got none. A round without actions needs no choice."
+            )
+        return items
+
+    def count(self, points: Points) -> int:
+        return len(points)
+
+    def take(self, points: Points, rows: Indices) -> list[Item]:
+        return [points[row] for row in rows]
+
+    def one(self, points: Points, row: int) -> Point:
+        return points[row]
+
+    def single(self, point: Point) -> list[Item]:
+        return [self.check_one(point)]
+
+    def stack(self, first: Points, second: Points) -> list[Item]:
+        return [*first, *second]
+
+    def keys(self, points: Points) -> list[Hashable]:
+        return [self.key(item) for item in points]
+
+    def grow(self, store: Any, count: int, points: Points) -> list[Item]:
+        store = [] if store is None else store
+        store[count:] = points
+        return store  # type: ignore[no-any-return]
+
+    def view(self, store: Any, count: int) -> list[Item]:
+        return store[:count] if len(store) > count else store  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Arrays without objects, for saving."""
+
+    @abstractmethod
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
+        """Inverse of `pack`."""
+
+
+class Strings(SequenceKind[str]):
+    """A sequence of str."""
+
+    def check_one(self, point: Any) -> str:
+        if not isinstance(point, str):
+            raise InvalidContexts(f"This kernel compares strings, got {_what(point)}: {point!r:.60}.")
+        return str(point)
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        return pack_strings(points)
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+        return unpack_strings(arrays)
+
+
+class Ids(SequenceKind[ItemId]):
+    """Integers or strings that stand for things."""
+
+    def check_one(self, point: Any) -> ItemId:
+        if isinstance(point, str):
+            return str(point)
+        if isinstance(point, (int, np.integer)) and not isinstance(point, (bool, np.bool_)):
+            return int(point)
+        raise InvalidContexts(f"An id is an integer or a string, got {_what(point)}: {point!r:.60}.")
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        is_text = np.array([isinstance(item, str) for item in points], dtype=np.uint8)
+        return {"is_text": is_text, **pack_strings([str(item) for item in points])}
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> list[ItemId]:
+        texts = unpack_strings(arrays)
+        return [text if is_text else int(text) for text, is_text in zip(texts, arrays["is_text"], strict=True)]
+
+
+class Sets(SequenceKind[frozenset[ItemId]]):
+    """A sequence of sets of strings and integers."""
+
+    def check_one(self, point: Any) -> frozenset[ItemId]:
+        if isinstance(point, (str, bytes, Mapping)) or not isinstance(point, (set, frozenset, list, tuple)):
+            raise InvalidContexts(
+                f"This kernel compares sets, got {_what(point)}: {point!r:.60}. Wrap it: {{'a', 'b'}}."
+            )
+        return frozenset(Ids().check_one(member) for member in point)
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        sizes = np.array([len(members) for members in points], dtype=np.int64)
+        members = [member for item in points for member in sorted(item, key=repr)]
+        return {"sizes": sizes, **Ids().pack(members)}
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> list[frozenset[ItemId]]:
+        members = iter(Ids().unpack(arrays))
+        return [frozenset(next(members) for _ in range(int(size))) for size in arrays["sizes"]]
+
+
+class Objects(SequenceKind[Any]):
+    """Anything: graphs, trees, time series. `key` tells two points apart; `pack` and `unpack` are needed to save.
+
+    Parameters
+    ----------
+    key
+        Maps a point to something hashable; equal keys mean the same point. The point itself by default.
+    pack, unpack
+        A list of points to a dictionary of arrays, and back.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Hashable] | None = None,
+        pack: Callable[[list[Any]], dict[str, NDArray[Any]]] | None = None,
+        unpack: Callable[[Mapping[str, NDArray[Any]]], list[Any]] | None = None,
+    ) -> None:
+        self._key, self._pack, self._unpack = key, pack, unpack
+
+    def check_one(self, point: Any) -> Any:
+        try:
+            hash(self.key(point))
+        except TypeError as error:
+            raise InvalidContexts(
+                f"Points of type {_what(point)} cannot be told apart: {error}. Give the kind a key: Objects(key=...)."
+            ) from error
+        return point
+
+    def key(self, item: Any) -> Hashable:
+        return item if self._key is None else self._key(item)
+
+    def pack(self, points: Points) -> dict[str, NDArray[Any]]:
+        if self._pack is None or self._unpack is None:
+            raise CannotSave("These points are objects of your own. Saving needs Objects(pack=..., unpack=...).")
+        return self._pack(list(points))
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
+        if self._unpack is None:
+            raise CannotSave("These points are objects of your own. Loading needs Objects(pack=..., unpack=...).")
+        return self._unpack(arrays)
+
+
+def pack_strings(strings: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Strings as one block of bytes and the place where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": np.asarray(ends, dtype=np.int64)}
+
+
+def unpack_strings(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Inverse of `pack_strings`."""
+    text, ends = arrays["text"].tobytes(), arrays["ends"].tolist()
+    starts = [0, *ends][: len(ends)]
+    return [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]

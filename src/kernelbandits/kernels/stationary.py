@@ -1,0 +1,139 @@
+"""Kernels of distance alone: similar is what lies close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels.base import Kernel, positive
+from kernelbandits.kernels.pairwise import as_rows, distances, row_pair, squared_distances
+from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.types import Matrix, Points, Seed, Vector
+
+__all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "median_length_scale"]
+
+LengthScale = float | Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stationary(Kernel):
+    """k(x, x) = 1, and rows are divided by the length scale before they are compared."""
+
+    length_scale: LengthScale
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.length_scale) == 0:
+            checked: LengthScale = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
+        else:
+            checked = tuple(positive(scale, "Every length scale") for scale in self.length_scale)  # type: ignore[union-attr]
+        object.__setattr__(self, "length_scale", checked)
+
+    def diagonal(self, points: Points) -> Vector:
+        return np.ones(self.kind.count(points))
+
+    def _scaled(self, first: Points, second: Points | None) -> tuple[Points, Points]:
+        first, second = row_pair(first, second)
+        if isinstance(self.length_scale, float):
+            if self.length_scale == 1.0:
+                return first, second
+            scale: float | Vector = 1.0 / self.length_scale
+        else:
+            if len(self.length_scale) != first.shape[1]:
+                raise InvalidContexts(
+                    f"There are {len(self.length_scale)} length scales for {first.shape[1]} columns. Give one number, "
+                    "or one per column."
+                )
+            scale = 1.0 / np.asarray(self.length_scale)
+        scaled = _times(first, scale)
+        return scaled, scaled if second is first else _times(second, scale)
+
+
+def _times(rows: Points, scale: float | Vector) -> Points:
+    return rows.multiply(scale).tocsr() if is_sparse(rows) else rows * scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(_Stationary):
+    """Similarity that fades smoothly with distance: k(x, z) = exp(−‖x − z‖² / 2ℓ²).
+
+    `length_scale` is one number, or one per column.
+
+    >>> Gaussian(length_scale=2.0).gram([[0.0]], [[0.0], [2.0]]).round(4)
+    array([[1.    , 0.6065]])
+    """
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        exponents = squared_distances(*self._scaled(first, second))
+        exponents *= -0.5
+        return np.exp(exponents, out=exponents)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RationalQuadratic(_Stationary):
+    """A mixture of Gaussian kernels of many length scales: k(x, z) = (1 + ‖x − z‖² / 2αℓ²)^(−α), α = `mixture`."""
+
+    mixture: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.mixture, "The mixture")
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        squared = squared_distances(*self._scaled(first, second))
+        return np.asarray((1.0 + squared / (2.0 * self.mixture)) ** -self.mixture)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplacian(_Stationary):
+    """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm take Matern(smoothness=0.5)."""
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return np.exp(-distances(*self._scaled(first, second), metric="cityblock"))
+
+
+MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
+    0.5: lambda r: np.exp(-r),
+    1.5: lambda r: (1.0 + sqrt(3.0) * r) * np.exp(-sqrt(3.0) * r),
+    2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * np.exp(-sqrt(5.0) * r),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matern(_Stationary):
+    """Rougher than the Gaussian: smoothness 1/2 (exp(−‖x − z‖₂ / ℓ)), 3/2 or 5/2."""
+
+    smoothness: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.smoothness not in MATERN:
+            raise InvalidParameter(
+                f"The smoothness has to be 0.5, 1.5 or 2.5, got {self.smoothness!r}. Beyond 2.5 take the Gaussian."
+            )
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return MATERN[self.smoothness](distances(*self._scaled(first, second)))
+
+
+def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = None) -> float:
+    """Median distance between the rows of a sample: a usual first guess of a length scale.
+
+    Of distances above zero, so that repeated rows do not count.
+
+    >>> median_length_scale([[0.0], [1.0], [3.0]])
+    2.0
+    """
+    rows = as_rows(points)
+    if rows.shape[0] > sample:
+        chosen = np.random.default_rng(seed).choice(rows.shape[0], size=sample, replace=False)
+        rows = rows[np.sort(chosen)]
+    apart = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
+    apart = apart[apart > 0]
+    if not apart.size:
+        raise InvalidContexts("A median distance needs at least two different rows. Give a larger sample.")
+    return float(np.median(apart))
