@@ -1,3 +1,70 @@
-"""Kernelised contextual bandits."""
+"""Kernelised contextual bandits: choose among actions never tried, by their similarity to actions that were.
+
+>>> import kernelbandits as kb
+>>> policy = kb.KernelUCB(kb.kernels.Spectrum(n=3), regularisation=0.1, exploration=0.3)
+>>> decision = policy.choose(["cheap flights", "cheap fights", "slow cooking"])
+>>> policy.learn(decision, reward=1.0)
+
+`kernels` holds the similarities, `posterior` the estimates, `theory` what is proved about them, `policies` the rules that
+choose, `environments` and `evaluation` worlds to try them in. `experiments` needs the extra of the same name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kernelbandits import environments, errors, evaluation, kernels, policies, posterior, theory
+from kernelbandits.evaluation import simulate
+from kernelbandits.policies import (
+    CGPUCB,
+    GPUCB,
+    BaseKernelUCB,
+    KernelUCB,
+    LinUCB,
+    Policy,
+    SupKernelUCB,
+    SupLinUCB,
+    UniformRandom,
+    load,
+)
+from kernelbandits.types import Decision, Pairs, Prediction, Slate
+
+if TYPE_CHECKING:
+    from kernelbandits import experiments, testing
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "CGPUCB",
+    "GPUCB",
+    "BaseKernelUCB",
+    "Decision",
+    "KernelUCB",
+    "LinUCB",
+    "Pairs",
+    "Policy",
+    "Prediction",
+    "Slate",
+    "SupKernelUCB",
+    "SupLinUCB",
+    "UniformRandom",
+    "environments",
+    "errors",
+    "evaluation",
+    "experiments",
+    "kernels",
+    "load",
+    "policies",
+    "posterior",
+    "simulate",
+    "testing",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`experiments` and `testing` on first access: they need packages that the core does not."""
+    if name in ("experiments", "testing"):
+        return import_module(f"kernelbandits.{name}")
+    raise AttributeError(f"module 'kernelbandits' has no attribute {name!r}")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
-from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["Kernel", "positive"]
+__all__ = ["Kernel", "not_negative", "pack_value", "positive", "whole_from_one"]
 
 
 class Kernel(ABC):
@@ -29,7 +30,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        """K of every pair, shape (len(first), len(second)); `None` means `first`."""
+        """Similarity k(x, z) of every pair, shape (len(first), len(second)); `None` means `first`."""
 
     @abstractmethod
     def diagonal(self, points: Points) -> Vector:
@@ -60,7 +61,7 @@ class Kernel(ABC):
         parameters: Parameters = {"class": type(self).__name__}
         arrays: dict[str, NDArray[Any]] = {}
         for field in _fields(self):
-            parameters[field.name] = _pack_value(getattr(self, field.name), field.name, arrays)
+            parameters[field.name] = pack_value(getattr(self, field.name), field.name, arrays)
         return parameters, arrays
 
     @classmethod
@@ -69,15 +70,22 @@ class Kernel(ABC):
         del arrays
         return cls(**{name: value for name, value in parameters.items() if name != "class"})
 
+    __array_ufunc__ = None  # a NumPy number leaves `number * kernel` to the kernel
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        """Itself: a kernel is frozen, and a copied policy goes on looking at the same similarity table."""
+        del memo
+        return self
+
     def __add__(self, other: Kernel | float) -> Kernel:
         from kernelbandits.kernels.combine import add
 
-        return add(self, other)
+        return add(self, other) if isinstance(other, (Kernel, Real)) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         from kernelbandits.kernels.combine import multiply
 
-        return multiply(self, other)
+        return multiply(self, other) if isinstance(other, (Kernel, Real)) else NotImplemented
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -85,10 +93,36 @@ class Kernel(ABC):
 
 def positive(value: float, name: str) -> float:
     """The value as a float, or InvalidParameter when it is no finite number above zero."""
-    number = float(value)
+    number = _number(value)
     if not 0.0 < number < np.inf:  # also catches NaN
         raise InvalidParameter(f"{name} has to be a finite number above zero, got {value!r}.")
     return number
+
+
+def not_negative(value: float, name: str) -> float:
+    """The value as a float, or InvalidParameter when it is no finite number from zero."""
+    number = _number(value)
+    if not 0.0 <= number < np.inf:
+        raise InvalidParameter(f"{name} has to be finite and not negative, got {value!r}.")
+    return number
+
+
+def whole_from_one(value: int, name: str) -> int:
+    """The value as an int, or InvalidParameter when it is no whole number above zero."""
+    number = _number(value)
+    if isinstance(value, bool) or not 1.0 <= number < np.inf or number != int(number):
+        raise InvalidParameter(f"{name} has to be a whole number from 1, got {value!r}.")
+    return int(number)
+
+
+def _number(value: Any) -> float:
+    """The value as a float; NaN, which every rule refuses, where it is no number."""
+    if isinstance(value, (str, bytes)):
+        return float("nan")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 def _fields(kernel: Kernel) -> tuple[dataclasses.Field[Any], ...]:
@@ -102,15 +136,25 @@ def _plain(value: Any) -> Any:
         return value.describe()
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, PointKind):
+        return describe_kind(value)
     return value
 
 
-def _pack_value(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Plain form of a field; arrays of nested kernels go into `arrays` under their place."""
+def pack_value(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Plain form of a field; arrays of nested kernels go into `arrays` under their place.
+
+    A nested kernel's arrays are called `<field>.<array>`, those of a kernel in a tuple `<field>.<place>.<array>`;
+    `saving.unpack_kernel` takes them apart again.
+    """
     if isinstance(value, Kernel):
         parameters, nested = value.pack()
         arrays.update({f"{name}.{key}": array for key, array in nested.items()})
         return parameters
     if isinstance(value, tuple):
-        return [_pack_value(part, f"{name}.{place}", arrays) for place, part in enumerate(value)]
+        return [pack_value(part, f"{name}.{place}", arrays) for place, part in enumerate(value)]
+    if isinstance(value, PointKind):
+        from kernelbandits.kernels.kinds import pack_kind
+
+        return pack_kind(value)
     return _plain(value)

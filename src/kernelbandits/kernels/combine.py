@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels.base import Kernel, positive
+from kernelbandits.kernels.base import Kernel, pack_value, positive
 from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.pairwise import as_rows
-from kernelbandits.kernels.points import PointKind
-from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.kernels.rows import Rows
+from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["Columns", "Normalised", "Product", "Scaled", "Sum"]
 
@@ -27,7 +30,7 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
-        positive(self.factor, "The factor of a kernel")
+        object.__setattr__(self, "factor", positive(self.factor, "The factor of a kernel"))
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
@@ -56,19 +59,46 @@ class _Several(Kernel):
         parts = tuple(self.parts)
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
-        kinds = {type(part.kind).__name__: part.kind for part in parts if not isinstance(part, Constant)}
-        if len(kinds) > 1:
+        choosy = [part.kind for part in parts if not _takes_any_kind(part)]
+        if choosy:  # a constant takes any point: the others say which
+            parts = tuple(_over(part, choosy[0]) for part in parts)
+        if any(part.kind != parts[0].kind for part in parts):
+            kinds = ", ".join(repr(describe_kind(part.kind)) for part in parts)
             raise InvalidParameter(
-                f"Kernels over different kinds of points cannot be combined, got {', '.join(sorted(kinds))}. "
-                "For (context, action) pairs take PairSum or PairProduct."
+                f"Kernels over different kinds of points cannot be combined, got {kinds}. For (context, action) "
+                "pairs take PairSum or PairProduct; ids have to be looked up in one and the same table."
             )
-        for kind in kinds.values():  # a constant takes any point: the others say which
-            parts = tuple(replace(part, kind=kind) if isinstance(part, Constant) else part for part in parts)
         object.__setattr__(self, "parts", parts)
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
         return self.parts[0].kind
+
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        parts, arrays = self.parts, dict[str, NDArray[Any]]()
+        if not _takes_any_kind(self):  # constants took their kind from the others, and will again
+            parts = tuple(_over(part, Rows()) for part in parts)
+        return {"class": type(self).__name__, "parts": pack_value(parts, "parts", arrays)}, arrays
+
+
+def _takes_any_kind(kernel: Kernel) -> bool:
+    """Whether the kernel is made of constants only, which do not look at their points."""
+    if isinstance(kernel, (Scaled, Normalised)):
+        return _takes_any_kind(kernel.kernel)
+    if isinstance(kernel, _Several):
+        return all(map(_takes_any_kind, kernel.parts))
+    return isinstance(kernel, Constant)
+
+
+def _over(kernel: Kernel, kind: PointKind) -> Kernel:
+    """The same kernel; one that takes any kind of point takes this kind."""
+    if not _takes_any_kind(kernel):
+        return kernel
+    if isinstance(kernel, (Scaled, Normalised)):
+        return replace(kernel, kernel=_over(kernel.kernel, kind))
+    if isinstance(kernel, _Several):
+        return replace(kernel, parts=tuple(_over(part, kind) for part in kernel.parts))
+    return replace(kernel, kind=kind)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -83,7 +113,7 @@ class Sum(_Several):
 
     def n_features(self, points: Points) -> int | None:
         sizes = [part.n_features(points) for part in self.parts]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        return None if None in sizes else sum(filter(None, sizes))
 
     def features(self, points: Points) -> Matrix:
         return np.hstack([part.features(points) for part in self.parts])
@@ -143,7 +173,7 @@ class Normalised(Kernel):
         return self._inverse_norms(points)[:, None] * self.kernel.features(points)
 
     def _inverse_norms(self, points: Points) -> Vector:
-        norms = np.sqrt(self.kernel.diagonal(points))
+        norms = np.sqrt(np.maximum(self.kernel.diagonal(points), 0.0))
         return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
 
 
@@ -155,10 +185,12 @@ class Columns(Kernel):
     columns: Sequence[int]
 
     def __post_init__(self) -> None:
-        columns = tuple(int(column) for column in self.columns)
-        if not columns or min(columns) < 0:
-            raise InvalidParameter(f"Columns have to be numbers from 0, at least one, got {list(self.columns)!r}.")
-        object.__setattr__(self, "columns", columns)
+        if not isinstance(self.kernel.kind, Rows):
+            raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
+        columns = np.asarray(self.columns)
+        if columns.ndim != 1 or columns.dtype.kind not in "iu" or not columns.size or columns.min() < 0:
+            raise InvalidParameter(f"Columns have to be whole numbers from 0, at least one, got {self.columns!r}.")
+        object.__setattr__(self, "columns", tuple(columns.tolist()))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return self.kernel.gram(self._seen(first), None if second is None else self._seen(second))
@@ -184,7 +216,9 @@ class Columns(Kernel):
 
 def add(first: Kernel, second: Kernel | float) -> Kernel:
     """First + second; a number is the constant kernel; sums are kept flat."""
-    other = second if isinstance(second, Kernel) else Constant(float(second))
+    if not isinstance(second, Kernel) and second == 0:  # `sum` starts from it
+        return first
+    other = second if isinstance(second, Kernel) else Constant(second)
     left = first.parts if isinstance(first, Sum) else (first,)
     right = other.parts if isinstance(other, Sum) else (other,)
     return Sum((*left, *right))
@@ -193,7 +227,7 @@ def add(first: Kernel, second: Kernel | float) -> Kernel:
 def multiply(first: Kernel, second: Kernel | float) -> Kernel:
     """First · second; a number scales; products are kept flat."""
     if not isinstance(second, Kernel):
-        return Scaled(first, float(second))
+        return Scaled(first, second)
     left = first.parts if isinstance(first, Product) else (first,)
     right = second.parts if isinstance(second, Product) else (second,)
     return Product((*left, *right))

@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from math import comb, factorial, inf, prod, sqrt
+from math import comb, factorial, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.base import Kernel, not_negative, whole_from_one
 from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.rows import Rows, is_sparse
@@ -36,7 +35,7 @@ class Linear(Kernel):
         return squared_norms(as_rows(points))
 
     def n_features(self, points: Points) -> int:
-        return int(points.shape[1])
+        return int(as_rows(points).shape[1])
 
     def features(self, points: Points) -> Matrix:
         return dense(as_rows(points))
@@ -54,10 +53,8 @@ class Polynomial(Kernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.degree, bool) or self.degree != int(self.degree) or self.degree < 1:
-            raise InvalidParameter(f"The degree has to be a whole number from 1, got {self.degree!r}.")
-        if not 0.0 <= self.offset < inf:
-            raise InvalidParameter(f"The offset has to be finite and not negative, got {self.offset!r}.")
+        object.__setattr__(self, "degree", whole_from_one(self.degree, "The degree"))
+        object.__setattr__(self, "offset", not_negative(self.offset, "The offset"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         products = inner_products(*row_pair(first, second))
@@ -67,7 +64,7 @@ class Polynomial(Kernel):
         return np.asarray((squared_norms(as_rows(points)) + self.offset) ** self.degree)
 
     def n_features(self, points: Points) -> int:
-        n_variables = int(points.shape[1]) + (self.offset > 0)
+        n_variables = int(as_rows(points).shape[1]) + (self.offset > 0)
         return comb(n_variables + self.degree - 1, self.degree)
 
     def features(self, points: Points) -> Matrix:
@@ -75,7 +72,7 @@ class Polynomial(Kernel):
         rows = dense(as_rows(points))
         if self.offset > 0:
             rows = np.column_stack([np.full(len(rows), sqrt(self.offset)), rows])
-        factors, weights = _monomials(rows.shape[1], int(self.degree))
+        factors, weights = _monomials(rows.shape[1], self.degree)
         result = np.tile(weights, (len(rows), 1))
         for place in factors:  # one factor of every monomial at a time
             result *= rows[:, place]
@@ -103,10 +100,10 @@ class Cosine(Kernel):
         return inner_products(_unit(first), _unit(second))
 
     def diagonal(self, points: Points) -> Vector:
-        return (squared_norms(as_rows(points)) > 0).astype(np.float64)
+        return (_largest_entries(as_rows(points)) > 0).astype(np.float64)
 
     def n_features(self, points: Points) -> int:
-        return int(points.shape[1])
+        return int(as_rows(points).shape[1])
 
     def features(self, points: Points) -> Matrix:
         return dense(_unit(as_rows(points)))
@@ -114,9 +111,24 @@ class Cosine(Kernel):
 
 def _unit(rows: Points) -> Points:
     """Rows of length one; zero rows stay zero."""
-    norms = np.sqrt(squared_norms(rows))
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    return rows.multiply(inverse[:, None]).tocsr() if is_sparse(rows) else rows * inverse[:, None]
+    # Largest entry first: the squares of very large or very small numbers leave the range of floating point.
+    rows = _divided_by(_largest_entries(rows), rows)
+    return _divided_by(np.sqrt(squared_norms(rows)), rows)
+
+
+def _largest_entries(rows: Points) -> Vector:
+    """Largest absolute value of every row."""
+    return dense(abs(rows).max(axis=1)).ravel()
+
+
+def _divided_by(lengths: Vector, rows: Points) -> Points:
+    """Every row divided by its length; rows of length zero stay as they are."""
+    divisors = np.where(lengths > 0, lengths, 1.0)
+    if not is_sparse(rows):
+        return rows / divisors[:, None]
+    divided = rows.copy()
+    divided.data /= np.repeat(divisors, np.diff(rows.indptr))
+    return divided
 
 
 @dataclass(frozen=True)
@@ -124,18 +136,17 @@ class Constant(Kernel):
     """The same value everywhere: `kernel + Constant(c)` lets the model learn an offset."""
 
     value: float = 1.0
-    kind: PointKind = field(default=Rows(), repr=False, compare=False)  # any kind of point will do
+    kind: PointKind = field(default=Rows(), repr=False)  # any kind of point will do
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.value < inf:
-            raise InvalidParameter(f"A constant kernel has to be finite and not negative, got {self.value!r}.")
+        object.__setattr__(self, "value", not_negative(self.value, "A constant kernel"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         second = first if second is None else second
-        return np.full((self.kind.count(first), self.kind.count(second)), float(self.value))
+        return np.full((self.kind.count(first), self.kind.count(second)), self.value)
 
     def diagonal(self, points: Points) -> Vector:
-        return np.full(self.kind.count(points), float(self.value))
+        return np.full(self.kind.count(points), self.value)
 
     def n_features(self, points: Points) -> int:
         del points

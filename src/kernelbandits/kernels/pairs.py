@@ -1,18 +1,24 @@
-"""Pairs of a context and an action, and kernels over them (CGP-UCB)."""
+"""Pairs of a context and an action, and kernels over them.
+
+Reference: Krause and Ong (2011), CGP-UCB.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.points import PointKind
-from kernelbandits.types import Indices, Pairs, Point, Points
+from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.combine import paired_features
+from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
-__all__ = ["PairPoints", "PairRows"]
+__all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]
 
 
 class PairRows:
@@ -90,6 +96,19 @@ class PairPoints:
         contexts = self.context.unpack(_below("context.", arrays))
         return PairRows(contexts, self.action.unpack(_below("action.", arrays)), is_shared=False)
 
+    def describe(self) -> Parameters:
+        """Both halves as plain values."""
+        return {"context": describe_kind(self.context), "action": describe_kind(self.action)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PairPoints) and (other.context, other.action) == (self.context, self.action)
+
+    def __hash__(self) -> int:
+        return hash((PairPoints, self.context, self.action))
+
+    def __repr__(self) -> str:
+        return f"PairPoints({self.context!r}, {self.action!r})"
+
     def _spread(self, points: PairRows) -> PairRows:
         """The same pairs, each with its own context."""
         return self.take(points, np.arange(self.count(points))) if points.is_shared else points
@@ -97,3 +116,94 @@ class PairPoints:
 
 def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+@dataclass(frozen=True)
+class _PairKernel(Kernel):
+    """A kernel for each half. A context that all pairs share is compared once, and its similarities are broadcast."""
+
+    context: Kernel
+    action: Kernel
+
+    @property
+    def kind(self) -> PairPoints:  # type: ignore[override]
+        return PairPoints(self.context.kind, self.action.kind)
+
+    def _halves(self, first: Points, second: Points | None) -> tuple[Matrix, Matrix]:
+        """Similarities of the contexts, which broadcast against the similarities of the actions beside them."""
+        left = self.kind.check(first)
+        if second is None and not left.is_shared:
+            return self.context.gram(left.contexts), self.action.gram(left.actions)
+        right = left if second is None else self.kind.check(second)
+        actions = self.action.gram(left.actions, None if second is None else right.actions)
+        return self.context.gram(left.contexts, right.contexts), actions
+
+    def _diagonals(self, points: Points) -> tuple[Vector, Vector]:
+        pairs = self.kind.check(points)
+        return self.context.diagonal(pairs.contexts), self.action.diagonal(pairs.actions)
+
+    def _sizes(self, points: Points) -> tuple[int, int] | None:
+        """Numbers of features of both halves, or None where one has none."""
+        pairs = self.kind.check(points)
+        sizes = self.context.n_features(pairs.contexts), self.action.n_features(pairs.actions)
+        return None if sizes[0] is None or sizes[1] is None else (sizes[0], sizes[1])
+
+    def _features(self, points: Points) -> tuple[Matrix, Matrix]:
+        """Features of both halves, a row a pair."""
+        pairs = self.kind.check(points)
+        contexts, actions = self.context.features(pairs.contexts), self.action.features(pairs.actions)
+        return np.broadcast_to(contexts, (len(actions), contexts.shape[1])), actions
+
+
+@dataclass(frozen=True)
+class PairProduct(_PairKernel):
+    """k_context · k_action: what was learnt of an action counts where the context is similar too.
+
+    >>> from kernelbandits.kernels import Gaussian, Spectrum
+    >>> kernel = PairProduct(context=Gaussian(length_scale=1.0), action=Spectrum(n=2))
+    >>> kernel.gram(Pairs([0.5, 1.0], ["apple", "apply", "pear"])).round(2)
+    array([[1.  , 0.75, 0.  ],
+           [0.75, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        contexts, actions = self._halves(first, second)
+        return contexts * actions
+
+    def diagonal(self, points: Points) -> Vector:
+        contexts, actions = self._diagonals(points)
+        return contexts * actions
+
+    def n_features(self, points: Points) -> int | None:
+        sizes = self._sizes(points)
+        return None if sizes is None else sizes[0] * sizes[1]
+
+    def features(self, points: Points) -> Matrix:
+        """All products of a feature of the context and a feature of the action."""
+        return paired_features(*self._features(points))
+
+
+@dataclass(frozen=True)
+class PairSum(_PairKernel):
+    """k_context + k_action: the reward is believed to be a part for the context and a part for the action.
+
+    The context's part is the same for all actions of a round: on its own it moves no choice, and it explains rewards
+    that are good or bad for every action alike.
+    """
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        contexts, actions = self._halves(first, second)
+        return contexts + actions
+
+    def diagonal(self, points: Points) -> Vector:
+        contexts, actions = self._diagonals(points)
+        return contexts + actions
+
+    def n_features(self, points: Points) -> int | None:
+        sizes = self._sizes(points)
+        return None if sizes is None else sizes[0] + sizes[1]
+
+    def features(self, points: Points) -> Matrix:
+        """Features of the context and features of the action, side by side."""
+        return np.hstack(self._features(points))

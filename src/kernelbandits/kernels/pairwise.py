@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["as_rows", "dense", "distances", "inner_products", "row_pair", "squared_distances", "squared_norms"]
 
 EXPANSION_LIMIT: Final = 1e3
-"""Largest ‖x‖² (after centring) for which ‖x‖² + ‖z‖² − 2x·z is used: its rounding error is then below about 1e-12,
-hence below 1e-12 in a Gaussian kernel too; beyond it differences are formed directly."""
+"""Largest ‖x / ℓ‖² (after centring) for which ‖x‖² + ‖z‖² − 2x·z is used: its rounding error is then below about
+1e-12, hence below 1e-12 in a Gaussian kernel too; beyond it differences are formed directly."""
+
+Scale: TypeAlias = float | Vector  # one length scale, or one per column
 
 SPARSE_BLOCK: Final = 2_000_000
 """Entries of the dense block that sparse distances are computed in."""
@@ -43,7 +45,7 @@ def row_pair(first: Points, second: Points | None) -> tuple[Points, Points]:
 
 
 def inner_products(first: Points, second: Points) -> Matrix:
-    """X · z of every pair."""
+    """Inner product x · z of every pair."""
     return dense(first @ second.T)
 
 
@@ -54,46 +56,78 @@ def squared_norms(rows: Points) -> Vector:
     return np.asarray(np.einsum("nd,nd->n", rows, rows))
 
 
-def squared_distances(first: Points, second: Points) -> Matrix:
-    """‖x − z‖² of every pair, at matrix-product speed where that is accurate."""
-    if not is_sparse(first) and not is_sparse(second):
-        centre = second[0]  # distances do not change under a shift, and small numbers have small rounding errors
-        first, second = first - centre, second - centre
-    norms, other_norms = squared_norms(first), squared_norms(second)
-    if not max(norms.max(initial=0.0), other_norms.max(initial=0.0)) <= EXPANSION_LIMIT:
-        return distances(first, second, metric="sqeuclidean")
-    squared = inner_products(first, second)
+def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.0) -> Matrix:
+    """‖(x − z) / ℓ‖² of every pair, at matrix-product speed where that is accurate."""
+    left, right = _near_origin(first, second, length_scale)
+    norms = squared_norms(left)
+    other_norms = norms if right is left else squared_norms(right)
+    if not max(norms.max(initial=0.0), other_norms.max(initial=0.0)) <= EXPANSION_LIMIT:  # NaN after an overflow too
+        # From the rows as they came: centring and scaling round, and there is no use for them here.
+        return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
+    squared = inner_products(left, right)
     squared *= -2.0
     squared += norms[:, None]
     squared += other_norms[None, :]
     return np.maximum(squared, 0.0, out=squared)
 
 
-def distances(
-    first: Points, second: Points, *, metric: Literal["euclidean", "sqeuclidean", "cityblock"] = "euclidean"
-) -> Matrix:
+def _near_origin(first: Points, second: Points, length_scale: Scale) -> tuple[Points, Points]:
+    """Both sides divided by the length scale; dense rows are moved to the origin before, which changes no distance.
+
+    Where the rows lie close together, the move is free of rounding errors, however far from the origin they were.
+    """
+    if is_sparse(first) or is_sparse(second):
+        left = _divided(first, length_scale)
+        return left, left if second is first else _divided(second, length_scale)
+    if not len(second):
+        return first, second
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = (first - second[0]) / length_scale
+        return left, left if second is first else (second - second[0]) / length_scale
+
+
+def _divided(rows: Points, length_scale: Scale) -> Points:
+    return rows.multiply(1.0 / length_scale).tocsr() if is_sparse(rows) else rows / length_scale
+
+
+Metric = Literal["euclidean", "sqeuclidean", "cityblock"]
+
+
+def distances(first: Points, second: Points, *, metric: Metric = "euclidean", length_scale: Scale = 1.0) -> Matrix:
     """A distance of every pair from their differences: accurate for close points, slower than a product."""
+    if isinstance(length_scale, float):
+        apart = _all_distances(first, second, metric, None)
+        apart /= length_scale**2 if metric == "sqeuclidean" else length_scale
+        return apart
+    # SciPy multiplies each column's part of the sum by a weight.
+    return _all_distances(first, second, metric, 1.0 / length_scale if metric == "cityblock" else length_scale**-2.0)
+
+
+def _all_distances(first: Points, second: Points, metric: Metric, weights: Vector | None) -> Matrix:
     from scipy.spatial.distance import cdist
 
     if not is_sparse(first) and not is_sparse(second):
-        return np.asarray(cdist(first, second, metric))
-    first, second = _occupied_columns(first, second)
-    result = np.empty((first.shape[0], second.shape[0]))
-    block = max(1, SPARSE_BLOCK // max(1, first.shape[1]))
+        return np.asarray(cdist(first, second, metric, w=weights))
+    first, second, columns = _occupied_columns(first, second)
+    weights = None if weights is None else weights[columns]
+    result = np.zeros((first.shape[0], second.shape[0]))
+    if not len(columns):
+        return result
+    block = max(1, SPARSE_BLOCK // len(columns))
     for a in range(0, first.shape[0], block):
         left = dense(first[a : a + block])
         for b in range(0, second.shape[0], block):
-            result[a : a + block, b : b + block] = cdist(left, dense(second[b : b + block]), metric)
+            result[a : a + block, b : b + block] = cdist(left, dense(second[b : b + block]), metric, w=weights)
     return result
 
 
-def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points]:
-    """Both sides without the columns that are zero in every row: they add nothing to a distance."""
+def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, Indices]:
+    """Both sides without the columns that are zero in every row (they add nothing to a distance), and what is left."""
     from scipy.sparse import csr_array
 
     first, second = csr_array(first), csr_array(second)
-    columns = np.union1d(first.indices, second.indices)
-    return first[:, columns], second[:, columns]
+    columns = np.union1d(first.indices, second.indices).astype(np.intp)
+    return first[:, columns], second[:, columns], columns
 
 
 def dense(product: Any) -> Matrix:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.types import Indices, Point, Points
 
-__all__ = ["NO_CONTEXT", "PointKind"]
+__all__ = ["NO_CONTEXT", "PointKind", "describe_kind"]
 
 NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
 
@@ -54,3 +54,9 @@ class PointKind(Protocol):
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         """Inverse of `pack`."""
+
+
+def describe_kind(kind: PointKind) -> Any:
+    """A kind as plain values: its own `describe()`, or the name of its class."""
+    describe = getattr(kind, "describe", None)
+    return type(kind).__name__ if describe is None else describe()

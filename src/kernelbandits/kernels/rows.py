@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
+from kernelbandits.kernels.points import NO_CONTEXT
 from kernelbandits.types import Indices, Matrix, Point, Points
 
-__all__ = ["Rows", "is_sparse"]
+__all__ = ["Rows", "is_sparse", "room"]
 
 
 def is_sparse(points: Points) -> bool:
@@ -27,22 +28,19 @@ class Rows:
         rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
-            raise InvalidContexts(
-                "There has to be at least one context, got none. A round without actions needs no choice."
-            )
+            raise InvalidContexts(NO_CONTEXT)
         if n_columns == 0:
             raise InvalidContexts(f"A context needs at least one column, got shape {rows.shape}.")
-        values = rows.data if is_sparse(rows) else rows
-        if not np.isfinite(values).all():
-            bad = int(np.flatnonzero(~np.isfinite(_row_sums(rows)))[0])
+        is_finite = np.isfinite(rows.data if is_sparse(rows) else rows)
+        if not is_finite.all():
             raise InvalidContexts(
-                f"Contexts have to be finite numbers; row {bad} holds NaN or an infinity (or numbers so large that "
-                "they overflow). Fill gaps or drop the row."
+                f"Contexts have to be finite numbers; row {_first_bad_row(rows, is_finite)} holds NaN or an infinity. "
+                "Fill gaps or drop the row."
             )
         return rows
 
     def count(self, points: Points) -> int:
-        return int(points.shape[0])
+        return int(points.shape[0]) if hasattr(points, "shape") else len(points)
 
     def take(self, points: Points, rows: Indices) -> Points:
         return points[rows]
@@ -51,7 +49,10 @@ class Rows:
         return points[[row]] if is_sparse(points) else points[row].copy()
 
     def single(self, point: Point) -> Points:
-        return self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+        rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+        if rows.shape[0] != 1:
+            raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
+        return rows
 
     def stack(self, first: Points, second: Points) -> Points:
         self._refuse_unlike(first, second)
@@ -63,9 +64,9 @@ class Rows:
 
     def keys(self, points: Points) -> list[Hashable]:
         if not is_sparse(points):
-            return [row.tobytes() for row in points + 0.0]  # −0.0 and 0.0 are the same number
-        starts = points.indptr
-        return [(points.indices[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in pairwise(starts)]
+            return [row.tobytes() for row in np.asarray(points) + 0.0]  # −0.0 and 0.0 are the same number
+        columns = points.indices.astype(np.int64)  # SciPy keeps them in 32 or 64 bits, as it sees fit
+        return [(columns[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in pairwise(points.indptr)]
 
     def grow(self, store: Any, count: int, points: Points) -> Any:
         if store is None:
@@ -103,6 +104,15 @@ class Rows:
         n_rows, n_columns = arrays["shape"].tolist()
         return csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n_rows, n_columns))
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @staticmethod
     def _refuse_unlike(known: Any, points: Points) -> None:
         if known.shape[1] != points.shape[1]:
@@ -128,9 +138,9 @@ class _SparseStore:
 
     def put(self, count: int, rows: Points) -> None:
         used = int(self._starts[count])
-        self._data = _room(self._data, used, rows.nnz)
-        self._indices = _room(self._indices, used, rows.nnz)
-        self._starts = _room(self._starts, count + 1, rows.shape[0])
+        self._data = room(self._data, used, rows.nnz)
+        self._indices = room(self._indices, used, rows.nnz)
+        self._starts = room(self._starts, count + 1, rows.shape[0])
         self._data[used : used + rows.nnz] = rows.data
         self._indices[used : used + rows.nnz] = rows.indices
         self._starts[count + 1 : count + 1 + rows.shape[0]] = used + rows.indptr[1:]
@@ -143,7 +153,7 @@ class _SparseStore:
         return csr_array(arrays, shape=(count, self.shape[1]), copy=False)
 
 
-def _room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
+def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
     """The buffer, or a larger one with the same beginning, so that `more` entries fit behind `used`."""
     if used + more <= len(buffer):
         return buffer
@@ -154,7 +164,7 @@ def _room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 def _dense_rows(points: Points) -> Matrix:
     try:
-        rows = np.asarray(points)
+        rows = np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
     except ValueError as error:
         raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
     if rows.dtype.kind not in "buif":
@@ -167,7 +177,10 @@ def _dense_rows(points: Points) -> Matrix:
             f"Contexts have to be a 2-d array, one row an action, got shape {rows.shape}. One action: "
             "reshape(1, -1). One feature: reshape(-1, 1)."
         )
-    return np.ascontiguousarray(rows, dtype=np.float64)
+    if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
+        raise InvalidContexts("Some entries of the contexts are masked, and a kernel needs them all. Fill the gaps.")
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which `check` refuses
+        return np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def _sparse_rows(points: Points) -> Points:
@@ -186,6 +199,9 @@ def _sparse_rows(points: Points) -> Points:
     return rows
 
 
-def _row_sums(rows: Points) -> Any:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return abs(rows).sum(axis=1)
+def _first_bad_row(rows: Points, is_finite: NDArray[np.bool_]) -> int:
+    """Row of the first entry that is not finite."""
+    place = int(np.argmin(is_finite))  # the first False, in C order
+    if is_sparse(rows):
+        return int(np.searchsorted(rows.indptr, place, side="right")) - 1
+    return place // int(rows.shape[1])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, InvalidContexts
+from kernelbandits.kernels.points import NO_CONTEXT
 from kernelbandits.types import Indices, ItemId, Point, Points
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
@@ -34,16 +35,19 @@ class SequenceKind(ABC, Generic[Item]):
         return item
 
     def check(self, points: Points) -> list[Item]:
-        if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray, Iterable)):
+        items = self.listed(points)
+        if not items:
+            raise InvalidContexts(NO_CONTEXT)
+        return items
+
+    def listed(self, points: Points) -> list[Item]:
+        """The points in canonical form; there may be none."""
+        is_ordered = isinstance(points, Iterable) and not isinstance(points, (str, bytes, Mapping, set, frozenset))
+        if not is_ordered or (isinstance(points, np.ndarray) and points.ndim == 0):
             raise InvalidContexts(
                 f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
-        items = [self.check_one(point) for point in points]
-        if not items:
-            raise InvalidContexts(
-                "There has to be at least one context, got none. A round without actions needs no choice."
-            )
-        return items
+        return [self.check_one(point) for point in points]
 
     def count(self, points: Points) -> int:
         return len(points)
@@ -69,7 +73,16 @@ class SequenceKind(ABC, Generic[Item]):
         return store  # type: ignore[no-any-return]
 
     def view(self, store: Any, count: int) -> list[Item]:
-        return store[:count] if len(store) > count else store  # type: ignore[no-any-return]
+        return store[:count]  # type: ignore[no-any-return]  # a copy of references: the store goes on growing
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     @abstractmethod
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:

@@ -11,8 +11,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel, positive
-from kernelbandits.kernels.pairwise import as_rows, distances, row_pair, squared_distances
-from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.kernels.pairwise import Metric, Scale, as_rows, distances, row_pair, squared_distances
 from kernelbandits.types import Matrix, Points, Seed, Vector
 
 __all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "median_length_scale"]
@@ -22,7 +21,7 @@ LengthScale = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
-    """k(x, x) = 1, and rows are divided by the length scale before they are compared."""
+    """k(x, x) = 1, and differences are divided by the length scale."""
 
     length_scale: LengthScale
 
@@ -31,30 +30,33 @@ class _Stationary(Kernel):
             checked: LengthScale = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
         else:
             checked = tuple(positive(scale, "Every length scale") for scale in self.length_scale)  # type: ignore[union-attr]
+            if not checked:
+                raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
         object.__setattr__(self, "length_scale", checked)
 
     def diagonal(self, points: Points) -> Vector:
         return np.ones(self.kind.count(points))
 
-    def _scaled(self, first: Points, second: Points | None) -> tuple[Points, Points]:
+    def _squared_distances(self, first: Points, second: Points | None) -> Matrix:
+        """‖(x − z) / ℓ‖² of every pair."""
         first, second = row_pair(first, second)
+        return squared_distances(first, second, length_scale=self._scale(first))
+
+    def _distances(self, first: Points, second: Points | None, metric: Metric) -> Matrix:
+        """‖(x − z) / ℓ‖ of every pair."""
+        first, second = row_pair(first, second)
+        return distances(first, second, metric=metric, length_scale=self._scale(first))
+
+    def _scale(self, rows: Points) -> Scale:
+        """One length scale, or an array of one per column."""
         if isinstance(self.length_scale, float):
-            if self.length_scale == 1.0:
-                return first, second
-            scale: float | Vector = 1.0 / self.length_scale
-        else:
-            if len(self.length_scale) != first.shape[1]:
-                raise InvalidContexts(
-                    f"There are {len(self.length_scale)} length scales for {first.shape[1]} columns. Give one number, "
-                    "or one per column."
-                )
-            scale = 1.0 / np.asarray(self.length_scale)
-        scaled = _times(first, scale)
-        return scaled, scaled if second is first else _times(second, scale)
-
-
-def _times(rows: Points, scale: float | Vector) -> Points:
-    return rows.multiply(scale).tocsr() if is_sparse(rows) else rows * scale
+            return self.length_scale
+        if len(self.length_scale) != rows.shape[1]:
+            raise InvalidContexts(
+                f"There are {len(self.length_scale)} length scales for {rows.shape[1]} columns. Give one number, "
+                "or one per column."
+            )
+        return np.asarray(self.length_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Gaussian(_Stationary):
     """
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        exponents = squared_distances(*self._scaled(first, second))
+        exponents = self._squared_distances(first, second)
         exponents *= -0.5
         return np.exp(exponents, out=exponents)
 
@@ -81,10 +83,10 @@ class RationalQuadratic(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self.mixture, "The mixture")
+        object.__setattr__(self, "mixture", positive(self.mixture, "The mixture"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        squared = squared_distances(*self._scaled(first, second))
+        squared = self._squared_distances(first, second)
         return np.asarray((1.0 + squared / (2.0 * self.mixture)) ** -self.mixture)
 
 
@@ -93,7 +95,7 @@ class Laplacian(_Stationary):
     """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm take Matern(smoothness=0.5)."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return np.exp(-distances(*self._scaled(first, second), metric="cityblock"))
+        return np.exp(-self._distances(first, second, "cityblock"))
 
 
 MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
@@ -101,6 +103,10 @@ MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
     1.5: lambda r: (1.0 + sqrt(3.0) * r) * np.exp(-sqrt(3.0) * r),
     2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * np.exp(-sqrt(5.0) * r),
 }
+
+
+VANISHING: Final = 1e3
+"""Distance, in length scales, from which on every Matérn kernel is 0.0 in double precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +121,10 @@ class Matern(_Stationary):
             raise InvalidParameter(
                 f"The smoothness has to be 0.5, 1.5 or 2.5, got {self.smoothness!r}. Beyond 2.5 take the Gaussian."
             )
+        object.__setattr__(self, "smoothness", float(self.smoothness))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return MATERN[self.smoothness](distances(*self._scaled(first, second)))
+        return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))
 
 
 def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = None) -> float:

@@ -1,0 +1,9 @@
+"""The command line: `kernelbandits`, or `python -m kernelbandits`.
+
+One thin module a command. A command reads its arguments, calls one function of the library and prints what it gives;
+whatever computes lives elsewhere. Start with `kernelbandits demo`.
+"""
+
+from kernelbandits.cli.main import main
+
+__all__ = ["main"]

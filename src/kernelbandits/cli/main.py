@@ -1,0 +1,72 @@
+"""Finds the command, runs it, and turns errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+from kernelbandits import __version__
+from kernelbandits.cli import demo
+from kernelbandits.errors import KernelBanditError
+
+__all__ = ["main"]
+
+COMMANDS = (demo,)
+
+BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # the last two as a shell reports the signals
+
+EXAMPLES = """\
+examples:
+  kernelbandits demo                 a table here, a figure and a page in ./demo
+  kernelbandits demo --quick         the same in a few seconds, rougher
+  kernelbandits demo --json          numbers for a program to read
+  kernelbandits COMMAND --help       all about one command
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    _never_fail_on_letters()
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.command is None:
+        parser.print_help()
+        return 0
+    try:
+        given.run(given)
+        sys.stdout.flush()
+    except KernelBanditError as error:
+        print(f"kernelbandits: {' '.join(str(error).split())}", file=sys.stderr)
+        return BAD_ARGUMENTS
+    except KeyboardInterrupt:
+        print("kernelbandits: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough, as in `kernelbandits demo | head -3`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kernelbandits",
+        description="Kernelised contextual bandits: choose among actions never tried,\n"
+        "by their similarity to actions that were.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kernelbandits {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def _never_fail_on_letters() -> None:
+    """Where the output cannot show a letter such as ±, show a question mark and go on."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")

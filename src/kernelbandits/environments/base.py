@@ -1,0 +1,91 @@
+"""What a world is: it shows contexts and pays rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Protocol
+
+import numpy as np
+
+from kernelbandits.errors import DecisionError
+from kernelbandits.types import ItemId, Parameters, Points, Vector
+
+__all__ = ["DrawnRounds", "Environment", "Round", "World"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What a world shows in one round."""
+
+    contexts: Points
+    """One point an action: rows, strings, ids, whatever the kernels of the policies understand."""
+
+    ids: Sequence[ItemId] | None = None
+    """Names of the actions, where they keep them from round to round."""
+
+    expected: Vector | None = None
+    """Expected reward of each action, only where it is known, and never shown to a policy."""
+
+
+class World(Protocol):
+    """One run of an environment.
+
+    The luck of a round is drawn when it is shown, for every action and whatever the policy will choose, so that all
+    policies meet the same luck.
+    """
+
+    def show(self) -> Round:
+        """Show the next round; StopIteration when there is none."""
+
+    def pay(self, action: int) -> float:
+        """Reward of that action in the round last shown; asking twice changes nothing."""
+
+
+class Environment(Protocol):
+    """A world's description: frozen, and good for any number of runs."""
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Smallest and largest reward that can be paid; None where any finite number can."""
+
+    def start(self, rng: np.random.Generator) -> World:
+        """Begin a fresh run; all its chance comes from `rng`, so equal generators give equal runs."""
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+
+
+class DrawnRounds:
+    """A world made of a stream of rounds, each with the rewards that its actions would pay.
+
+    The easiest way to write a world of your own: give an iterator of (round, rewards), most simply a generator.
+
+    >>> world = DrawnRounds(iter([(Round(np.eye(2)), np.array([0.0, 1.0]))]))
+    >>> world.show().contexts.shape
+    (2, 2)
+    >>> world.pay(1)
+    1.0
+    """
+
+    def __init__(self, rounds: Iterator[tuple[Round, Vector]]) -> None:
+        self._rounds = rounds
+        self._rewards: Vector | None = None
+
+    def show(self) -> Round:
+        """Show the next round; StopIteration when there is none."""
+        shown, self._rewards = next(self._rounds)
+        return shown
+
+    def pay(self, action: int) -> float:
+        """Reward of that action in the round last shown."""
+        if self._rewards is None:
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
+        row = index(action)
+        if not 0 <= row < len(self._rewards):
+            raise DecisionError(
+                f"The round last shown has actions 0 to {len(self._rewards) - 1}, got action {action!r}. "
+                "Pay for a row of the contexts that were shown."
+            )
+        return float(self._rewards[row])

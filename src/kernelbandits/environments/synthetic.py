@@ -1,0 +1,248 @@
+"""A made-up world in which everything that a theorem assumes is true and known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from math import inf, sqrt
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from kernelbandits.environments.base import DrawnRounds, Round
+from kernelbandits.environments.checks import not_negative, whole
+from kernelbandits.environments.functions import RKHSFunction
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Kernel, as_kernel
+from kernelbandits.types import Matrix, Parameters, Points, Vector
+
+__all__ = ["SyntheticRKHS", "SyntheticWorld"]
+
+Noise: TypeAlias = Literal["gaussian", "bernoulli"]
+
+LARGEST_PROBABILITY: Final = 0.95
+"""Where no norm is asked for, Bernoulli rewards are scaled to this: the best action is good and still not certain."""
+
+BERNOULLI_SCALE: Final = 0.5
+"""Rewards of 0 and 1 are sub-Gaussian with this constant, whatever their mean (Hoeffding's lemma)."""
+
+ROUNDING: Final = 1e-9
+"""An expected reward this far outside [0, 1] is rounding, further out it is a kernel that breaks the rules."""
+
+
+@dataclass(frozen=True)
+class SyntheticRKHS:
+    """Rewards from a random function of known RKHS norm, contexts uniform in the unit cube.
+
+    The expected reward of a context is f(x) = Σᵢ cᵢ k(xᵢ, x) with random centres xᵢ and coefficients cᵢ, scaled so
+    that ‖f‖ = `norm` exactly (‖f‖² = cᵀ K c). The run tells: `world.norm`, `world.expected(contexts)`.
+
+    Parameters
+    ----------
+    kernel
+        A kernel over rows of numbers, or what can be made one.
+    n_actions
+        Actions in each round.
+    n_features
+        Numbers in each context: the dimension of the cube.
+    norm
+        RKHS norm of the function. None: 1 with Gaussian noise, as large as probabilities allow with Bernoulli.
+    n_centres
+        Few make a function of separate hills, many a rugged one. Over fixed actions the centres are actions, so at
+        most `n_actions` count.
+    fixed_actions
+        True: one set of contexts, shown in every round. False: a fresh set each round.
+    noise
+        "gaussian": f(x) plus normal noise; coefficients of either sign. "bernoulli": 1 with probability f(x), else 0;
+        coefficients are not negative, so the kernel must not be either.
+    noise_scale
+        Standard deviation of Gaussian noise, 0.1 unless told. Bernoulli rewards bring their own noise: there it reads
+        0.5, their sub-Gaussian constant, so `noise_scale` is what a confidence width asks for in both cases.
+    seed
+        None: each run draws its own function (and its own fixed actions), as a study over many seeds wants. A number:
+        every run meets the same function, and only contexts and luck differ.
+
+    Notes
+    -----
+    With Bernoulli noise f has to lie in [0, 1] at every context. Over fresh contexts this follows from
+    f(x) ≤ ‖f‖ sqrt(k(x, x)) ≤ ‖f‖ sqrt(k_max), so a norm above 1/sqrt(k_max) is refused, and none given means
+    0.95/sqrt(k_max). Over fixed actions the largest f is known: none given means that it is 0.95, and a given norm is
+    refused when it lifts an action above 1. k_max is read off the corners (0, …, 0) and (1, …, 1), where the
+    kernels of this library have their largest diagonal; a kernel of your own that is larger in between, or negative
+    somewhere, is refused in the round that shows it.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Gaussian
+    >>> environment = SyntheticRKHS(Gaussian(length_scale=0.3), n_actions=5, n_features=2, norm=2.0)
+    >>> world = environment.start(np.random.default_rng(1))
+    >>> round(world.norm, 12), world.show().contexts.shape
+    (2.0, (5, 2))
+    """
+
+    kernel: Kernel
+    _: KW_ONLY
+    n_actions: int
+    n_features: int
+    norm: float | None = None
+    n_centres: int = 30
+    fixed_actions: bool = False
+    noise: Noise = "gaussian"
+    noise_scale: float = None  # type: ignore[assignment]  # None is gone once __post_init__ has run
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+        for name in ("n_actions", "n_features", "n_centres"):
+            object.__setattr__(self, name, whole(getattr(self, name), name))
+        if self.noise not in ("gaussian", "bernoulli"):
+            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {self.noise!r}.')
+        if self.seed is not None:
+            object.__setattr__(self, "seed", whole(self.seed, "The seed of the function", least=0))
+        object.__setattr__(self, "noise_scale", self._checked_noise_scale())
+        self._check_norm()
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """(0, 1) with Bernoulli noise; Gaussian noise knows no bounds."""
+        return (0.0, 1.0) if self.noise == "bernoulli" else None
+
+    def start(self, rng: np.random.Generator) -> SyntheticWorld:
+        """Draw a function and begin a run; function, contexts and luck have a generator each."""
+        function_rng, context_rng, luck_rng = rng.spawn(3)
+        if self.seed is not None:
+            function_rng = np.random.default_rng(self.seed)
+        actions = self._contexts(function_rng) if self.fixed_actions else None
+        function = self._function(function_rng, actions)
+        if actions is None:
+            rounds = self._fresh_rounds(function, context_rng, luck_rng)
+        else:
+            actions.setflags(write=False)  # shown again and again, so nobody may write on it
+            rounds = self._fixed_rounds(actions, self._expected(function, actions), luck_rng)
+        return SyntheticWorld(function, rounds)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {
+            "class": type(self).__name__,
+            "kernel": self.kernel.describe(),
+            "n_actions": self.n_actions,
+            "n_features": self.n_features,
+            "norm": self.norm,
+            "n_centres": self.n_centres,
+            "fixed_actions": self.fixed_actions,
+            "noise": self.noise,
+            "noise_scale": self.noise_scale,
+            "seed": self.seed,
+        }
+
+    def _checked_noise_scale(self) -> float:
+        if self.noise == "gaussian":
+            return 0.1 if self.noise_scale is None else not_negative(self.noise_scale, "The noise scale")
+        if self.noise_scale not in (None, BERNOULLI_SCALE):
+            raise InvalidParameter(
+                f"Bernoulli rewards bring their own noise, got noise_scale={self.noise_scale!r}. Leave it out."
+            )
+        return BERNOULLI_SCALE
+
+    def _check_norm(self) -> None:
+        largest = self._largest_similarity()
+        if self.norm is None:
+            return
+        if not 0.0 < self.norm < inf:
+            raise InvalidParameter(f"The norm has to be a finite number above zero, got {self.norm!r}.")
+        if self.noise == "bernoulli" and not self.fixed_actions and self.norm * sqrt(largest) > 1.0 + ROUNDING:
+            raise InvalidParameter(
+                f"A function of norm {self.norm!r} can exceed 1, which is no probability. With Bernoulli noise over "
+                f"fresh contexts the norm may be at most 1/sqrt(k_max) = {1 / sqrt(largest):.4g}; leave it out for the "
+                "usual one."
+            )
+
+    def _largest_similarity(self) -> float:
+        """k_max over the cube, from its two extreme corners."""
+        corners = np.array([[0.0] * self.n_features, [1.0] * self.n_features])
+        largest = float(np.max(self.kernel.diagonal(self.kernel.kind.check(corners))))
+        if not largest > 0.0:
+            raise InvalidParameter(f"The kernel may not be zero all over the unit cube, got {self.kernel!r}.")
+        return largest
+
+    def _contexts(self, rng: np.random.Generator) -> Matrix:
+        return rng.random((self.n_actions, self.n_features))
+
+    def _function(self, rng: np.random.Generator, actions: Matrix | None) -> RKHSFunction:
+        centres = rng.random((self.n_centres, self.n_features)) if actions is None else actions[: self.n_centres]
+        coefficients = rng.standard_normal(len(centres))
+        if self.noise == "bernoulli":
+            coefficients = np.abs(coefficients)
+        function = RKHSFunction(self.kernel, centres, coefficients)
+        return function.times(self._height(function, actions))
+
+    def _height(self, function: RKHSFunction, actions: Matrix | None) -> float:
+        """The factor that gives the drawn function its norm."""
+        if self.norm is not None:
+            return self.norm / function.norm
+        if self.noise == "gaussian":
+            return 1.0 / function.norm
+        if actions is None:
+            return LARGEST_PROBABILITY / (function.norm * sqrt(self._largest_similarity()))
+        return LARGEST_PROBABILITY / float(np.max(function(actions)))
+
+    def _fresh_rounds(
+        self, function: RKHSFunction, context_rng: np.random.Generator, luck_rng: np.random.Generator
+    ) -> Iterator[tuple[Round, Vector]]:
+        """Rounds without end, each with the rewards of all its actions."""
+        while True:
+            contexts = self._contexts(context_rng)
+            expected = self._expected(function, contexts)
+            yield Round(contexts, expected=expected), self._rewards(expected, luck_rng)
+
+    def _fixed_rounds(
+        self, actions: Matrix, expected: Vector, luck_rng: np.random.Generator
+    ) -> Iterator[tuple[Round, Vector]]:
+        """The same round without end, with new luck each time."""
+        while True:
+            yield Round(actions, expected=expected), self._rewards(expected, luck_rng)
+
+    def _expected(self, function: RKHSFunction, contexts: Matrix) -> Vector:
+        expected = function(contexts)
+        if self.noise == "gaussian":
+            return expected
+        lowest, highest = float(expected.min()), float(expected.max())
+        if lowest < -ROUNDING or highest > 1.0 + ROUNDING:
+            raise InvalidParameter(
+                f"With Bernoulli noise expected rewards are probabilities, got values from {lowest:.4g} to "
+                f"{highest:.4g} for norm {function.norm:.4g}. Ask for a smaller norm, and for a kernel that is nowhere "
+                "negative on the unit cube."
+            )
+        return np.clip(expected, 0.0, 1.0)
+
+    def _rewards(self, expected: Vector, rng: np.random.Generator) -> Vector:
+        """What each action would pay in this round."""
+        if self.noise == "bernoulli":
+            return (rng.random(len(expected)) < expected).astype(np.float64)
+        return expected + self.noise_scale * rng.standard_normal(len(expected))
+
+
+class SyntheticWorld:
+    """One run of `SyntheticRKHS`; it goes on for as long as it is asked."""
+
+    def __init__(self, function: RKHSFunction, rounds: Iterator[tuple[Round, Vector]]) -> None:
+        self.function = function
+        self._drawn = DrawnRounds(rounds)
+
+    @property
+    def norm(self) -> float:
+        """RKHS norm of the function that rewards come from."""
+        return self.function.norm
+
+    def expected(self, contexts: Points) -> Vector:
+        """Expected reward of each context."""
+        return self.function(contexts)
+
+    def show(self) -> Round:
+        """Show the next round."""
+        return self._drawn.show()
+
+    def pay(self, action: int) -> float:
+        """Reward of that action in the round last shown."""
+        return self._drawn.pay(action)

@@ -1,0 +1,112 @@
+"""The loop, driven by a simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import nan
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.environments.base import Environment, World
+from kernelbandits.environments.checks import whole
+from kernelbandits.evaluation.recorder import Recorder
+from kernelbandits.evaluation.trace import Trace
+from kernelbandits.policies.base import Policy
+from kernelbandits.types import Parameters, Seed
+
+__all__ = ["simulate", "start_world"]
+
+
+def simulate(
+    environment: Environment,
+    policy: Policy,
+    *,
+    horizon: int,
+    seed: Seed = None,
+    progress: Callable[[int], None] | None = None,
+) -> Trace:
+    """Let a policy choose and learn, round after round, in a fresh run of a world.
+
+    Parameters
+    ----------
+    environment
+        The world's description; a run of it is started.
+    policy
+        Goes on learning from where it is: give a fresh one for a fresh start.
+    horizon
+        Most rounds to play; the trace is shorter when the world ends before.
+    seed
+        Of the world alone (a policy has a seed of its own). The same seed shows the same contexts and the same luck
+        to any policy. None draws one, and `trace.spec["seed"]` tells it.
+    progress
+        Called with the number of finished rounds after each.
+
+    Examples
+    --------
+    >>> import kernelbandits as kb
+    >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
+    >>> world = kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=2)
+    >>> trace = kb.simulate(world, kb.KernelUCB(kernel), horizon=20, seed=1)
+    >>> len(trace), trace.regret.shape
+    (20, (20,))
+    """
+    horizon = whole(horizon, "The horizon")
+    sequence = _seed_sequence(seed)
+    spec: Parameters = {
+        "environment": environment.describe(),
+        "policy": policy.describe(),
+        "horizon": horizon,
+        "seed": _plain_seed(sequence),
+    }
+    world = start_world(environment, sequence)
+    recorder = Recorder()
+    for n_finished in range(1, horizon + 1):
+        try:
+            shown = world.show()
+        except StopIteration:
+            break
+        began = perf_counter()
+        decision = policy.choose(shown.contexts, ids=shown.ids)
+        choosing = perf_counter() - began
+
+        reward = world.pay(decision.action)
+
+        began = perf_counter()
+        policy.learn(decision, reward)
+        seconds = choosing + perf_counter() - began
+
+        recorder.record(shown, decision, reward, log_det_gain=_log_det_gain(policy), seconds=seconds)
+        if progress is not None:
+            progress(n_finished)
+    return recorder.trace(spec)
+
+
+def start_world(environment: Environment, seed: Seed) -> World:
+    """The very run of a world that `simulate` plays under this seed, to look at it again: `trace.spec["seed"]`."""
+    (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others stay free for what may need chance later
+    return environment.start(np.random.default_rng(world_seed))
+
+
+def _log_det_gain(policy: Policy) -> float:
+    posterior = getattr(policy, "posterior", None)  # not every policy has one
+    return nan if posterior is None else float(posterior.log_det_gain)
+
+
+def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
+    """A sequence of our own: spawning from the caller's would give the next run with it other luck."""
+    if isinstance(seed, np.random.Generator):
+        return np.random.SeedSequence(int(seed.integers(2**63)))
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
+    if seed is None:
+        return np.random.SeedSequence()
+    return np.random.SeedSequence(whole(seed, "The seed", least=0))
+
+
+def _plain_seed(sequence: np.random.SeedSequence) -> Any:
+    """The number that starts the same run again, or, for a spawned sequence, its parts."""
+    if not sequence.spawn_key:
+        return sequence.entropy
+    return {"entropy": sequence.entropy, "spawn_key": list(sequence.spawn_key)}

@@ -1,0 +1,87 @@
+"""The record of one run: a row a round, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.types import Indices, Parameters, Vector
+
+__all__ = ["NO_STAGE", "Trace"]
+
+NO_STAGE: Final = -1
+"""Stands in the `stage` column where no level learns from the round."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One run, a row a round, as columns of equal length.
+
+    It holds no ids and, but for `seconds`, nothing that differs between equal runs: the same environment, policy and
+    seed give the same columns, and `equals` says so.
+    """
+
+    action: Indices
+    """Row of the contexts that was chosen."""
+
+    reward: Vector
+    """What it paid."""
+
+    expected: Vector
+    """Its expected reward; nan where the world does not know it."""
+
+    best: Vector
+    """Highest expected reward of the round; nan where the world does not know it."""
+
+    propensity: Vector
+    """Probability that the policy gave to the choice."""
+
+    mean: Vector
+    """Reward the policy estimated; nan where it makes no estimate (likewise `width`)."""
+
+    width: Vector
+    """Confidence width of that estimate."""
+
+    exploration: Vector
+    """Multiplier of the width in the score, (score − mean) / width; nan where that is not defined."""
+
+    stage: NDArray[np.int64]
+    """SupKernelUCB level that learnt from the round; −1 for none."""
+
+    n_actions: NDArray[np.int64]
+    """Actions of the round."""
+
+    log_det_gain: Vector
+    """ln det(I + K/γ) once the round was learnt; nan where the policy has no posterior."""
+
+    seconds: Vector
+    """Time the policy took to choose and to learn; kept apart from all comparisons."""
+
+    spec: Parameters
+    """What produced the run, as plain values: environment, policy, horizon, seed."""
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.to_columns().items()}
+        if len(set(lengths.values())) > 1:
+            raise InvalidParameter(f"The columns of a trace have to be equally long, got {lengths}.")
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def regret(self) -> Vector:
+        """Cumulative pseudo-regret after each round, Σ (best − expected); nan once expectations are unknown."""
+        return np.cumsum(self.best - self.expected)
+
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Columns by name, for pandas, polars or Arrow: `pandas.DataFrame(trace.to_columns())`."""
+        return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "spec"}
+
+    def equals(self, other: Trace) -> bool:
+        """True when every column but `seconds` is the same, nan for nan."""
+        ours, theirs = self.to_columns(), other.to_columns()
+        return all(np.array_equal(ours[name], theirs[name], equal_nan=True) for name in ours if name != "seconds")

@@ -1,0 +1,29 @@
+"""Studies: policies side by side in the same worlds, and what they leave on paper.
+
+`run_demo` is the one to try first, or `kernelbandits demo` from a terminal: KernelUCB beside its relatives on a
+non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
+serve studies of your own: `Comparison` plays every policy in the same worlds, `summarise` makes the table,
+`regret_figure` the plot.
+
+Figures need matplotlib and tables in a terminal need rich: `pip install "kernelbandits[experiments]"`.
+"""
+
+from kernelbandits.experiments.comparison import Comparison
+from kernelbandits.experiments.demo import DemoResult, run_demo
+from kernelbandits.experiments.demo_study import demo_comparison
+from kernelbandits.experiments.figures import Bound, Curve, regret_figure
+from kernelbandits.experiments.summary import Band, Row, mean_band, summarise
+
+__all__ = [
+    "Band",
+    "Bound",
+    "Comparison",
+    "Curve",
+    "DemoResult",
+    "Row",
+    "demo_comparison",
+    "mean_band",
+    "regret_figure",
+    "run_demo",
+    "summarise",
+]

@@ -1,0 +1,53 @@
+"""Several policies in the same worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelbandits.environments.base import Environment
+from kernelbandits.environments.checks import whole
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import Trace, simulate
+from kernelbandits.policies.base import Policy
+from kernelbandits.types import Parameters
+
+__all__ = ["Comparison"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Every policy plays every seed; under one seed all of them meet the same contexts and the same luck."""
+
+    environment: Environment
+    policies: Mapping[str, Callable[[int], Policy]]
+    """A name, and what makes a fresh policy for a seed."""
+
+    horizon: int
+    seeds: Sequence[int]
+
+    def __post_init__(self) -> None:
+        whole(self.horizon, "The horizon")
+        if not self.policies or not self.seeds:
+            raise InvalidParameter("A comparison needs at least one policy and one seed.")
+
+    def run(self, progress: Callable[[], None] | None = None) -> dict[str, tuple[Trace, ...]]:
+        """Traces of each policy, one a seed; `progress` is called after every round."""
+        traces: dict[str, list[Trace]] = {name: [] for name in self.policies}
+        for seed in self.seeds:  # outermost, so that what is left to do looks like what was done
+            for name, make in self.policies.items():
+                told = None if progress is None else lambda _: progress()
+                traces[name].append(
+                    simulate(self.environment, make(seed), horizon=self.horizon, seed=seed, progress=told)
+                )
+        return {name: tuple(runs) for name, runs in traces.items()}
+
+    def describe(self) -> dict[str, Parameters]:
+        """Parameters of the environment and of each policy, as plain values, by name."""
+        described = {name: make(self.seeds[0]).describe() for name, make in self.policies.items()}
+        return {"Environment": self.environment.describe(), **described}
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of all runs together."""
+        return len(self.policies) * len(self.seeds) * self.horizon

@@ -1,0 +1,84 @@
+"""Tables and progress for people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isnan
+from typing import TYPE_CHECKING, Final
+
+from kernelbandits.experiments.extras import require
+from kernelbandits.experiments.summary import Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["HEADINGS", "cells", "progress_bar", "regret_table"]
+
+HEADINGS: Final = ("Regret", "± 95 %", "Of random", "Time a round")
+
+ROUNDS_PER_STEP: Final = 25
+"""The bar moves after so many rounds: moving it costs as much as a short round."""
+
+
+@contextmanager
+def progress_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
+    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step."""
+    require("rich")
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    done = 0
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if done % ROUNDS_PER_STEP == 0 or done == total:
+                bar.update(task, completed=done)
+
+        yield step
+
+
+def regret_table(rows: Sequence[Row], *, title: str) -> Table:
+    """The table, aligned, for `rich` to print."""
+    require("rich")
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("Policy")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row.name, *cells(row))
+    return table
+
+
+def cells(row: Row) -> tuple[str, str, str, str]:
+    """A row's numbers as people read them: regret, half width, share, time."""
+    return (
+        f"{row.regret:.1f}",
+        _or_dash(row.half_width, ".1f"),
+        _or_dash(row.share, ".0%"),
+        _duration(row.seconds_per_round),
+    )
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "–" if isnan(value) else format(value, form)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1.0 else f"{seconds:.2f} s"

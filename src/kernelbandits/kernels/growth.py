@@ -1,0 +1,249 @@
+"""How a repaired table takes new items: by the same repair, and without changing an entry that is there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import ForeignFile, NotPositiveSemidefinite
+from kernelbandits.kernels.growing import GrowingMatrix
+from kernelbandits.kernels.least_squares import bounded_least_squares
+from kernelbandits.types import Matrix, Parameters, Vector
+
+__all__ = ["GrowthRule", "LandmarkGrowth", "RepairReport", "ShiftGrowth", "SpectralGrowth", "rounding", "unpack_rule"]
+
+ROUNDING: Final = 10 * np.finfo(np.float64).eps
+"""Eigenvalues below this, times the size of the matrix and its largest eigenvalue, are rounding errors."""
+
+LENGTH_ROUNDING: Final = 1e-9
+"""Share by which a squared length may exceed its bound through rounding, so that an item given twice passes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairReport:
+    """What a repair found and did.
+
+    Of a whole table, or of a block of new items: then the eigenvalues are those of what the known items leave
+    unexplained of the block, its Schur complement.
+    """
+
+    method: str
+    """"clip", "flip", "shift" or "square"; "none" when a matrix was only looked at."""
+
+    n_negative: int
+    """Eigenvalues below −tolerance · (largest similarity); 0 means that there was nothing to repair."""
+
+    most_negative: float
+    """The lowest of them; 0.0 when there is none."""
+
+    negative_mass: float
+    """Sum of their magnitudes, as a share of the magnitudes of all eigenvalues."""
+
+    largest_change: float
+    """Largest absolute change of an entry."""
+
+    @classmethod
+    def of(cls, spectrum: Vector, method: str, *, limit: float, change: float) -> RepairReport:
+        """The report for these eigenvalues, of which those below −limit are negative."""
+        negative = spectrum[spectrum < -limit]
+        return cls(
+            method=method,
+            n_negative=len(negative),
+            most_negative=float(negative.min(initial=0.0)),
+            negative_mass=float(np.abs(negative).sum() / np.abs(spectrum).sum()) if len(negative) else 0.0,
+            largest_change=change,
+        )
+
+
+def rounding(spectrum: Vector, size: int) -> float:
+    """Magnitude below which an eigenvalue of such a spectrum means nothing."""
+    return float(ROUNDING * size * np.abs(spectrum).max(initial=0.0))
+
+
+def _largest_change(*changes: tuple[Matrix, Matrix]) -> float:
+    return max(float(np.abs(after - before).max(initial=0.0)) for before, after in changes)
+
+
+class GrowthRule(ABC):
+    """Repairs a block of new items so that the grown table is positive semi-definite."""
+
+    method: str
+
+    @abstractmethod
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+        """Repaired similarities to the known items and among the new ones; raises before anything is changed."""
+
+    @abstractmethod
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        """Parameters and arrays, for saving."""
+
+
+class SpectralGrowth(GrowthRule):
+    """Clip and flip: items are coordinates F in the kept eigenspace, and the repaired table is F Fᵀ.
+
+    The table as it was given is F J Fᵀ, with J = I for clip (the negative part is gone) and J the signs of the
+    eigenvalues for flip. New items with raw similarities C to the known ones get coordinates G = H J, where H Fᵀ is C
+    projected on the kept eigenspace, H = C (Fᵀ)⁺. Of their similarities D among themselves G J Gᵀ is explained. The
+    rest, E = D − G J Gᵀ = U e Uᵀ, is repaired like a table of its own and gives coordinates U |e|^½ (clip: of the
+    positive e only) that no known item has. So the grown table is again a product of coordinates with themselves.
+
+    Directions with small eigenvalues turn small contradictions in C into large coordinates, whose products would drown
+    every similarity. So ‖G‖² of an item may exceed its raw self-similarity by no more than the first repair added to
+    one. Similarities of a kernel and items given twice stay within that bound, and come out as they went in; for
+    others H Fᵀ is the nearest to C that the bound allows. (For edit distances between words, growing a table of 40 to
+    120 items one by one changed similarities by 0.04 on average; without the bound by 4.6; repairing all 120 at once
+    by 0.02.)
+    """
+
+    def __init__(
+        self, method: str, coordinates: Matrix, solver: Matrix, signs: Vector, *, limit: float, allowance: float
+    ) -> None:
+        self.method = method
+        self._coordinates = GrowingMatrix(coordinates)  # F
+        self._solver = GrowingMatrix(solver)  # (Fᵀ)⁺
+        self._signs = signs  # the diagonal of J
+        self._limit = limit  # negative eigenvalues up to this pass as rounding
+        self._allowance = allowance  # how far a self-similarity may rise
+
+    @classmethod
+    def of_spectrum(
+        cls, method: str, spectrum: Vector, vectors: Matrix, *, limit: float, allowance: float
+    ) -> SpectralGrowth:
+        """The rule for a first table with this spectral decomposition."""
+        is_kept = _kept(method, spectrum, rounding(spectrum, len(spectrum)))
+        coordinates, solver, signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
+        return cls(method, coordinates, solver, signs, limit=limit, allowance=allowance)
+
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+        coordinates, solver = self._coordinates.values, self._solver.values
+        new = self._placed(to_known, np.diagonal(among_new))  # G
+        explained = (new * self._signs) @ new.T
+        spectrum, vectors = np.linalg.eigh(among_new - (explained + explained.T) / 2.0)
+        largest = max(np.abs(spectrum).max(), np.abs(explained).max())
+        is_kept = _kept(self.method, spectrum, ROUNDING * (len(known) + len(new)) * largest)
+        own, own_solver, own_signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
+
+        repaired_to_known = new @ coordinates.T
+        repaired_among = new @ new.T + own @ own.T
+        change = _largest_change((to_known, repaired_to_known), (among_new, repaired_among))
+        report = RepairReport.of(spectrum, self.method, limit=self._limit, change=change)
+
+        self._solver.append(0.0, -solver @ (new.T @ own_solver), own_solver)
+        self._coordinates.append(new, 0.0, own)
+        self._signs = np.concatenate([self._signs, own_signs])
+        return repaired_to_known, repaired_among, report
+
+    def _placed(self, to_known: Matrix, self_similarity: Vector) -> Matrix:
+        """Coordinates of new items in the directions that known items have: G, within its bound."""
+        bounds = np.maximum(self_similarity, 0.0) + self._allowance
+        placed = to_known @ self._solver.values
+        squared_lengths = np.einsum("nd,nd->n", placed, placed)
+        beyond = ~(squared_lengths <= bounds * (1.0 + LENGTH_ROUNDING))
+        if beyond.any():
+            placed[beyond] = bounded_least_squares(to_known[beyond], self._coordinates.values, bounds[beyond])
+        return placed * self._signs
+
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        arrays = {"coordinates": self._coordinates.values, "solver": self._solver.values, "signs": self._signs}
+        return {"method": self.method, "limit": self._limit, "allowance": self._allowance}, arrays
+
+
+def _kept(method: str, spectrum: Vector, floor: float) -> NDArray[np.bool_]:
+    """Eigenvalues that span the kept eigenspace: all for flip, the positive ones for clip, and no rounding errors."""
+    return (np.abs(spectrum) if method == "flip" else spectrum) > floor
+
+
+def _in_eigenspace(spectrum: Vector, vectors: Matrix) -> tuple[Matrix, Matrix, Vector]:
+    """F = V|Λ|^½, (Fᵀ)⁺ = V|Λ|^(−½), and the diagonal of J."""
+    roots = np.sqrt(np.abs(spectrum))
+    return vectors * roots, vectors / roots, np.sign(spectrum)
+
+
+class ShiftGrowth(GrowthRule):
+    """Shift: the same number on the diagonal for every item. A block that would need more is refused."""
+
+    method = "shift"
+
+    def __init__(self, shift: float, *, slack: float) -> None:
+        self._shift = shift
+        self._slack = slack  # what counts as rounding: the factor is that of (table + slack · I)
+        self._factor: GrowingMatrix | None = None  # derived from the table; made when it is first needed
+
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+        from scipy.linalg import solve_triangular
+
+        if self._factor is None:
+            self._factor = GrowingMatrix(_cholesky(known + self._slack * np.eye(len(known))))
+        whitened = solve_triangular(self._factor.values, to_known.T, lower=True, check_finite=False)
+        unexplained = among_new - whitened.T @ whitened
+        shifted = unexplained + (self._shift + self._slack) * np.eye(len(among_new))
+        try:
+            corner = _cholesky(shifted)
+        except np.linalg.LinAlgError as error:
+            raise NotPositiveSemidefinite(self._refusal(known, to_known, among_new)) from error
+
+        spectrum = np.asarray(np.linalg.eigvalsh(unexplained), dtype=np.float64)
+        report = RepairReport.of(spectrum, self.method, limit=self._slack, change=self._shift)
+        self._factor.append(whitened.T, 0.0, corner)
+        return to_known, among_new + self._shift * np.eye(len(among_new)), report
+
+    def _refusal(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> str:
+        raw = known - self._shift * np.eye(len(known))
+        lowest = float(np.linalg.eigvalsh(np.block([[raw, to_known.T], [to_known, among_new]])).min())
+        return (
+            f"With these items the table would need a shift of {-lowest:.6g}, and it was shifted by {self._shift:.6g} "
+            "for good: a larger one would change entries that are in use. Nothing was added. A table that grows is "
+            'better repaired with method="clip" or "flip"; or repair the whole of it again.'
+        )
+
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        return {"method": self.method, "shift": self._shift, "slack": self._slack}, {}
+
+
+def _cholesky(matrix: Matrix) -> Matrix:
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+
+
+class LandmarkGrowth(GrowthRule):
+    """Square: an item's coordinates are its similarities to the items of the first table, its landmarks.
+
+    The repaired table is F Fᵀ with F = (similarities to the landmarks) / ‖S‖^½ and S the first table; what new items
+    are to each other, or to later items, is not looked at.
+    """
+
+    method = "square"
+
+    def __init__(self, coordinates: Matrix, *, norm: float) -> None:
+        self._coordinates = GrowingMatrix(coordinates)
+        self._norm = norm  # ‖S‖, the largest magnitude of its eigenvalues
+
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+        del known
+        coordinates = self._coordinates.values
+        new = to_known[:, : coordinates.shape[1]] / np.sqrt(self._norm)
+        repaired_to_known, repaired_among = new @ coordinates.T, new @ new.T
+        change = _largest_change((to_known, repaired_to_known), (among_new, repaired_among))
+        self._coordinates.append(new, 0.0, np.zeros((len(new), 0)))
+        return repaired_to_known, repaired_among, RepairReport.of(np.zeros(0), self.method, limit=0.0, change=change)
+
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        return {"method": self.method, "norm": self._norm}, {"coordinates": self._coordinates.values}
+
+
+def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> GrowthRule:
+    """Inverse of the rules' `pack`."""
+    method = parameters["method"]
+    if method in ("clip", "flip"):
+        signs = np.array(arrays["signs"], dtype=np.float64)
+        bounds = {name: float(parameters[name]) for name in ("limit", "allowance")}
+        return SpectralGrowth(method, arrays["coordinates"], arrays["solver"], signs, **bounds)
+    if method == "shift":
+        return ShiftGrowth(parameters["shift"], slack=parameters["slack"])
+    if method == "square":
+        return LandmarkGrowth(arrays["coordinates"], norm=parameters["norm"])
+    raise ForeignFile(f"The file names a repair that this version does not know: {method!r}.")

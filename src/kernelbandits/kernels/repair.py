@@ -1,0 +1,124 @@
+"""Make a kernel of similarities that are none."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels.base import not_negative
+from kernelbandits.kernels.growth import (
+    GrowthRule,
+    LandmarkGrowth,
+    RepairReport,
+    ShiftGrowth,
+    SpectralGrowth,
+    rounding,
+)
+from kernelbandits.kernels.tables import SimilarityTable, symmetric
+from kernelbandits.types import Matrix, Vector
+
+__all__ = ["RepairReport", "detect", "repair"]
+
+Method = Literal["clip", "flip", "shift", "square"]
+
+TOLERANCE: Final = 1e-8
+"""An eigenvalue above −tolerance · (largest similarity) passes as rounding; a posterior allows as much."""
+
+
+def detect(table: SimilarityTable | ArrayLike, *, tolerance: float = TOLERANCE) -> RepairReport:
+    """Look for negative eigenvalues, which no kernel has; nothing is changed.
+
+    >>> detect([[1.0, 2.0], [2.0, 1.0]])
+    RepairReport(method='none', n_negative=1, most_negative=-1.0, negative_mass=0.25, largest_change=0.0)
+    """
+    values = _values(table)
+    spectrum = np.asarray(np.linalg.eigvalsh(values), dtype=np.float64)
+    return RepairReport.of(spectrum, "none", limit=_limit(values, spectrum, tolerance), change=0.0)
+
+
+def repair(
+    table: SimilarityTable | ArrayLike, *, method: Method = "clip", tolerance: float = TOLERANCE
+) -> tuple[SimilarityTable, RepairReport]:
+    """A new table that is positive semi-definite, and what it took to get there.
+
+    With S = V Λ Vᵀ the spectral decomposition of the similarities:
+
+    - ``"clip"``: negative eigenvalues become zero, V max(Λ, 0) Vᵀ: the nearest positive semi-definite matrix.
+    - ``"flip"``: they become positive, V |Λ| Vᵀ: keeps what the negative part says about who is different.
+    - ``"shift"``: the magnitude of the lowest eigenvalue is added to the diagonal; no similarity between different
+      items changes, every item becomes more similar to itself. It leaves no room for items that fit in badly.
+    - ``"square"``: S² / ‖S‖, items are alike when they are similar to the same items. Dividing by ‖S‖ = max |Λ| leaves
+      the largest eigenvalue where it was. Other than the rest it changes a table that needed no repair, too.
+
+    The new table repairs items that are added later in the same way, and never changes an entry: clip and flip
+    project their similarities on the kept eigenspace, square compares them with the items of this first table, shift
+    refuses those that would need more (`kernels.growth` has the formulas).
+
+    Parameters
+    ----------
+    table
+        A `SimilarityTable` (its ids are kept, it is not changed itself), or a square symmetric matrix.
+    method
+        One of the four above.
+    tolerance
+        Eigenvalues above −tolerance · (largest similarity) pass as rounding, and are not repaired.
+
+    >>> table, report = repair([[1.0, 2.0], [2.0, 1.0]])
+    >>> table.values
+    array([[1.5, 1.5],
+           [1.5, 1.5]])
+    >>> report.n_negative, round(report.largest_change, 6)
+    (1, 0.5)
+
+    Reference: Chen et al. (2009), Similarity-based classification.
+    """
+    if method not in get_args(Method):
+        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {method!r}.')
+    values = _values(table)
+    ids = table.ids if isinstance(table, SimilarityTable) else None
+    spectrum, vectors = np.linalg.eigh(values)
+    limit = _limit(values, spectrum, tolerance)
+    repaired, rule = _repaired(values, spectrum, vectors, method, limit)
+    change = float(np.abs(repaired - values).max())
+    return SimilarityTable(repaired, ids=ids, rule=rule), RepairReport.of(spectrum, method, limit=limit, change=change)
+
+
+def _repaired(
+    values: Matrix, spectrum: Vector, vectors: Matrix, method: Method, limit: float
+) -> tuple[Matrix, GrowthRule]:
+    """The repaired matrix and how it takes new items."""
+    lowest = min(float(spectrum[0]), float(np.diagonal(values).min()))  # no diagonal entry lies lower, but for rounding
+    is_sound = lowest >= -limit and np.diagonal(values).min() >= 0.0
+    if method == "square":
+        norm = float(np.abs(spectrum).max()) or 1.0
+        scaled = values / np.sqrt(norm)
+        return scaled @ scaled.T, LandmarkGrowth(scaled, norm=norm)
+    if method == "shift":
+        shift = 0.0 if is_sound else -lowest
+        # Twice the limit: a sound table may lie at the limit itself, and its factor has to exist.
+        return values + shift * np.eye(len(values)), ShiftGrowth(shift, slack=2.0 * limit)
+    if is_sound:
+        spectrum = np.maximum(spectrum, 0.0)
+        return values, SpectralGrowth.of_spectrum(method, spectrum, vectors, limit=limit, allowance=0.0)
+    coordinates = vectors * np.sqrt(np.abs(spectrum) if method == "flip" else np.maximum(spectrum, 0.0))
+    repaired = coordinates @ coordinates.T
+    allowance = float((np.diagonal(repaired) - np.diagonal(values)).max())
+    return repaired, SpectralGrowth.of_spectrum(method, spectrum, vectors, limit=limit, allowance=allowance)
+
+
+def _values(table: SimilarityTable | ArrayLike) -> Matrix:
+    if isinstance(table, SimilarityTable):
+        return table.values
+    values = symmetric(table, "The similarities")
+    if not len(values):
+        raise InvalidParameter("There has to be at least one item, got an empty matrix.")
+    return values
+
+
+def _limit(values: Matrix, spectrum: Vector, tolerance: float) -> float:
+    """Magnitude up to which a negative eigenvalue passes as rounding."""
+    given = not_negative(tolerance, "The tolerance") * float(np.abs(values).max())
+    return max(given, rounding(spectrum, len(spectrum)))

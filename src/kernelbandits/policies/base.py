@@ -1,0 +1,477 @@
+"""What every policy can do. Checks, identities, waiting for rewards and files are handled here once."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import nan
+from os import PathLike
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelbandits.errors import (
+    AlreadyLearnt,
+    DecisionError,
+    ForeignDecision,
+    InvalidContexts,
+    InvalidParameter,
+    InvalidReward,
+    NotLearnt,
+    NotSupported,
+)
+from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.kernels.sequences import Ids
+from kernelbandits.policies.explanation import Explanation
+from kernelbandits.policies.identity import IdIssuer, LearntIds
+from kernelbandits.posterior.base import checked_rewards
+from kernelbandits.theory.widths import exploration_from
+from kernelbandits.types import EMPTY, Decision, Indices, ItemId, Parameters, Point, Points, Seed, Slate, Vector
+
+__all__ = ["Choice", "Policy"]
+
+
+class Choice(NamedTuple):
+    """What `_pick` answers; `Policy` makes the decision of it."""
+
+    action: int
+    mean: float = nan
+    width: float = nan
+    score: float = nan
+    propensity: float = 1.0
+    stage: int | None = None
+    memo: Mapping[str, Any] = EMPTY
+
+
+class _Round(NamedTuple):
+    """A round as `choose` got it, checked."""
+
+    points: Points
+    """Of the eligible actions."""
+
+    rows: Indices | None
+    """Their rows among all actions; None when all are eligible."""
+
+    ids: Sequence[ItemId] | None
+    n_actions: int
+
+
+class Policy(ABC):
+    """Chooses among the actions of a round and learns from rewards.
+
+    `choose` changes no later answer; `learn` and its corrections move the model, each wholly or not at all. A new
+    policy writes `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; all else is done for it.
+    """
+
+    reward_range: tuple[float, float] | None
+    """A reward outside it is refused; None: any finite number."""
+
+    kernel: Kernel | None = None
+    """Similarity of actions, where the policy was given one."""
+
+    needs_fixed_actions: bool = False
+    """True where the algorithm is defined for one fixed set of actions only."""
+
+    def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
+        self.reward_range = _checked_range(reward_range)
+        self._rng = np.random.default_rng(seed)
+        self._issuer = IdIssuer()
+        self._learnt = LearntIds()
+        self._n_learnt = 0
+        self._pending: dict[str, Decision] = {}
+        self._known_fingerprint = ""
+
+    # -- what a new policy writes ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _kind(self, contexts: Points) -> PointKind:
+        """The kind of point it chooses among."""
+
+    @abstractmethod
+    def _parameters(self) -> Parameters:
+        """Constructor arguments as plain values, but for kernels and seeds."""
+
+    @abstractmethod
+    def _pick(self, points: Points, n_actions: int) -> Choice:
+        """Row among the points, and what is known of it."""
+
+    @abstractmethod
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        """Move the model, or raise and leave it as it was; identity and reward are checked already."""
+
+    @abstractmethod
+    def _state(self) -> Parameters:
+        """Nested plain values and arrays that restore the model; caches are not among them."""
+
+    @abstractmethod
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `_state`."""
+
+    # -- what a new policy may write -------------------------------------------------------------------------------
+
+    def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
+        """The k best, best first."""
+        raise NotSupported(f"{type(self).__name__} chooses one action at a time; it has no ranking to give.")
+
+    def _probabilities(self, points: Points, n_actions: int) -> Vector:
+        """Probability of each point; a deterministic policy gives one of them 1."""
+        probabilities = np.zeros(n_actions)
+        probabilities[self._pick(points, n_actions).action] = 1.0
+        return probabilities
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        """Move the model by all of them, or raise and leave it as it was."""
+        with self._all_or_nothing():
+            for decision, reward in zip(decisions, rewards, strict=True):
+                self._take_in(decision, float(reward))
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        """A learnt reward was off by `change`."""
+        raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order of rewards.")
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        """A learnt reward never happened."""
+        raise NotSupported(f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards.")
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        """Learn from history."""
+        raise NotSupported(f"{type(self).__name__} cannot learn from rewards of other policies' decisions.")
+
+    def _probe(self) -> Points | None:
+        """Points it has learnt from, if any: a file keeps some of their similarities to check a kernel by."""
+        return None
+
+    @classmethod
+    def _build(cls, parameters: Parameters, kernel: Kernel | None) -> Policy:
+        """A fresh policy from what `_parameters` gave."""
+        arguments = {name: value for name, value in parameters.items() if name != "kernel"}
+        if "exploration" in arguments:
+            arguments["exploration"] = exploration_from(arguments["exploration"])
+        if arguments.get("reward_range") is not None:
+            arguments["reward_range"] = tuple(arguments["reward_range"])
+        return cls(**arguments) if kernel is None else cls(kernel, **arguments)  # type: ignore[call-arg,misc]
+
+    def _pending_changed(self) -> None:
+        """The set of awaited decisions has changed: drop what was derived from it."""
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        """Checked points of a round."""
+        del ids
+        return self._kind(contexts).check(contexts)
+
+    def _context(self, points: Points, row: int) -> Point:
+        """A copy of one point for a decision."""
+        return self._kind(points).one(points, row)
+
+    def _point(self, decision: Decision) -> Points:
+        """The decision's point as a collection of one: inverse of `_context`."""
+        return self._kind(decision.context).single(decision.context)
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @overload
+    def choose(
+        self,
+        contexts: Points,
+        *,
+        ids: Sequence[ItemId] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
+        id: str | None = None,
+    ) -> Decision: ...
+    @overload
+    def choose(
+        self,
+        contexts: Points,
+        *,
+        k: int,
+        diverse: bool = False,
+        ids: Sequence[ItemId] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Slate: ...
+    def choose(
+        self,
+        contexts: Points,
+        *,
+        k: int | None = None,
+        diverse: bool = False,
+        ids: Sequence[ItemId] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
+        id: str | None = None,
+    ) -> Decision | Slate:
+        """The action to take now, or the k best; the model stays as it was.
+
+        Parameters
+        ----------
+        contexts
+            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes.
+        k
+            How many actions to rank, best first; a `Slate` comes back.
+        diverse
+            Whether widths shrink as items are placed, so that a slate explores different things.
+        ids
+            An id per row, given back as `decision.item`.
+        eligible
+            A truth value per row: which actions may be taken.
+        id
+            A name for the decision, where the caller has one already.
+        """
+        if k is None:
+            if diverse:
+                raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+            given = self._round(contexts, ids, eligible)
+            return self._decision(given, self._pick(given.points, given.n_actions), self._named(id))
+        if id is not None:
+            raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
+        given = self._round(contexts, ids, eligible)
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
+            raise InvalidParameter(f"k has to be a whole number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
+        choices = self._rank(given.points, int(k), diverse=diverse)
+        return Slate(tuple(self._decision(given, choice, self._issuer.next()) for choice in choices))
+
+    def probabilities(
+        self, contexts: Points, *, ids: Sequence[ItemId] | None = None, eligible: NDArray[np.bool_] | None = None
+    ) -> Vector:
+        """Probability of each action; zero for those not eligible."""
+        given = self._round(contexts, ids, eligible)
+        probabilities = self._probabilities(given.points, given.n_actions)
+        if given.rows is None:
+            return probabilities
+        spread = np.zeros(len(np.asarray(eligible)))
+        spread[given.rows] = probabilities
+        return spread
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Why this action scores as it does, by the model as it is now."""
+        del decision, most
+        raise NotSupported(f"{type(self).__name__} has no estimates to explain.")
+
+    @property
+    def round_index(self) -> int:
+        """The round that the next choice belongs to: 1 + decisions learnt + decisions pending."""
+        return 1 + self._n_learnt + len(self._pending)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def learn(self, decision: Decision, reward: float) -> None:
+        """Take in the reward of a decision: once, in any order, however late."""
+        self._admit(decision)
+        value = self._checked_reward(reward)
+        self._take_in(decision, value)
+        self._settle(decision)
+
+    def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
+        """Take in many rewards at once: all of them or none."""
+        decisions = tuple(decisions)
+        names: set[str] = set()
+        for decision in decisions:
+            self._admit(decision)
+            if decision.id in names:
+                raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learnt once.")
+            if decision.id:
+                names.add(decision.id)
+        values = self._checked_rewards(rewards, len(decisions))
+        if not decisions:
+            return
+        self._take_in_many(decisions, values)
+        for decision in decisions:
+            self._settle(decision)
+
+    def warm_start(
+        self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None
+    ) -> None:
+        """Learn from history that no decision of ours made; it counts in no round."""
+        points = self._points(contexts, self._checked_ids(ids))
+        values = self._checked_rewards(rewards, self._kind(contexts).count(points))
+        self._start_from(points, values, times)
+
+    def expect(self, decision: Decision) -> None:
+        """Say that a decision was played and its reward is awaited: it counts in the widths at once."""
+        self._admit(decision)
+        if not decision.id:
+            raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
+        if decision.id in self._pending:
+            raise DecisionError(f"Decision {decision.id!r} is awaited already. Learn its reward, or withdraw it.")
+        self._point(decision)
+        self._pending[decision.id] = decision
+        self._pending_changed()
+
+    def withdraw(self, decision: Decision) -> None:
+        """Say that a reward will never come: forget that it was expected."""
+        if decision.id not in self._pending:
+            raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
+        del self._pending[decision.id]
+        self._pending_changed()
+
+    @property
+    def pending(self) -> Mapping[str, Decision]:
+        """Decisions expected and not yet learnt, by id."""
+        return MappingProxyType(self._pending)
+
+    def amend(self, decision: Decision, *, was: float, now: float) -> None:
+        """Correct a reward already learnt."""
+        self._require_learnt(decision)
+        change = self._checked_reward(now) - self._checked_reward(was)
+        self._correct(decision, change)
+
+    def unlearn(self, decision: Decision, reward: float) -> None:
+        """Take a learnt reward back; the decision may be learnt again."""
+        self._require_learnt(decision)
+        self._take_back(decision, self._checked_reward(reward))
+        self._learnt.discard(decision.id)
+        self._n_learnt -= 1
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": type(self).__name__, **self._parameters()}
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of class, kernel and parameters: equal for equally configured policies."""
+        if not self._known_fingerprint:
+            text = json.dumps(self.describe(), sort_keys=True, default=repr)
+            self._known_fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return self._known_fingerprint
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """One pickle-free file, written atomically, checksummed to the last byte. Open it with `kernelbandits.load`."""
+        from kernelbandits.policies.saving import save_policy
+
+        save_policy(self, path)
+
+    def copy(self) -> Self:
+        """An independent policy with the same model and the same luck ahead."""
+        return copy.deepcopy(self)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _round(
+        self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
+    ) -> _Round:
+        ids = self._checked_ids(ids)
+        points = self._points(contexts, ids)
+        kind = self._kind(points)
+        n_actions = kind.count(points)
+        if ids is not None and len(ids) != n_actions:
+            raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
+        if eligible is None:
+            return _Round(points, None, ids, n_actions)
+        mask = np.asarray(eligible)
+        if mask.dtype != np.bool_ or mask.shape != (n_actions,):
+            raise InvalidContexts(
+                f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape {mask.shape}."
+            )
+        rows = np.flatnonzero(mask)
+        if not rows.size:
+            raise InvalidContexts("No action is eligible. A round without eligible actions needs no choice.")
+        return _Round(kind.take(points, rows), rows, ids, len(rows))
+
+    def _decision(self, given: _Round, choice: Choice, name: str) -> Decision:
+        row = choice.action if given.rows is None else int(given.rows[choice.action])
+        return Decision(
+            action=row,
+            context=self._context(given.points, choice.action),
+            mean=choice.mean,
+            width=choice.width,
+            score=choice.score,
+            propensity=choice.propensity,
+            stage=choice.stage,
+            item=row if given.ids is None else given.ids[row],
+            n_actions=given.n_actions,
+            round_index=self.round_index,
+            id=name,
+            policy=self.fingerprint,
+            memo=choice.memo,
+        )
+
+    def _named(self, name: str | None) -> str:
+        if name is None:
+            return self._issuer.next()
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {name!r}.")
+        if name in self._learnt or name in self._pending:
+            raise AlreadyLearnt(f"A decision {name!r} was learnt or is awaited already; ids are used once.")
+        return name
+
+    def _admit(self, decision: Decision) -> None:
+        """Refuse what is no decision of such a policy, or was learnt."""
+        self._require_own(decision)
+        if decision.id and decision.id in self._learnt:
+            raise AlreadyLearnt(
+                f"The reward of decision {decision.id!r} was learnt before. To correct it: amend(decision, was=…, now=…)."
+            )
+
+    def _require_learnt(self, decision: Decision) -> None:
+        self._require_own(decision)
+        if decision.id and decision.id not in self._learnt:
+            raise NotLearnt(f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back.")
+
+    def _require_own(self, decision: Decision) -> None:
+        if not isinstance(decision, Decision):
+            raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
+        if decision.policy and decision.policy != self.fingerprint:
+            raise ForeignDecision(
+                f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, this one "
+                f"is {self.fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
+            )
+
+    def _settle(self, decision: Decision) -> None:
+        if decision.id:
+            self._learnt.add(decision.id)
+        self._n_learnt += 1
+        if self._pending.pop(decision.id, None) is not None:
+            self._pending_changed()
+
+    def _checked_reward(self, reward: float) -> float:
+        return float(self._checked_rewards(reward, 1)[0])
+
+    def _checked_rewards(self, rewards: ArrayLike, n_rewards: int) -> Vector:
+        values = checked_rewards(rewards, n_rewards)
+        if self.reward_range is not None and n_rewards:
+            low, high = self.reward_range
+            outside = (values < low) | (values > high)
+            if outside.any():
+                raise InvalidReward(
+                    f"Rewards have to lie in reward_range = [{low}, {high}], got {values[outside][0]}. Rescale them, or "
+                    "declare a wider range."
+                )
+        return values
+
+    @staticmethod
+    def _checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
+        if ids is None:
+            return None
+        checked = Ids().check(ids)
+        if len(set(checked)) < len(checked):
+            twice = next(item for item in checked if checked.count(item) > 1)
+            raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} stands there twice.")
+        return checked
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Put everything back as it was when something is raised half-way."""
+        before = copy.deepcopy(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+
+def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    if reward_range is None:
+        return None
+    try:
+        low, high = (float(end) for end in reward_range)
+    except (TypeError, ValueError):
+        low = high = nan
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidParameter(f"A reward range is two finite numbers, the lower one first, got {reward_range!r}.")
+    return low, high

@@ -1,0 +1,116 @@
+"""A score taken apart: which past actions made the mean, and how much of the score is exploration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbandits.posterior import Posterior
+from kernelbandits.types import Point, Points, Prediction
+
+__all__ = ["Contribution", "Explanation", "explanation_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contribution:
+    """One past action's part in a mean."""
+
+    context: Point
+    similarity: float
+    """k of this past context and the one explained."""
+
+    weight: float
+    """What the model multiplies the similarity with."""
+
+    share: float
+    """weight · similarity: the part of the mean that comes from here."""
+
+    times: int
+    """How often this context was learnt from."""
+
+    mean_reward: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation:
+    """Why an action scores as it does, by the model as it is now. Printing it gives a table."""
+
+    mean: float
+    width: float
+    exploration: float
+    bonus: float
+    """exploration · width: the part of the score that pays for learning."""
+
+    contributions: tuple[Contribution, ...]
+    """The largest parts of the mean, largest first."""
+
+    remainder: float
+    """What all other past actions add to the mean."""
+
+    @property
+    def score(self) -> float:
+        """Mean + bonus."""
+        return self.mean + self.bonus
+
+    @property
+    def exploration_share(self) -> float:
+        """Bonus as a part of |mean| + bonus: 1 when nothing but curiosity speaks for the action."""
+        total = abs(self.mean) + self.bonus
+        return self.bonus / total if total > 0 else 0.0
+
+    def __str__(self) -> str:
+        lines = [
+            f"score {self.score:.4g} = mean {self.mean:.4g} + exploration {self.exploration:.4g} · width {self.width:.4g}"
+            f"  ({self.exploration_share:.0%} exploration)",
+        ]
+        if self.contributions:
+            lines.append(f"{'share':>10} {'similarity':>11} {'weight':>10} {'times':>6} {'reward':>8}  past context")
+        for part in self.contributions:
+            context = np.array2string(part.context, precision=3, threshold=6) if isinstance(part.context, np.ndarray) else part.context
+            lines.append(
+                f"{part.share:>10.4g} {part.similarity:>11.4g} {part.weight:>10.4g} {part.times:>6d} "
+                f"{part.mean_reward:>8.4g}  {context!s:.60}"
+            )
+        if self.contributions:
+            lines.append(f"{self.remainder:>10.4g} from all others")
+        return "\n".join(lines)
+
+
+def explanation_of(
+    posterior: Posterior, point: Points, *, exploration: float, most: int, prediction: Prediction | None = None
+) -> Explanation:
+    """Take the score of one point apart; `prediction` where the width counts more than the posterior's own data."""
+    if prediction is None:
+        prediction = posterior.predict(point)
+    mean, width = float(prediction.mean[0]), float(prediction.width[0])
+    contributions = _contributions(posterior, point, most=most)
+    return Explanation(
+        mean=mean,
+        width=width,
+        exploration=exploration,
+        bonus=exploration * width,
+        contributions=contributions,
+        remainder=mean - sum(part.share for part in contributions),
+    )
+
+
+def _contributions(posterior: Posterior, point: Points, *, most: int) -> tuple[Contribution, ...]:
+    """The largest parts of the mean at one point: mean = Σ weight · similarity over past contexts."""
+    if not posterior.size:
+        return ()
+    past, weights, counts, sums = posterior.support()
+    similarity = posterior.kernel.gram(past, point)[:, 0]
+    shares = weights * similarity
+    largest = np.argsort(-np.abs(shares), kind="stable")[:most]
+    return tuple(
+        Contribution(
+            context=posterior.kernel.kind.one(past, int(row)),
+            similarity=float(similarity[row]),
+            weight=float(weights[row]),
+            share=float(shares[row]),
+            times=int(counts[row]),
+            mean_reward=float(sums[row] / counts[row]),
+        )
+        for row in largest
+    )

@@ -1,0 +1,102 @@
+"""Decisions have names: how a policy issues them, and how it remembers which it has learnt."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.kernels.sequences import pack_strings, unpack_strings
+
+__all__ = ["IdIssuer", "LearntIds"]
+
+ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
+PAGE: Final = 1 << 15
+"""Ids of one issuer that share a bitmap: 4 kB."""
+
+
+class IdIssuer:
+    """Unique ids: a random name for this policy in this process, and a running number.
+
+    Ids never enter results, so a run stays reproducible. A copy of a policy, in this process or in a forked one, finds
+    that it is not the one the name was drawn for and draws its own.
+    """
+
+    def __init__(self) -> None:
+        self._owner: tuple[int, int] | None = None
+        self._name = ""
+        self._count = 0
+
+    def next(self) -> str:
+        """A name that no other decision has."""
+        owner = (id(self), os.getpid())
+        if self._owner != owner:
+            self._owner, self._name, self._count = owner, secrets.token_hex(8), 0
+        self._count += 1
+        return f"{self._name}-{self._count}"
+
+
+class LearntIds:
+    """A set of ids at about one bit each: issued ones in bitmaps, those that users chose as they are."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, int], bytearray] = {}
+        self._given: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        issued = ISSUED.fullmatch(name)
+        if issued is None:
+            return name in self._given
+        page, byte, bit = _place(issued)
+        bits = self._pages.get(page)
+        return bits is not None and bool(bits[byte] & bit)
+
+    def add(self, name: str) -> None:
+        """Remember an id."""
+        issued = ISSUED.fullmatch(name)
+        if issued is None:
+            self._given.add(name)
+            return
+        page, byte, bit = _place(issued)
+        self._pages.setdefault(page, bytearray(PAGE // 8))[byte] |= bit
+
+    def discard(self, name: str) -> None:
+        """Forget an id."""
+        issued = ISSUED.fullmatch(name)
+        if issued is None:
+            self._given.discard(name)
+            return
+        page, byte, bit = _place(issued)
+        if page in self._pages:
+            self._pages[page][byte] &= ~bit
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays that `restore` needs, the same for the same set."""
+        pages = sorted(page for page, bits in self._pages.items() if any(bits))
+        given = pack_strings(sorted(self._given))
+        return {
+            "bits": np.frombuffer(b"".join(bytes(self._pages[page]) for page in pages), dtype=np.uint8),
+            "numbers": np.array([number for _, number in pages], dtype=np.int64),
+            **{f"names.{key}": array for key, array in pack_strings([name for name, _ in pages]).items()},
+            **{f"given.{key}": array for key, array in given.items()},
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a saved set."""
+        names = unpack_strings({key: state[f"names.{key}"] for key in ("text", "ends")})
+        bits = state["bits"].reshape(len(names), PAGE // 8)
+        self._pages = {
+            (name, int(number)): bytearray(row.tobytes())
+            for name, number, row in zip(names, state["numbers"], bits, strict=True)
+        }
+        self._given = set(unpack_strings({key: state[f"given.{key}"] for key in ("text", "ends")}))
+
+
+def _place(issued: re.Match[str]) -> tuple[tuple[str, int], int, int]:
+    page, within = divmod(int(issued[2]), PAGE)
+    return (issued[1], page), within >> 3, 1 << (within & 7)

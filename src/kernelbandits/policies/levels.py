@@ -1,0 +1,327 @@
+"""Elimination by levels: the skeleton of SupKernelUCB and SupLinUCB."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter
+from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.ties import tied_for_best
+from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
+
+__all__ = ["BaseKernelUCB", "LevelPolicy"]
+
+
+class BaseKernelUCB:
+    """Ridge estimates from one level's rounds only (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
+
+    >>> from kernelbandits.kernels import Linear
+    >>> level = BaseKernelUCB(Linear(), regularisation=1.0)
+    >>> level.observe([[1.0]], 0.5)
+    >>> level.estimate([[2.0]]).mean
+    array([0.5])
+    """
+
+    def __init__(self, kernel: Kernel, *, regularisation: float, posterior: str | PosteriorFactory = "auto") -> None:
+        self.posterior = posterior_factory(posterior)(kernel, regularisation)
+
+    def estimate(self, contexts: Points) -> Prediction:
+        """Mean and width of the actions still active."""
+        return self.posterior.predict(contexts)
+
+    def observe(self, context: Points, reward: float) -> None:
+        """One more round of this level; `context` is a collection of one."""
+        self.posterior.observe(context, [reward])
+
+    @property
+    def stage_observations(self) -> int:
+        """Rounds of this level: ψ."""
+        return self.posterior.n_observations
+
+
+class _Rules(NamedTuple):
+    """What holds in one round: the width's scale, the width that ends all doubt, and the epoch of the levels."""
+
+    scale: float
+    fine: float
+    epoch: int
+
+
+class LevelPolicy(Policy):
+    """Level s learns only from rounds that it explored itself; an action has to look good at every level to be played.
+
+    Every level keeps the rewards of its own rounds, and whether a round joins a level depends on contexts and lower
+    levels only. So the rewards within a level are independent given the contexts, which is what the proof needs and
+    what KernelUCB lacks. The contexts may not react to rewards.
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int | None,
+        n_actions: int | None,
+        failure_probability: float,
+        norm_bound: float | None,
+        noise_scale: float | None,
+        reward_range: tuple[float, float],
+        mode: Literal["valid", "paper"],
+        scale: float | None,
+        unknown_horizon: Literal["anytime", "doubling"],
+        explore: Literal["widest", "lowest"],
+    ) -> None:
+        super().__init__(reward_range=reward_range)
+        if self.reward_range is None:
+            raise InvalidParameter("Levels narrow by absolute amounts, so the reward range has to be declared, got None.")
+        self._span = self.reward_range[1] - self.reward_range[0]
+        self._horizon, self._n_actions, self._failure_probability = horizon, n_actions, failure_probability
+        self._norm_bound, self._mode, self._scale = norm_bound, mode, scale
+        self._noise_scale = self._span / 2.0 if noise_scale is None else float(noise_scale)
+        self._given_noise_scale = noise_scale
+        self._unknown_horizon, self._explore = unknown_horizon, explore
+        self._refuse_inconsistent()
+        self._blank = self._new_level()
+        self._levels: list[BaseKernelUCB] = []
+        self._epoch = 0
+        self._most_actions = 1  # seen in a round learnt from
+        self._has_warned = False
+        self._rules(1, n_actions or 1)  # refuses parameters that no scale can be made of
+
+    @abstractmethod
+    def _new_level(self) -> BaseKernelUCB:
+        """A level that has seen nothing."""
+
+    def _refuse_inconsistent(self) -> None:
+        if self._mode not in ("valid", "paper"):
+            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {self._mode!r}.")
+        if self._unknown_horizon not in ("anytime", "doubling"):
+            raise InvalidParameter(f"unknown_horizon has to be 'anytime' or 'doubling', got {self._unknown_horizon!r}.")
+        if self._explore not in ("widest", "lowest"):
+            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {self._explore!r}.")
+        if self._horizon is None and self._mode == "paper":
+            raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
+        if self._horizon is not None and self._n_actions is None:
+            raise InvalidParameter("A known horizon needs the largest number of actions of a round too: n_actions=….")
+        if self._scale is not None and not 0.0 < self._scale < np.inf:
+            raise InvalidParameter(f"The scale has to be a finite number above zero, got {self._scale!r}.")
+        if self._scale is None and self._mode == "valid" and self._norm_bound is None:
+            raise InvalidParameter(
+                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or scale=… by hand, or "
+                "mode='paper' for the printed rule, which can drop the best action: see docs/errata.md, E1)."
+            )
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def stages(self) -> tuple[BaseKernelUCB, ...]:
+        """One learner a level, lowest first; levels that no round has reached are not there yet."""
+        return tuple(self._levels)
+
+    def scale_at(self, round_index: int, n_actions: int | None = None) -> float:
+        """What widths are multiplied with in a round (of so many actions)."""
+        return self._rules(round_index, max(self._most_actions, n_actions or 1)).scale
+
+    def walk(self, contexts: Points, *, ids: Sequence[ItemId] | None = None) -> tuple[StageStep, ...]:
+        """The levels this round passes through; the last one decides."""
+        given = self._round(contexts, ids, None)
+        return self._walk(given.points, given.n_actions)[0]
+
+    def _pick(self, points: Points, n_actions: int) -> Choice:
+        steps, rules = self._walk(points, n_actions)
+        last = steps[-1]
+        if last.outcome == "exploit":
+            place = int(tied_for_best(last.prediction.mean + last.scaled_width)[0])
+            score = float(last.prediction.mean[place] + last.scaled_width[place])
+        else:
+            place = self._widest(last, self._coarse(last.stage))
+            score = float(last.scaled_width[place])
+        return Choice(
+            action=int(last.active[place]),
+            mean=float(last.prediction.mean[place]),
+            width=float(last.prediction.width[place]),
+            score=score,
+            stage=last.stage if last.outcome == "explore" else None,
+            memo={"epoch": np.array([rules.epoch])} if self._restarts else {},
+        )
+
+    def _walk(self, points: Points, n_actions: int) -> tuple[tuple[StageStep, ...], _Rules]:
+        if self._n_actions is not None and n_actions > self._n_actions:
+            raise InvalidContexts(
+                f"The guarantee was asked for rounds of at most n_actions = {self._n_actions} actions, got {n_actions}."
+            )
+        rules = self._rules(self.round_index, max(n_actions, self._most_actions))
+        self._warn_beyond_horizon()
+        levels = self._levels if rules.epoch == self._epoch else []  # a new epoch begins with empty levels
+        steps: list[StageStep] = []
+        active = np.arange(n_actions)
+        for stage in range(1, 65):  # a double has no 2^(-64) to tell widths apart; S is far smaller
+            level = levels[stage - 1] if stage <= len(levels) else self._blank
+            prediction = level.estimate(points if len(active) == n_actions else self._kind(points).take(points, active))
+            step = self._step(stage, active, prediction, rules)
+            steps.append(step)
+            if step.outcome != "narrow":
+                break
+            upper = prediction.mean + step.scaled_width
+            active = active[upper >= upper.max() - 2.0 * self._coarse(stage)]
+        return tuple(steps), rules
+
+    def _step(self, stage: int, active: Indices, prediction: Prediction, rules: _Rules) -> StageStep:
+        widths = rules.scale * prediction.width
+        outcome: Literal["explore", "narrow", "exploit"]
+        if (widths <= rules.fine).all():
+            outcome = "exploit"
+        elif (widths <= self._coarse(stage)).all():
+            outcome = "narrow"
+        else:
+            outcome = "explore"
+        return StageStep(stage, active, prediction, widths, outcome)
+
+    def _widest(self, step: StageStep, threshold: float) -> int:
+        """Which wide action to explore. It may not look at this level's means: that would undo the independence."""
+        wide = np.flatnonzero(step.scaled_width > threshold)
+        if self._explore == "lowest":
+            return int(wide[0])
+        return int(wide[tied_for_best(step.scaled_width[wide])[0]])
+
+    def _coarse(self, stage: int) -> float:
+        """Widths that level `stage` is content with: 2^(−s), in units of the reward range (the printed rule: in 1)."""
+        return self._unit * 2.0**-stage
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self._mode == "paper" else self._span
+
+    @property
+    def _restarts(self) -> bool:
+        return self._horizon is None and self._unknown_horizon == "doubling"
+
+    def _rules(self, round_index: int, n_actions: int) -> _Rules:
+        if self._restarts:
+            epoch = max(self._epoch, round_index.bit_length() - 1)  # epoch m has the rounds 2^m … 2^(m+1) − 1
+            share = self._failure_probability / ((epoch + 1) * (epoch + 2))
+            return _Rules(self._scale_for(2**epoch, n_actions, share), self._unit / sqrt(2**epoch), epoch)
+        if self._horizon is not None:
+            scale = self._scale_for(self._horizon, self._n_actions or n_actions, self._failure_probability)
+            return _Rules(scale, self._unit / sqrt(self._horizon), 0)
+        if self._scale is not None:
+            return _Rules(self._scale, self._unit / sqrt(round_index), 0)
+        assert self._norm_bound is not None
+        scale = sup_kernel_ucb_anytime_scale(
+            round_index=round_index,
+            n_actions=self._n_actions or n_actions,
+            failure_probability=self._failure_probability,
+            regularisation=self._blank.posterior.regularisation,
+            norm_bound=self._norm_bound,
+            noise_scale=self._noise_scale,
+        )
+        return _Rules(scale, self._unit / sqrt(round_index), 0)
+
+    def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
+        if self._scale is not None:
+            return self._scale
+        return sup_kernel_ucb_scale(
+            horizon=horizon,
+            n_actions=n_actions,
+            failure_probability=failure_probability,
+            regularisation=self._blank.posterior.regularisation,
+            norm_bound=self._norm_bound,
+            noise_scale=self._noise_scale,
+            mode=self._mode,
+        )
+
+    def _warn_beyond_horizon(self) -> None:
+        if self._horizon is not None and self.round_index > self._horizon and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. Take "
+                "horizon=None where the end is not known.",
+                GuaranteeVoid,
+                stacklevel=5,
+            )
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Which past actions made this mean, by the level that decided (for an exploiting round: the deepest one)."""
+        self._require_own(decision)
+        place = len(self._levels) if decision.stage is None else decision.stage
+        level = self._levels[place - 1] if 0 < place <= len(self._levels) else self._blank
+        scale = self.scale_at(self.round_index, decision.n_actions)
+        return explanation_of(level.posterior, self._point(decision), exploration=scale, most=most)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _kind(self, contexts: Points) -> PointKind:
+        del contexts
+        return self._blank.posterior.kernel.kind
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        epoch = self._epoch_of(decision)
+        if epoch >= self._epoch:  # a reward that comes after its epoch is over is learnt by no level
+            levels = self._levels if epoch == self._epoch else []
+            if decision.stage is not None:
+                levels = [*levels, *(self._new_level() for _ in range(decision.stage - len(levels)))]
+                levels[decision.stage - 1].observe(self._point(decision), reward)
+            self._levels, self._epoch = levels, epoch
+        self._most_actions = max(self._most_actions, decision.n_actions)
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        level = self._level_of(decision)
+        if level is not None:
+            level.posterior.amend(self._point(decision), [change])
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        level = self._level_of(decision)
+        if level is not None:
+            level.posterior.remove(self._point(decision), [reward])
+
+    def _level_of(self, decision: Decision) -> BaseKernelUCB | None:
+        """The level that learnt from a decision; None when none did, or when its epoch is over."""
+        if decision.stage is None or self._epoch_of(decision) != self._epoch:
+            return None
+        return self._levels[decision.stage - 1]
+
+    def _epoch_of(self, decision: Decision) -> int:
+        return int(decision.memo["epoch"][0]) if self._restarts and "epoch" in decision.memo else self._epoch
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _level_parameters(self) -> Parameters:
+        return {
+            "regularisation": self._blank.posterior.regularisation,
+            "horizon": self._horizon,
+            "n_actions": self._n_actions,
+            "failure_probability": self._failure_probability,
+            "norm_bound": self._norm_bound,
+            "noise_scale": self._given_noise_scale,
+            "reward_range": self.reward_range,
+            "mode": self._mode,
+            "scale": self._scale,
+            "unknown_horizon": self._unknown_horizon,
+            "explore": self._explore,
+        }
+
+    def _probe(self) -> Points | None:
+        level = next((level for level in self._levels if level.posterior.size), None)
+        return None if level is None else level.posterior.support()[0]
+
+    def _state(self) -> Parameters:
+        return {
+            "levels": [level.posterior.state() for level in self._levels],
+            "epoch": self._epoch,
+            "most_actions": self._most_actions,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        for saved in state["levels"]:
+            level = self._new_level()
+            level.posterior.restore(saved)
+            self._levels.append(level)
+        self._epoch, self._most_actions = state["epoch"], state["most_actions"]

@@ -1,0 +1,6 @@
+"""Policies whose rewards are linear in the features."""
+
+from kernelbandits.policies.linear.lin_ucb import LinUCB
+from kernelbandits.policies.linear.sup_lin_ucb import SupLinUCB
+
+__all__ = ["LinUCB", "SupLinUCB"]

@@ -1,0 +1,169 @@
+"""Policies to files and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, KernelBanditError
+from kernelbandits.kernels import Kernel, as_kernel, unpack_kernel
+from kernelbandits.policies.base import Policy
+from kernelbandits.policies.container import read_container, write_container
+from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
+from kernelbandits.policies.kernel_like import KernelLike
+from kernelbandits.policies.kernel_ucb import KernelUCB
+from kernelbandits.policies.linear import LinUCB, SupLinUCB
+from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
+from kernelbandits.policies.uniform import UniformRandom
+from kernelbandits.types import Decision
+
+__all__ = ["load", "save_policy"]
+
+KNOWN: Final[Mapping[str, type[Policy]]] = {
+    policy.__name__: policy for policy in (CGPUCB, GPUCB, KernelUCB, LinUCB, SupKernelUCB, SupLinUCB, UniformRandom)
+}
+"""What a file may name. Nothing is imported by a name found in a file."""
+
+N_PROBES: Final = 4
+"""Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
+
+GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
+
+
+def save_policy(policy: Policy, path: str | PathLike[str]) -> None:
+    """Write a policy with its model, its awaited decisions, its memory of ids and its generator."""
+    description = policy.describe()
+    _refuse_what_a_file_cannot_hold(description)
+    write_container(
+        {
+            "policy": description,
+            "kernel": _packed_kernel(policy.kernel),
+            "probe": _probe(policy),
+            "model": policy._state(),
+            "n_learnt": policy._n_learnt,
+            "learnt": policy._learnt.state(),
+            "pending": [decision.to_dict() for decision in policy._pending.values()],
+            "generator": _plain_generator(policy._rng),
+        },
+        path,
+    )
+
+
+def load(
+    path: str | PathLike[str], *, kernel: KernelLike | None = None, policies: Sequence[type[Policy]] = ()
+) -> Policy:
+    """Open a saved policy; it goes on exactly where it was.
+
+    Parameters
+    ----------
+    path
+        The file that `policy.save` wrote.
+    kernel
+        Needed when the kernel is a function or an object of your own, which a file can name and not hold. Checked
+        against similarities kept in the file. Otherwise optional, to share one similarity table.
+    policies
+        Policy classes of your own that the file may hold.
+    """
+    content = read_container(path)
+    name = content["policy"]["class"]
+    known = {**KNOWN, **{policy.__name__: policy for policy in policies}}
+    if name not in known:
+        raise ForeignFile(f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}]).")
+    chosen = _chosen_kernel(content["kernel"], kernel)
+    parameters = {key: value for key, value in content["policy"].items() if key != "class"}
+    policy = known[name]._build(parameters, chosen)
+    _check_probe(policy, content["probe"])
+    policy._restore(content["model"])
+    policy._n_learnt = content["n_learnt"]
+    policy._learnt.restore(content["learnt"])
+    awaited = [Decision.from_dict(values) for values in content["pending"]]
+    policy._pending = {decision.id: decision for decision in awaited}
+    policy._rng = _generator(content["generator"])
+    return policy
+
+
+def _packed_kernel(kernel: Kernel | None) -> Any:
+    """The kernel as parameters and arrays; only its name where it has no such form; None where there is none."""
+    if kernel is None:
+        return None
+    try:
+        parameters, arrays = kernel.pack()
+    except CannotSave:
+        return {"named": kernel.describe()}
+    return {"parameters": parameters, "arrays": arrays}
+
+
+def _chosen_kernel(packed: Any, given: KernelLike | None) -> Kernel | None:
+    if packed is None:
+        if given is not None:
+            raise InvalidParameter("This file's policy has no kernel, so none can be given.")
+        return None
+    if given is not None:
+        return as_kernel(given)
+    if "named" in packed:
+        raise ForeignFile(
+            f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over again: load(path, kernel=…)."
+        )
+    return unpack_kernel(packed["parameters"], packed["arrays"])
+
+
+def _probe(policy: Policy) -> Any:
+    """A few learnt points and their similarities."""
+    points = policy._probe()
+    if points is None or policy.kernel is None:
+        return None
+    kind = policy.kernel.kind
+    some = kind.take(points, np.arange(min(N_PROBES, kind.count(points))))
+    return {"points": kind.pack(some), "similarities": policy.kernel.gram(some)}
+
+
+def _check_probe(policy: Policy, probe: Any) -> None:
+    if probe is None or policy.kernel is None:
+        return
+    try:
+        points = policy.kernel.kind.check(policy.kernel.kind.unpack(probe["points"]))
+        similarities = policy.kernel.gram(points)
+    except (KernelBanditError, KeyError, ValueError, TypeError) as error:
+        raise ForeignFile(f"The kernel given to load does not take the points of this file: {error}") from error
+    if not np.allclose(similarities, probe["similarities"], rtol=1e-8, atol=1e-12):
+        raise ForeignFile(
+            "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by up to "
+            f"{np.abs(similarities - probe['similarities']).max():.3g}."
+        )
+
+
+def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
+    from kernelbandits.theory.widths import exploration_from
+
+    if isinstance(description.get("posterior"), dict):
+        raise CannotSave("A posterior made by a function of your own cannot be saved; 'auto', 'exact' and 'primal' can.")
+    if "exploration" in description:
+        try:
+            exploration_from(description["exploration"])
+        except ForeignFile as error:
+            raise CannotSave(f"An exploration schedule of your own cannot be saved: {error}") from error
+
+
+def _plain_generator(rng: np.random.Generator) -> Any:
+    state = dict(rng.bit_generator.state)
+    if state["bit_generator"] not in GENERATORS:
+        raise CannotSave(f"A file can hold NumPy's own bit generators, got {state['bit_generator']!r}.")
+    return _to_json(state)
+
+
+def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+    if state.get("bit_generator") not in GENERATORS:
+        raise ForeignFile(f"The file names a generator that is not NumPy's own: {state.get('bit_generator')!r}.")
+    bits = GENERATORS[state["bit_generator"]]()
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def _to_json(value: Any) -> Any:
+    """Arrays of unsigned 64-bit words (Philox, MT19937) as lists: a JSON integer has no largest value."""
+    if isinstance(value, dict):
+        return {key: _to_json(part) for key, part in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,176 @@
+"""The rule that KernelUCB, LinUCB and GP-UCB share: take the highest mean + exploration · width."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import GuaranteeVoid
+from kernelbandits.kernels import PointKind
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.ties import Ties, checked_ties, pick_best, tied_for_best
+from kernelbandits.posterior import Pending, Posterior
+from kernelbandits.theory.widths import Exploration, Situation
+from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
+
+__all__ = ["UpperConfidencePolicy"]
+
+
+class _Estimate(NamedTuple):
+    """All that a score is made of."""
+
+    prediction: Prediction
+    exploration: float
+
+    @property
+    def scores(self) -> Vector:
+        return self.prediction.upper(self.exploration)
+
+
+class UpperConfidencePolicy(Policy):
+    """Highest mean + exploration · width over a posterior; the subclass says which posterior and which words."""
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        exploration: Exploration,
+        *,
+        reward_range: tuple[float, float] | None,
+        ties: Ties,
+        seed: Seed,
+    ) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        self.posterior = posterior
+        """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
+        self.exploration = exploration
+        self._ties = checked_ties(ties)
+        self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
+        self._has_warned = False
+
+    def _kind(self, contexts: Points) -> PointKind:
+        del contexts
+        return self.posterior.kernel.kind
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _pick(self, points: Points, n_actions: int) -> Choice:
+        estimate = self._estimate(points, n_actions, self._waiting(), self.round_index)
+        return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
+
+    def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
+        n_actions = self._kind(points).count(points)
+        left = np.arange(n_actions)
+        waiting = self._waiting()
+        estimate = self._estimate(points, n_actions, waiting, self.round_index)
+        choices: list[Choice] = []
+        for place in range(k):
+            if diverse and place:
+                # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
+                placed = self._kind(points).take(points, np.array([choice.action for choice in choices]))
+                waiting = Pending(self.posterior, self._with_pending(placed))
+                estimate = self._estimate(points, n_actions - place, waiting, self.round_index + place)
+            best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
+            choices.append(self._choice(estimate, int(left[best]), propensity))
+            left = np.delete(left, best)
+        return choices
+
+    def _choice(self, estimate: _Estimate, row: int, propensity: float) -> Choice:
+        mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
+        return Choice(row, mean, width, mean + estimate.exploration * width, propensity)
+
+    def _probabilities(self, points: Points, n_actions: int) -> Vector:
+        tied = tied_for_best(self._estimate(points, n_actions, self._waiting(), self.round_index).scores)
+        taken = tied[:1] if self._ties == "lowest" else tied
+        probabilities = np.zeros(n_actions)
+        probabilities[taken] = 1.0 / len(taken)
+        return probabilities
+
+    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> _Estimate:
+        """Mean from settled data, width from settled and pending (ALGORITHMS 2.3), and the exploration they call for."""
+        prediction = self.posterior.predict(points)
+        if waiting is not None:
+            prediction = Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
+        return _Estimate(prediction, self._exploration_now(n_actions, waiting, round_index))
+
+    def _exploration_now(self, n_actions: int, waiting: Pending | None, round_index: int) -> float:
+        situation = Situation(
+            round_index=round_index,
+            n_actions=n_actions,
+            log_det_gain=self.posterior.log_det_gain + (waiting.log_det_gain if waiting else 0.0),
+            regularisation=self.posterior.regularisation,
+        )
+        exploration = self.exploration(situation)
+        if self.exploration.is_tuned:
+            return exploration
+        broken = self.exploration.broken_by(situation)
+        if broken and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(broken, GuaranteeVoid, stacklevel=5)
+        # A claim about the mean survives the narrower width only with this factor.
+        return exploration * (waiting.inflation if waiting else 1.0)
+
+    def _waiting(self) -> Pending | None:
+        if self._pending and self._awaited is None:
+            self._awaited = Pending(self.posterior, self._with_pending(None))
+        return self._awaited if self._pending else None
+
+    def _with_pending(self, placed: Points | None) -> Points:
+        """Points of the pending decisions, followed by those placed."""
+        kind = self.posterior.kernel.kind
+        collections = [self._point(decision) for decision in self._pending.values()]
+        if placed is not None:
+            collections.append(placed)
+        points = collections[0]
+        for more in collections[1:]:
+            points = kind.stack(points, more)
+        return points
+
+    def _pending_changed(self) -> None:
+        self._awaited = None
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
+        self._require_own(decision)
+        point = self._point(decision)
+        estimate = self._estimate(point, max(1, decision.n_actions), self._waiting(), self.round_index)
+        return explanation_of(
+            self.posterior, point, exploration=estimate.exploration, most=most, prediction=estimate.prediction
+        )
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self.posterior.observe(self._point(decision), [reward])
+        self._awaited = None  # widths of what is still pending depend on the settled data
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        points = self._point(decisions[0])
+        for decision in decisions[1:]:
+            points = self.posterior.kernel.kind.stack(points, self._point(decision))
+        self.posterior.observe(points, rewards)
+        self._awaited = None
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        self.posterior.amend(self._point(decision), [change])
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        self.posterior.remove(self._point(decision), [reward])
+        self._awaited = None
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        self.posterior.observe(points, rewards, times=times)
+        self._awaited = None
+
+    def _probe(self) -> Points | None:
+        return self.posterior.support()[0] if self.posterior.size else None
+
+    def _state(self) -> Parameters:
+        return {"posterior": self.posterior.state()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.posterior.restore(state["posterior"])

@@ -1,0 +1,220 @@
+"""A Cholesky factor in row panels: it grows, changes by rank one and forgets rows without being copied whole."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.types import Matrix, Vector
+
+__all__ = ["GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
+
+PANEL: Final = 256
+"""Rows in a panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
+
+FIRST_CAPACITY: Final = 16
+"""Rows that a new panel has room for at first, so that a small problem stays small."""
+
+
+class _Panel:
+    """Rows [start, start + n_rows) of a lower triangular matrix: all columns before `start`, and the corner."""
+
+    __slots__ = ("corner", "left", "n_rows", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.n_rows = 0
+        self.left: Matrix = np.empty((FIRST_CAPACITY, start))
+        self.corner: Matrix = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.start + self.n_rows)
+
+    def append(self, left: Matrix, corner: Matrix) -> None:
+        """New rows: their columns before the panel, and their columns within it (as many as there are rows then)."""
+        old, new = self.n_rows, self.n_rows + len(left)
+        if new > len(self.left):
+            capacity = min(PANEL, max(new, 2 * len(self.left)))
+            larger_left, larger_corner = np.empty((capacity, self.start)), np.zeros((capacity, capacity))
+            larger_left[:old] = self.left[:old]
+            larger_corner[:old, :old] = self.corner[:old, :old]
+            self.left, self.corner = larger_left, larger_corner
+        self.left[old:new] = left
+        self.corner[old:new, :new] = corner
+        self.n_rows = new
+
+    def triangle(self, first: int = 0) -> Matrix:
+        """The corner from row and column `first` on, as far as it is filled."""
+        return self.corner[first : self.n_rows, first : self.n_rows]
+
+
+class GrowingCholesky:
+    """L with L Lᵀ = A, for a positive definite A that gets more rows, changes by rank one, or loses a row's effect.
+
+    Rows are kept in panels of up to 256. A panel holds only the columns up to its own diagonal, so memory is about
+    half of the square, and growing never moves earlier panels.
+    """
+
+    def __init__(self) -> None:
+        self._panels: list[_Panel] = []
+        self.size = 0
+
+    def solve(self, right: Matrix, *, solved: int = 0) -> Matrix:
+        """L⁻¹ B in the place of B, which has to be C-contiguous; its first `solved` rows are solutions already."""
+        for panel in self._panels[solved // PANEL :]:
+            first = max(0, solved - panel.start)
+            if first >= panel.n_rows:
+                continue
+            block = right[panel.start + first : panel.start + panel.n_rows]
+            if panel.start:
+                block -= panel.left[first : panel.n_rows] @ right[: panel.start]
+            if first:
+                block -= panel.corner[first : panel.n_rows, :first] @ right[panel.start : panel.start + first]
+            solve_lower(panel.triangle(first), block)
+        return right
+
+    def solve_transposed(self, right: Matrix) -> Matrix:
+        """L⁻ᵀ B in the place of B, which has to be C-contiguous."""
+        for panel in reversed(self._panels):
+            block = right[panel.rows]
+            solve_lower_transposed(panel.triangle(), block)
+            if panel.start:
+                right[: panel.start] -= panel.left[: panel.n_rows].T @ block
+        return right
+
+    def room(self) -> int:
+        """Rows that fit into the last panel: the largest block that one `append` takes."""
+        return PANEL - self.size % PANEL
+
+    def append(self, cross: Matrix, within: Matrix) -> None:
+        """Rows for new entries of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
+
+        At most `room()` rows at a time. Raises NotPositiveSemidefinite, and changes nothing, where A is not positive
+        definite.
+        """
+        whitened = self.solve(cross)
+        try:
+            corner = cholesky(within - whitened.T @ whitened)
+        except np.linalg.LinAlgError as error:
+            raise NotPositiveSemidefinite("The matrix to factor is not positive definite.") from error
+        self._write(whitened, corner)
+
+    def _write(self, whitened: Matrix, corner: Matrix) -> None:
+        if self.size % PANEL == 0:
+            self._panels.append(_Panel(self.size))
+        panel = self._panels[-1]
+        rows = whitened.T
+        panel.append(rows[:, : panel.start], np.hstack([rows[:, panel.start :], corner]))
+        self.size += len(corner)
+
+    def truncate(self, size: int) -> None:
+        """Forget all rows from `size` on."""
+        self._panels = [panel for panel in self._panels if panel.start < size]
+        if self._panels:
+            self._panels[-1].n_rows = size - self._panels[-1].start
+        self.size = size
+
+    def rank_one(self, vector: Vector, *, start: int, sign: float) -> None:
+        """Factor of A + sign · v vᵀ, where v is zero before `start`.
+
+        With p = L⁻¹v the factor of I + sign·ppᵀ has the entries d_j on its diagonal and p_r b_j below it (Gill, Golub,
+        Murray and Saunders 1974, method C1), so each row of the product needs only its own running sums:
+
+            t_j = t_{j-1} + sign·p_j²,  d_j = sqrt(t_j / t_{j-1}),  b_j = sign·p_j / sqrt(t_j t_{j-1})
+            L'_kj = d_j L_kj + b_j Σ_{r>j} L_kr p_r
+        """
+        p = vector.copy()
+        if start:
+            p[:start] = 0.0
+        p = self.solve(p[:, None], solved=start)[start:, 0]
+        t = 1.0 + sign * np.cumsum(p**2)
+        if not t[-1] > 0.0:
+            raise NotPositiveSemidefinite("The matrix minus v vᵀ is not positive definite.")
+        before = np.concatenate([[1.0], t[:-1]])
+        d, b = np.sqrt(t / before), sign * p / np.sqrt(t * before)
+        for panel in self._panels[start // PANEL :]:
+            first = max(0, start - panel.start)
+            here = panel.start + first - start  # place of the panel's first changed column in p, d and b
+            columns = slice(here, panel.start + panel.n_rows - start)
+            triangle = panel.triangle(first)
+            carried = _multiply_special(triangle, p[columns], d[columns], b[columns], after=0.0)
+            if start < panel.start:
+                left = panel.left[: panel.n_rows, start:]
+                _multiply_special(left, p[:here], d[:here], b[:here], after=carried)
+
+    def scale_row(self, row: int, factor: float) -> None:
+        """Multiply a row of L: row and column of A but for what `rank_one` has to add to its diagonal."""
+        panel = self._panels[row // PANEL]
+        place = row - panel.start
+        panel.left[place] *= factor
+        panel.corner[place, : place + 1] *= factor
+
+    def isolate(self, row: int, diagonal: float) -> None:
+        """Factor of A with zeros in this row and column and `diagonal` on its diagonal: the row has no effect any more.
+
+        Rows below lose their link to it; what the link explained comes back as a positive rank-one change.
+        """
+        link = np.zeros(self.size)
+        for panel in self._panels[row // PANEL :]:
+            column = (
+                panel.left[: panel.n_rows, row]
+                if row < panel.start
+                else panel.corner[: panel.n_rows, row - panel.start]
+            )
+            link[panel.rows] = column
+            column[:] = 0.0
+        link[: row + 1] = 0.0
+        panel = self._panels[row // PANEL]
+        place = row - panel.start
+        panel.left[place] = 0.0
+        panel.corner[place] = 0.0
+        panel.corner[place, place] = sqrt(diagonal)
+        if link.any():
+            self.rank_one(link, start=row + 1, sign=1.0)
+
+    def log_determinant(self) -> float:
+        """Ln det A."""
+        return 2.0 * sum(float(np.log(np.diagonal(panel.triangle())).sum()) for panel in self._panels)
+
+    def smallest_pivot(self, *, since: int = 0) -> float:
+        """Smallest L_jj² from row `since` on; A's smallest eigenvalue is never larger."""
+        pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self._panels[since // PANEL :]])
+        return float(pivots[max(0, since - since // PANEL * PANEL) :].min()) ** 2
+
+
+def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: float | Vector) -> Vector:
+    """Replace rows L by d_j L_kj + b_j (Σ_{r>j} L_kr p_r + after_k); gives the whole Σ_r L_kr p_r + after."""
+    products = rows * p
+    sums = np.cumsum(products[:, ::-1], axis=1)[:, ::-1]  # Σ_{r>=j}
+    total: Vector = sums[:, 0] + after
+    beyond = np.empty_like(sums)
+    beyond[:, :-1] = sums[:, 1:]
+    beyond[:, -1] = 0.0
+    beyond += np.reshape(after, (-1, 1))
+    beyond *= b
+    rows *= d
+    rows += beyond
+    return total
+
+
+def cholesky(matrix: Matrix) -> Matrix:
+    """L with L Lᵀ = matrix; LinAlgError where there is none."""
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+
+
+def solve_lower(triangle: Matrix, right: Matrix) -> None:
+    """B ← L⁻¹ B in place, for C-contiguous B; the transpose of a C-ordered array is what BLAS calls ordinary."""
+    from scipy.linalg.blas import dtrsm
+
+    dtrsm(1.0, triangle.T, right.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+
+
+def solve_lower_transposed(triangle: Matrix, right: Matrix) -> None:
+    """B ← L⁻ᵀ B in place, for C-contiguous B."""
+    from scipy.linalg.blas import dtrsm
+
+    dtrsm(1.0, triangle.T, right.T, side=1, lower=0, trans_a=1, overwrite_b=1)

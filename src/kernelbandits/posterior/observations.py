@@ -1,0 +1,174 @@
+"""What was observed: distinct points, how often each was seen, and the sum of its rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.errors import NotLearnt
+from kernelbandits.kernels.points import PointKind
+from kernelbandits.types import Indices, Points, Vector
+
+__all__ = ["Batch", "Observations"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Observations sorted into points never seen and points known, each once."""
+
+    keys: list[Hashable]
+    """Of the new points."""
+
+    points: Points
+    """The new points; None when there are none."""
+
+    counts: Vector
+    sums: Vector
+    """Of the new points."""
+
+    slots: Indices
+    """Where the known points are kept."""
+
+    slot_counts: Vector
+    slot_sums: Vector
+    """What comes on top of theirs."""
+
+    n_observations: int
+
+
+class Observations:
+    """Distinct points in slots. Repeats raise a count; a point whose count falls to zero leaves an empty slot."""
+
+    def __init__(self, kind: PointKind) -> None:
+        self._kind = kind
+        self._slots: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = []
+        self._store: Any = None
+        self._counts: Vector = np.zeros(0)
+        self._sums: Vector = np.zeros(0)
+        self.n_slots = 0
+        self.n_observations = 0
+
+    @property
+    def size(self) -> int:
+        """Distinct points."""
+        return len(self._slots)
+
+    @property
+    def points(self) -> Points:
+        """Points of all slots, empty ones too; only where there is a slot."""
+        return self._kind.view(self._store, self.n_slots)
+
+    @property
+    def counts(self) -> Vector:
+        """Observations of each slot; zero for an empty one."""
+        return self._counts[: self.n_slots]
+
+    @property
+    def sums(self) -> Vector:
+        """Sum of the rewards of each slot."""
+        return self._sums[: self.n_slots]
+
+    def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
+        """Group the observations by point; nothing is kept yet."""
+        fresh: dict[Hashable, int] = {}
+        first_rows: list[int] = []
+        places = np.empty(len(rewards), dtype=np.intp)  # slot of a known point, −1 − place of a new one
+        for row, key in enumerate(self._kind.keys(points)):
+            slot = self._slots.get(key)
+            if slot is None:
+                place = fresh.setdefault(key, len(fresh))
+                if place == len(first_rows):
+                    first_rows.append(row)
+                slot = -1 - place
+            places[row] = slot
+        weighted = rewards * times
+        is_new = places < 0
+        new = -1 - places[is_new]
+        slots, known = np.unique(places[~is_new], return_inverse=True)
+        return Batch(
+            keys=list(fresh),
+            points=self._kind.take(points, np.array(first_rows, dtype=np.intp)) if fresh else None,
+            counts=_totals(new, times[is_new], len(fresh)),
+            sums=_totals(new, weighted[is_new], len(fresh)),
+            slots=slots,
+            slot_counts=_totals(known, times[~is_new], len(slots)),
+            slot_sums=_totals(known, weighted[~is_new], len(slots)),
+            n_observations=int(times.sum()),
+        )
+
+    def add(self, batch: Batch) -> None:
+        """Keep what was sorted."""
+        if batch.keys:
+            n_slots = self.n_slots + len(batch.keys)
+            self._store = self._kind.grow(self._store, self.n_slots, batch.points)
+            self._counts = _extended(self._counts, self.n_slots, batch.counts)
+            self._sums = _extended(self._sums, self.n_slots, batch.sums)
+            self._keys.extend(batch.keys)
+            self._slots.update(zip(batch.keys, range(self.n_slots, n_slots), strict=True))
+            self.n_slots = n_slots
+        self._counts[batch.slots] += batch.slot_counts
+        self._sums[batch.slots] += batch.slot_sums
+        self.n_observations += batch.n_observations
+
+    def find(self, points: Points) -> Indices:
+        """Slots of known points, or NotLearnt."""
+        keys = self._kind.keys(points)
+        unknown = next((row for row, key in enumerate(keys) if key not in self._slots), None)
+        if unknown is not None:
+            raise NotLearnt(
+                f"Point {unknown} of this call was never observed ({self._kind.one(points, unknown)!r:.80}), so "
+                "there is nothing to change. Only what was learnt can be amended or taken back."
+            )
+        return np.array([self._slots[key] for key in keys], dtype=np.intp)
+
+    def change(self, slots: Indices, changes: Vector) -> None:
+        """Add to the reward sums."""
+        np.add.at(self._sums, slots, changes)
+
+    def subtract(self, slots: Indices, rewards: Vector) -> None:
+        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point."""
+        np.subtract.at(self._counts, slots, 1.0)
+        np.subtract.at(self._sums, slots, rewards)
+        self.n_observations -= len(slots)
+        for slot in {int(slot) for slot in slots if self._counts[slot] == 0.0}:
+            self._sums[slot] = 0.0
+            del self._slots[self._keys[slot]]
+
+    def kept(self) -> tuple[Points, Vector, Vector]:
+        """Points, counts and sums without the empty slots; only where there is a point."""
+        live = np.flatnonzero(self.counts)
+        points = self.points if len(live) == self.n_slots else self._kind.take(self.points, live)
+        return points, self.counts[live], self.sums[live]
+
+    def totals(self, points: Points, counts: Vector, sums: Vector) -> Batch:
+        """Distinct points never seen here, with their totals, as `kept` gives them."""
+        none = np.zeros(0)
+        keys = self._kind.keys(points)
+        return Batch(keys, points, counts, sums, none.astype(np.intp), none, none, round(counts.sum()))
+
+    def compacted(self) -> Observations:
+        """The same without empty slots."""
+        fresh = Observations(self._kind)
+        if self.size:
+            fresh.add(fresh.totals(*self.kept()))
+        return fresh
+
+
+def _totals(places: Indices, amounts: Vector, n_places: int) -> Vector:
+    """Sum of the amounts at each place."""
+    return np.bincount(places, amounts, n_places).astype(np.float64)
+
+
+def _extended(buffer: Vector, used: int, values: Vector) -> Vector:
+    """A buffer with room to spare that begins with the used part and then the values."""
+    needed = used + len(values)
+    if needed > len(buffer):
+        larger = np.zeros(max(needed, 2 * len(buffer)))
+        larger[:used] = buffer[:used]
+        buffer = larger
+    buffer[used:needed] = values
+    return buffer

@@ -1,0 +1,153 @@
+"""Linear models with weights per label, and some that all labels share: LinUCB, disjoint and hybrid."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts
+from kernelbandits.kernels.labelled import LabelledLinear
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.kernels.pairwise import dense
+from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.observations import Batch
+from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
+
+__all__ = ["PerActionPosterior"]
+
+
+class PerActionPosterior(RecordedPosterior):
+    """Ridge regression r = z·β + x·θ_a: β for the shared columns z, θ_a for the other columns x under label a.
+
+    The exact posterior of the kernel `LabelledLinear`, at O((dim z + dim x)³) a query however much was observed. The
+    per-label blocks A_a = γI + Σxxᵀ, B_a = Σxzᵀ, b_a = Σrx and the shared A₀, b₀ (what is left of β's normal equations
+    when the θ_a are eliminated) give, with u = z − B_aᵀA_a⁻¹x and β = A₀⁻¹b₀,
+
+        mean = u·β + xᵀA_a⁻¹b_a,   width² = xᵀA_a⁻¹x + uᵀA₀⁻¹u
+
+    (Li et al. 2010, hybrid LinUCB; both terms of width² are squares, so nothing cancels.)
+    """
+
+    kernel: LabelledLinear
+
+    def __init__(self, kernel: LabelledLinear, *, regularisation: float) -> None:
+        super().__init__(kernel, regularisation=regularisation)
+        self._blank(None)
+
+    def _blank(self, n_columns: int | None) -> None:
+        """No observation yet; block 0 stands for labels never seen."""
+        shared, own = self.kernel.columns(n_columns) if n_columns else (np.zeros(0, np.intp), np.zeros(0, np.intp))
+        self._n_columns = n_columns
+        self._shared, self._own = shared, own
+        self._labels: dict[ItemId, int] = {}
+        self._own_precision: Matrix = self.regularisation * np.eye(len(own))[None]  # A_a
+        self._links: Matrix = np.zeros((1, len(own), len(shared)))  # B_a
+        self._own_moments: Matrix = np.zeros((1, len(own)))  # b_a
+        self._shared_precision: Matrix = self.regularisation * np.eye(len(shared))  # A₀
+        self._shared_moments: Vector = np.zeros(len(shared))  # b₀
+
+    def _learn(self, batch: Batch) -> None:
+        parts: list[tuple[PairRows, Vector, Vector]] = []
+        if batch.keys:
+            parts.append((batch.points, batch.counts, batch.sums))
+        if len(batch.slots):
+            known = self.kernel.kind.take(self._observations.points, batch.slots)
+            parts.append((known, batch.slot_counts, batch.slot_sums))
+        for points, _, _ in parts:
+            rows = self._rows(points)
+            refuse_overflow(rows * rows)
+        for points, counts, sums in parts:
+            self._absorb_rows(points, counts, sums)
+
+    def _absorb_rows(self, points: PairRows, counts: Vector, sums: Vector) -> None:
+        rows = self._rows(points)
+        if self._n_columns is None:
+            self._blank(rows.shape[1])
+        for label, row, count, total in zip(points.contexts, rows, counts, sums, strict=True):
+            self._absorb_one(self._block(label), row[self._own], row[self._shared], count, total)
+
+    def _absorb_one(self, block: int, x: Vector, z: Vector, count: float, total: float) -> None:
+        """`count` observations of one point with this sum of rewards: positive rank-one changes, in a fixed order."""
+        solved = np.linalg.solve(self._own_precision[block], x)  # A_a⁻¹x
+        u = z - solved @ self._links[block]
+        room = 1.0 + count * (x @ solved)
+        self._shared_precision = self._shared_precision + np.outer(u, u) * (count / room)
+        self._shared_moments = self._shared_moments + u * ((total - count * (solved @ self._own_moments[block])) / room)
+        self._own_precision[block] += count * np.outer(x, x)
+        self._links[block] += count * np.outer(x, z)
+        self._own_moments[block] += total * x
+
+    def _block(self, label: ItemId) -> int:
+        """Number of the label's block, made where there is none."""
+        if label not in self._labels:
+            self._labels[label] = len(self._own_precision)
+            self._own_precision = np.concatenate([self._own_precision, self._own_precision[:1]])
+            self._links = np.concatenate([self._links, self._links[:1]])
+            self._own_moments = np.concatenate([self._own_moments, self._own_moments[:1]])
+        return self._labels[label]
+
+    def _forget(self, slots: Indices) -> None:
+        """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
+        del slots
+        self._observations = self._observations.compacted()
+        self._retarget()
+
+    def _retarget(self) -> None:
+        self._blank(self._n_columns)
+        if self.size:
+            self._absorb_rows(*self._observations.kept())
+
+    def _predict(self, points: Points) -> tuple[Vector, Vector]:
+        rows = self._rows(points)
+        if self._n_columns is None:
+            return np.zeros(len(rows)), np.einsum("nd,nd->n", rows, rows) / self.regularisation
+        x, solved, u, blocks = self._eliminated(points)
+        own_mean = np.einsum("nd,nd->n", solved, self._own_moments[blocks])
+        squared = np.einsum("nd,nd->n", x, solved)
+        if not len(self._shared):
+            return own_mean, squared
+        weighted = np.linalg.solve(self._shared_precision, u.T)  # A₀⁻¹u
+        return own_mean + self._shared_moments @ weighted, squared + np.einsum("nd,dn->n", u, weighted)
+
+    def covariance(self, points: Points, others: Points | None = None) -> Matrix:
+        points = self.kernel.kind.check(points)
+        others = points if others is None else self.kernel.kind.check(others)
+        if self._n_columns is None:
+            return self.kernel.gram(points, others) / self.regularisation
+        _, solved, u, _ = self._eliminated(points)
+        other_x, _, other_u, _ = self._eliminated(others)
+        labels, other_labels = self._label_list(points), self._label_list(others)
+        same = np.array([[a == b for b in other_labels] for a in labels])
+        covariance = same * (solved @ other_x.T)
+        if len(self._shared):
+            covariance = covariance + u @ np.linalg.solve(self._shared_precision, other_u.T)
+        return covariance
+
+    @property
+    def log_det_gain(self) -> float:
+        _, own = np.linalg.slogdet(self._own_precision / self.regularisation)
+        _, shared = np.linalg.slogdet(self._shared_precision / self.regularisation)
+        return float(own.sum() + shared)
+
+    def _eliminated(self, points: PairRows) -> tuple[Matrix, Matrix, Matrix, Indices]:
+        """x, A_a⁻¹x and u = z − B_aᵀA_a⁻¹x of every point, and its label's block."""
+        rows = self._rows(points)
+        x, z = rows[:, self._own], rows[:, self._shared]
+        blocks = np.array([self._labels.get(label, 0) for label in self._label_list(points)], dtype=np.intp)
+        solved = np.asarray(np.linalg.solve(self._own_precision[blocks], x[:, :, None])[:, :, 0], dtype=np.float64)
+        return x, solved, z - np.einsum("nd,nds->ns", solved, self._links[blocks]), blocks
+
+    def _label_list(self, points: PairRows) -> list[ItemId]:
+        if points.is_shared:
+            return list(repeat(points.contexts[0], self.kernel.kind.count(points)))
+        return list(points.contexts)
+
+    def _rows(self, points: PairRows) -> Matrix:
+        rows = dense(points.actions)
+        if self._n_columns is not None and rows.shape[1] != self._n_columns:
+            raise InvalidContexts(
+                f"These contexts have {rows.shape[1]} columns; those learnt before have {self._n_columns}. Describe "
+                "every action with the same columns."
+            )
+        return rows

@@ -1,0 +1,155 @@
+"""Promises of every environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kernelbandits.environments.base import Environment, Round, World
+from kernelbandits.types import Pairs, Points
+
+__all__ = ["EnvironmentContract"]
+
+
+class EnvironmentContract:
+    """Same seed, same world; expectations match payments; luck independent of the action.
+
+    Inherit it in your tests, and supply the `environment` fixture:
+
+    ```python
+    class TestMyWorld(EnvironmentContract):
+        @pytest.fixture
+        def environment(self):
+            return MyWorld()
+    ```
+    """
+
+    n_rounds: ClassVar[int] = 20
+    """Rounds that two runs are compared over; fewer when the world ends before."""
+
+    n_payments: ClassVar[int] = 2_000
+    """Rounds whose payments are compared with their expectation; fewer when the world ends before."""
+
+    standard_errors: ClassVar[float] = 5.0
+    """How far a mean may stray: a right world fails once in two million seeds, and the seeds are fixed."""
+
+    def test_the_same_seed_gives_the_same_world(self, environment: Environment) -> None:
+        first = _play(environment.start(np.random.default_rng(11)), self.n_rounds)
+        second = _play(environment.start(np.random.default_rng(11)), self.n_rounds)
+
+        assert len(first) == len(second) > 0
+        for (shown, paid), (shown_again, paid_again) in zip(first, second, strict=True):
+            assert _same_points(shown.contexts, shown_again.contexts)
+            assert shown.ids == shown_again.ids
+            assert _same_points(shown.expected, shown_again.expected)
+            assert paid == paid_again
+
+    def test_luck_does_not_depend_on_the_action(self, environment: Environment) -> None:
+        """Asked for the first action only, or for all from the last on, a world answers the same."""
+        patient = environment.start(np.random.default_rng(12))
+        curious = environment.start(np.random.default_rng(12))
+
+        for shown, again in zip(_rounds(patient, self.n_rounds), _rounds(curious, self.n_rounds), strict=True):
+            rewards = [curious.pay(action) for action in reversed(range(_count(again)))]
+            assert _same_points(shown.contexts, again.contexts)
+            assert patient.pay(0) == rewards[-1]
+
+    def test_paying_twice_changes_nothing(self, environment: Environment) -> None:
+        world = environment.start(np.random.default_rng(13))
+        world.show()
+
+        assert world.pay(0) == world.pay(0)
+
+    def test_expectations_match_payments(self, environment: Environment) -> None:
+        world = environment.start(np.random.default_rng(14))
+        chooser = np.random.default_rng(15)
+        surprises = []
+        for shown in _rounds(world, self.n_payments):
+            if shown.expected is None:
+                pytest.skip("this world does not know its expectations")
+            action = int(chooser.integers(len(shown.expected)))
+            surprises.append(world.pay(action) - shown.expected[action])
+
+        error = np.std(surprises) / np.sqrt(len(surprises))
+        assert abs(np.mean(surprises)) <= self.standard_errors * error + 1e-12
+
+    def test_rewards_are_finite_and_in_range(self, environment: Environment) -> None:
+        low, high = environment.reward_range or (-np.inf, np.inf)
+
+        for _, paid in _play(environment.start(np.random.default_rng(16)), self.n_rounds):
+            assert all(isfinite(reward) and low <= reward <= high for reward in paid)
+
+    def test_expectations_are_one_per_action(self, environment: Environment) -> None:
+        for shown in _rounds(environment.start(np.random.default_rng(17)), self.n_rounds):
+            n_actions = _count(Round(shown.contexts))
+            assert shown.ids is None or len(shown.ids) == n_actions
+            assert shown.expected is None or shown.expected.shape == (n_actions,)
+
+    def test_paying_before_a_round_is_shown_is_refused(self, environment: Environment) -> None:
+        world = environment.start(np.random.default_rng(18))
+
+        with pytest.raises(ValueError, match="show"):
+            world.pay(0)
+
+    @pytest.mark.parametrize("beyond", ["below", "above"])
+    def test_an_action_that_was_not_shown_is_refused(self, environment: Environment, beyond: str) -> None:
+        world = environment.start(np.random.default_rng(19))
+        shown = world.show()
+
+        with pytest.raises(ValueError, match="action"):
+            world.pay(-1 if beyond == "below" else _count(shown))
+
+    def test_two_runs_do_not_disturb_each_other(self, environment: Environment) -> None:
+        alone = _play(environment.start(np.random.default_rng(20)), self.n_rounds)
+        ours = environment.start(np.random.default_rng(20))
+        other = environment.start(np.random.default_rng(21))
+
+        for (shown, paid), again in zip(alone, _rounds(ours, self.n_rounds), strict=True):
+            next(_rounds(other, 1), None)
+            assert _same_points(shown.contexts, again.contexts)
+            assert paid == _pay_all(ours, again)
+
+    def test_the_description_is_plain(self, environment: Environment) -> None:
+        description = environment.describe()
+
+        assert json.loads(json.dumps(description)) == description
+        assert description["class"] == type(environment).__name__
+
+
+def _rounds(world: World, most: int) -> Iterator[Round]:
+    """The next rounds of a world, at most so many."""
+    for _ in range(most):
+        try:
+            yield world.show()
+        except StopIteration:
+            return
+
+
+def _play(world: World, most: int) -> list[tuple[Round, list[float]]]:
+    """Rounds with what each of their actions pays."""
+    return [(shown, _pay_all(world, shown)) for shown in _rounds(world, most)]
+
+
+def _pay_all(world: World, shown: Round) -> list[float]:
+    return [world.pay(action) for action in range(_count(shown))]
+
+
+def _count(shown: Round) -> int:
+    """Number of actions."""
+    if shown.expected is not None:
+        return len(shown.expected)
+    points = shown.contexts.actions if isinstance(shown.contexts, Pairs) else shown.contexts
+    return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+
+
+def _same_points(first: Points, second: Points) -> bool:
+    if isinstance(first, Pairs):
+        return _same_points(first.context, second.context) and _same_points(first.actions, second.actions)
+    if hasattr(first, "toarray"):
+        first, second = first.toarray(), second.toarray()
+    return np.array_equal(first, second) if isinstance(first, np.ndarray) else bool(first == second)

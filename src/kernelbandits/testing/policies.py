@@ -1,0 +1,364 @@
+"""Promises of every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelbandits
+from kernelbandits.errors import (
+    AlreadyLearnt,
+    DecisionError,
+    ForeignDecision,
+    InvalidContexts,
+    InvalidReward,
+    NotLearnt,
+    NotSupported,
+)
+from kernelbandits.policies import Policy
+from kernelbandits.types import Decision, Points
+
+__all__ = ["PolicyContract"]
+
+MakePolicy = Callable[[], Policy]
+MakeRound = Callable[[np.random.Generator, int], Points]
+
+
+class PolicyContract:
+    """Inherit it and supply two fixtures.
+
+    `make_policy` is a function without arguments that gives a fresh, equally configured, equally seeded policy.
+    `make_round` is a function (rng, n_actions) → contexts. Rewards used here lie in [0, 1].
+    """
+
+    is_random: bool = False
+    """Whether `choose` draws from the policy's own generator."""
+
+    has_amendments: bool = True
+    """Whether rewards can be corrected and taken back."""
+
+    own_classes: tuple[type[Policy], ...] = ()
+    """Policy classes that `load` has to be told."""
+
+    def test_a_decision_says_what_was_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Row, item, round, number of actions, a unique id and the fingerprint."""
+        policy = make_policy()
+        contexts = make_round(np.random.default_rng(0), 5)
+
+        first, second = (policy.choose(contexts, ids=list("abcde")) for _ in range(2))
+
+        assert 0 <= first.action < 5
+        assert first.item == "abcde"[first.action]
+        assert (first.n_actions, first.round_index, first.policy) == (5, 1, policy.fingerprint)
+        assert first.id
+        assert first.id != second.id
+        assert policy.choose(contexts).item in range(5)
+
+    def test_choosing_changes_no_later_answer(self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path) -> None:
+        """Nor a saved byte, but for the generator of a policy that draws."""
+        asked, quiet = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        rng = np.random.default_rng(1)
+        asked.save(tmp_path / "before")
+
+        for _ in range(5):
+            contexts = make_round(rng, 4)
+            asked.choose(contexts)
+            asked.probabilities(contexts)
+
+        asked.save(tmp_path / "after")
+        contexts = make_round(rng, 6)
+        if not self.is_random:
+            assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+            assert asked.choose(contexts).action == quiet.choose(contexts).action
+        np.testing.assert_allclose(asked.probabilities(contexts), quiet.probabilities(contexts))
+        assert asked.round_index == quiet.round_index
+
+    def test_equal_seeds_give_equal_runs(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Ids and clocks enter nothing."""
+        first, second = (_run(make_policy(), make_round, 25) for _ in range(2))
+
+        assert [decision.action for decision in first] == [decision.action for decision in second]
+
+    def test_action_sets_may_change_in_size(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Or are refused in words by a policy that needs a fixed set."""
+        policy, rng = make_policy(), np.random.default_rng(2)
+
+        for n_actions in (1, 7, 3, 1, 2):
+            decision = policy.choose(make_round(rng, n_actions))
+            assert 0 <= decision.action < n_actions
+            policy.learn(decision, 0.5)
+
+        assert policy.round_index == 6
+
+    def test_only_eligible_actions_are_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """`action` is still the row of all that was passed."""
+        policy = self._trained(make_policy, make_round)
+        contexts = make_round(np.random.default_rng(3), 6)
+
+        for row in range(6):
+            decision = policy.choose(contexts, eligible=np.arange(6) == row)
+            assert (decision.action, decision.n_actions, decision.propensity) == (row, 1, 1.0)
+        assert policy.probabilities(contexts, eligible=np.arange(6) == 4).tolist() == [0, 0, 0, 0, 1, 0]
+
+    def test_probabilities_sum_to_one_and_contain_the_propensity(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Exact propensities: what off-policy evaluation lives on."""
+        policy, rng = self._trained(make_policy, make_round), np.random.default_rng(4)
+
+        for n_actions in (1, 2, 7):
+            contexts = make_round(rng, n_actions)
+            probabilities = policy.probabilities(contexts)
+            decision = policy.choose(contexts)
+            assert probabilities.sum() == pytest.approx(1.0)
+            assert (probabilities >= 0).all()
+            assert decision.propensity == pytest.approx(probabilities[decision.action])
+
+    def test_a_reward_is_learnt_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """A second time is refused, alone or among many, and changes nothing."""
+        policy, rng = make_policy(), np.random.default_rng(5)
+        first, second = policy.choose(make_round(rng, 3)), policy.choose(make_round(rng, 3))
+        policy.learn(first, 0.25)
+
+        with pytest.raises(AlreadyLearnt, match=first.id):
+            policy.learn(first, 0.25)
+        with pytest.raises(AlreadyLearnt, match=first.id):
+            policy.learn_many([second, first], [0.5, 0.5])
+        with pytest.raises(AlreadyLearnt, match="twice"):
+            policy.learn_many([second, second], [0.5, 0.5])
+
+        assert policy.round_index == 2
+        policy.learn(second, 0.5)
+
+    def test_decisions_may_be_learnt_late_and_many_at_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """All of them or none."""
+        policy, rng = make_policy(), np.random.default_rng(6)
+        decisions = [policy.choose(make_round(rng, 4)) for _ in range(6)]
+
+        policy.learn(decisions[3], 0.1)
+        with pytest.raises(InvalidReward):
+            policy.learn_many(decisions[:3], [0.2, np.nan, 0.4])
+        policy.learn_many([decisions[5], *decisions[:3]], [0.5, 0.2, 0.3, 0.4])
+
+        assert policy.round_index == 6
+        policy.learn(decisions[4], 0.9)
+
+    def test_a_decision_of_another_configuration_is_foreign(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """An equally configured fresh policy accepts it, so that a restart can be a replay of stored decisions."""
+        policy, fresh = make_policy(), make_policy()
+        decision = policy.choose(make_round(np.random.default_rng(7), 3))
+
+        with pytest.raises(ForeignDecision, match="other parameters"):
+            policy.learn(replace(decision, policy="0123456789abcdef"), 0.5)
+        with pytest.raises(DecisionError, match="is needed, got int"):
+            policy.learn(3, 0.5)  # type: ignore[arg-type]
+        fresh.learn(Decision.from_dict(decision.to_dict()), 0.5)
+
+        assert (policy.round_index, fresh.round_index) == (1, 2)
+
+    def test_a_decision_built_by_hand_is_learnt_unchecked(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Without id and fingerprint there is nothing to check."""
+        policy = make_policy()
+        decision = replace(policy.choose(make_round(np.random.default_rng(8), 3)), id="", policy="")
+
+        policy.learn(decision, 0.5)
+        policy.learn(decision, 0.5)
+
+        assert policy.round_index == 3
+
+    def test_an_expected_decision_is_a_round_and_is_settled_or_withdrawn(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Expecting twice, or withdrawing what nobody awaits, is refused."""
+        policy, rng = make_policy(), np.random.default_rng(9)
+        first, second = policy.choose(make_round(rng, 3)), policy.choose(make_round(rng, 3))
+
+        policy.expect(first)
+        policy.expect(second)
+        assert list(policy.pending) == [first.id, second.id]
+        assert policy.round_index == 3
+        with pytest.raises(DecisionError, match="awaited already"):
+            policy.expect(first)
+        policy.choose(make_round(rng, 4))
+        policy.learn(first, 0.5)
+        policy.withdraw(second)
+        assert dict(policy.pending) == {}
+        assert policy.round_index == 2
+        with pytest.raises(DecisionError, match="not awaited"):
+            policy.withdraw(second)
+        with pytest.raises(AlreadyLearnt):
+            policy.expect(first)
+
+    def test_a_withdrawn_decision_leaves_no_trace(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Choices are those of a policy that never expected it."""
+        policy, other = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        contexts = make_round(np.random.default_rng(10), 5)
+        decision = policy.choose(contexts) if not self.is_random else replace(policy.choose(contexts), propensity=1.0)
+
+        policy.expect(decision)
+        policy.withdraw(decision)
+
+        np.testing.assert_allclose(policy.probabilities(contexts), other.probabilities(contexts))
+
+    def test_amended_and_unlearnt_rewards_are_as_if_they_had_come_right(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Or refused in words, where the update depends on the order."""
+        policy, straight, rng = make_policy(), make_policy(), np.random.default_rng(11)
+        decisions = [policy.choose(make_round(rng, 4)) for _ in range(5)]
+        policy.learn_many(decisions, [0.1, 0.2, 0.3, 0.4, 0.5])
+        if not self.has_amendments:
+            with pytest.raises(NotSupported):
+                policy.amend(decisions[0], was=0.1, now=0.9)
+            with pytest.raises(NotSupported):
+                policy.unlearn(decisions[0], 0.1)
+            return
+
+        policy.amend(decisions[0], was=0.1, now=0.9)
+        policy.unlearn(decisions[1], 0.2)
+
+        straight.learn_many([decisions[0], *decisions[2:]], [0.9, 0.3, 0.4, 0.5])
+        assert policy.round_index == straight.round_index == 5
+        contexts = make_round(rng, 6)
+        if not self.is_random:
+            left, right = policy.choose(contexts), straight.choose(contexts)
+            assert left.action == right.action
+            np.testing.assert_allclose([left.mean, left.width], [right.mean, right.width], rtol=1e-7, atol=1e-9)
+        policy.learn(decisions[1], 0.7)
+
+    def test_what_was_never_learnt_cannot_be_amended_or_unlearnt(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """The model stays as it was."""
+        policy = make_policy()
+        decision = policy.choose(make_round(np.random.default_rng(12), 3))
+
+        with pytest.raises(NotLearnt, match=decision.id):
+            policy.amend(decision, was=0.1, now=0.2)
+        with pytest.raises(NotLearnt, match=decision.id):
+            policy.unlearn(decision, 0.1)
+
+        assert policy.round_index == 1
+
+    @pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, None, "much", 1j, [0.1, 0.2]])
+    def test_a_reward_that_is_no_finite_number_is_refused(
+        self, make_policy: MakePolicy, make_round: MakeRound, reward: Any
+    ) -> None:
+        """The decision can still be learnt."""
+        policy = make_policy()
+        decision = policy.choose(make_round(np.random.default_rng(13), 3))
+
+        with pytest.raises(InvalidReward, match="reward"):
+            policy.learn(decision, reward)
+
+        policy.learn(decision, 0.5)
+        assert policy.round_index == 2
+
+    def test_a_reward_outside_the_declared_range_is_refused(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Where a range is declared."""
+        policy = make_policy()
+        decision = policy.choose(make_round(np.random.default_rng(14), 3))
+
+        if policy.reward_range is None:
+            policy.learn(decision, 1e6)
+        else:
+            with pytest.raises(InvalidReward, match="reward_range"):
+                policy.learn(decision, policy.reward_range[1] + 0.001)
+            policy.learn(decision, policy.reward_range[1])
+
+        assert policy.round_index == 2
+
+    def test_rounds_without_actions_and_wrong_masks_are_refused(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """In words."""
+        policy = make_policy()
+        contexts = make_round(np.random.default_rng(15), 3)
+
+        with pytest.raises(InvalidContexts, match="No action is eligible"):
+            policy.choose(contexts, eligible=np.zeros(3, dtype=bool))
+        with pytest.raises(InvalidContexts, match="one truth value per action"):
+            policy.choose(contexts, eligible=np.ones(2, dtype=bool))
+        with pytest.raises(InvalidContexts, match="one truth value per action"):
+            policy.choose(contexts, eligible=np.array([0, 1, 1]))
+        with pytest.raises(InvalidContexts, match="one id per action"):
+            policy.choose(contexts, ids=["a", "b"])
+        with pytest.raises(InvalidContexts, match="'a' stands there twice"):
+            policy.choose(contexts, ids=["a", "b", "a"])
+
+    def test_a_saved_policy_goes_on_where_it_was(
+        self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
+    ) -> None:
+        """Model, awaited decisions, memory of ids and luck ahead are kept; later decisions are the same."""
+        policy, rng = self._trained(make_policy, make_round), np.random.default_rng(16)
+        awaited, learnt = policy.choose(make_round(rng, 4)), policy.choose(make_round(rng, 4))
+        policy.expect(awaited)
+        policy.learn(learnt, 0.5)
+
+        policy.save(tmp_path / "policy.kb")
+        opened = kernelbandits.load(tmp_path / "policy.kb", policies=self.own_classes)
+
+        assert type(opened) is type(policy)
+        assert opened.describe() == policy.describe()
+        assert opened.fingerprint == policy.fingerprint
+        assert opened.round_index == policy.round_index
+        assert list(opened.pending) == [awaited.id]
+        with pytest.raises(AlreadyLearnt):
+            opened.learn(learnt, 0.5)
+        for _ in range(15):
+            contexts = make_round(rng, 5)
+            left, right = policy.choose(contexts), opened.choose(contexts)
+            assert (left.action, left.stage, left.propensity) == (right.action, right.stage, right.propensity)
+            reward = float(rng.uniform())
+            policy.learn(left, reward)
+            opened.learn(right, reward)
+        opened.learn(awaited, 0.3)
+
+    def test_a_copy_is_independent(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """And issues ids of its own."""
+        policy = self._trained(make_policy, make_round)
+        contexts = make_round(np.random.default_rng(17), 3)
+        policy.choose(contexts)
+        copied = policy.copy()
+
+        left, right = policy.choose(contexts), copied.choose(contexts)
+        copied.learn(right, 0.5)
+
+        assert left.action == right.action
+        assert left.id != right.id
+        assert copied.round_index == policy.round_index + 1
+
+    def test_describe_gives_plain_values(self, make_policy: MakePolicy) -> None:
+        """So that a row of results says what produced it."""
+        description = make_policy().describe()
+
+        assert description["class"] == type(make_policy()).__name__
+        assert _is_plain(description)
+
+    def _trained(self, make_policy: MakePolicy, make_round: MakeRound) -> Policy:
+        policy = make_policy()
+        _run(policy, make_round, 12)
+        return policy
+
+
+def _run(policy: Policy, make_round: MakeRound, n_rounds: int) -> list[Decision]:
+    rng, decisions = np.random.default_rng(99), []
+    for _ in range(n_rounds):
+        decision = policy.choose(make_round(rng, 5))
+        rewards = rng.uniform(size=5)
+        policy.learn(decision, float(rewards[decision.action]))
+        decisions.append(decision)
+    return decisions
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(part) for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(part) for part in value)
+    return value is None or isinstance(value, bool | int | float | str)

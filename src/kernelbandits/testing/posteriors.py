@@ -1,0 +1,208 @@
+"""Promises of every posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from kernelbandits.posterior import Posterior
+from kernelbandits.types import Matrix, Points, Vector
+
+__all__ = ["PosteriorContract"]
+
+
+class PosteriorContract:
+    """Inherit it and supply two fixtures: `posterior`, fresh, and `points`, at least twelve different ones.
+
+    `tolerance` is the relative error that is allowed; raise it for an approximation and say why.
+    """
+
+    tolerance: float = 1e-7
+
+    def test_before_any_observation_the_mean_is_zero_and_the_width_that_of_the_prior(
+        self, posterior: Posterior, points: Points
+    ) -> None:
+        """Oracle 9."""
+        prediction = posterior.predict(points)
+
+        assert_allclose(prediction.mean, 0.0)
+        assert_allclose(prediction.width**2, posterior.kernel.diagonal(points) / posterior.regularisation)
+        assert posterior.size == posterior.n_observations == 0
+        assert posterior.log_det_gain == 0.0
+        assert posterior.norm == 0.0
+
+    def test_mean_and_width_are_those_of_the_definition(self, posterior: Posterior, points: Points) -> None:
+        """Ridge regression, computed from the Gram matrix of the whole history."""
+        rows, rewards = _history(points, posterior)
+
+        for row, reward in zip(rows, rewards, strict=True):
+            posterior.observe(_take(posterior, points, [row]), [reward])
+
+        self._assert_equals_definition(posterior, points, rows, rewards)
+
+    def test_many_observations_at_once_are_the_same_as_one_after_the_other(
+        self, posterior: Posterior, points: Points
+    ) -> None:
+        """In any order, in batches of any size."""
+        rows, rewards = _history(points, posterior)
+        order = np.random.default_rng(5).permutation(len(rows))
+
+        posterior.observe(_take(posterior, points, rows[order[:7]]), rewards[order[:7]])
+        posterior.observe(_take(posterior, points, rows[order[7:]]), rewards[order[7:]])
+
+        self._assert_equals_definition(posterior, points, rows, rewards)
+
+    def test_a_reward_may_count_several_times(self, posterior: Posterior, points: Points) -> None:
+        """`times` is shorthand for repeats."""
+        posterior.observe(_take(posterior, points, [0, 1, 0]), [0.5, -1.0, 2.0], times=[3, 1, 2])
+
+        rows, rewards = np.array([0, 0, 0, 1, 0, 0]), np.array([0.5, 0.5, 0.5, -1.0, 2.0, 2.0])
+        self._assert_equals_definition(posterior, points, rows, rewards)
+        assert (posterior.size, posterior.n_observations) == (2, 6)
+
+    def test_an_amended_reward_changes_means_and_no_width(self, posterior: Posterior, points: Points) -> None:
+        """Widths do not depend on rewards."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+        widths = posterior.predict(points).width
+
+        posterior.amend(_take(posterior, points, [rows[3]]), [0.75])
+
+        rewards[3] += 0.75
+        self._assert_equals_definition(posterior, points, rows, rewards)
+        assert_allclose(posterior.predict(points).width, widths, rtol=1e-9)
+
+    def test_a_removed_observation_was_never_there(self, posterior: Posterior, points: Points) -> None:
+        """One of several of a point, and then the last one."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        for place in (0, 5, 9):
+            posterior.remove(_take(posterior, points, [rows[place]]), [rewards[place]])
+
+        kept = np.delete(np.arange(len(rows)), [0, 5, 9])
+        self._assert_equals_definition(posterior, points, rows[kept], rewards[kept])
+
+    def test_removing_everything_leaves_the_prior(self, posterior: Posterior, points: Points) -> None:
+        """And learning can begin again."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        posterior.remove(_take(posterior, points, rows), rewards)
+
+        self.test_before_any_observation_the_mean_is_zero_and_the_width_that_of_the_prior(posterior, points)
+        posterior.observe(_take(posterior, points, rows), rewards)
+        self._assert_equals_definition(posterior, points, rows, rewards)
+
+    def test_pending_points_shrink_widths_and_leave_means(self, posterior: Posterior, points: Points) -> None:
+        """Mean of the settled data; width of settled and pending data together."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+        pending = np.array([1, 4, 4, 11])
+
+        prediction = posterior.predict(points, pending=_take(posterior, points, pending))
+
+        mean, _ = _definition(posterior, points, rows, rewards)
+        _, width = _definition(posterior, points, np.append(rows, pending), np.zeros(len(rows) + len(pending)))
+        assert_allclose(prediction.mean, mean, rtol=self.tolerance, atol=self.tolerance * np.abs(mean).max())
+        assert_allclose(prediction.width, width, rtol=self.tolerance)
+
+    def test_widths_never_grow_and_stay_between_their_bounds(self, posterior: Posterior, points: Points) -> None:
+        """Oracle 13: k/(γ + tr K) ≤ width² ≤ k/γ."""
+        rows, rewards = _history(points, posterior)
+        diagonal = posterior.kernel.diagonal(points)
+        before, trace = posterior.predict(points).width, 0.0
+
+        for row, reward in zip(rows, rewards, strict=True):
+            posterior.observe(_take(posterior, points, [row]), [reward])
+            trace += diagonal[row]
+            width = posterior.predict(points).width
+            assert (width <= before * (1 + 1e-9)).all()
+            assert (width**2 <= diagonal / posterior.regularisation * (1 + 1e-9)).all()
+            assert (width**2 >= diagonal / (posterior.regularisation + trace) * (1 - 1e-9)).all()
+            before = width
+
+    def test_the_covariance_has_the_squared_widths_on_its_diagonal(self, posterior: Posterior, points: Points) -> None:
+        """And is symmetric, and the same between two sets."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        covariance = posterior.covariance(points)
+
+        scale = float(np.abs(covariance).max())
+        assert_allclose(np.diag(covariance), posterior.predict(points).width ** 2, rtol=1e-6, atol=1e-9 * scale)
+        assert_allclose(covariance, covariance.T, atol=1e-9 * scale)
+        some = _take(posterior, points, [2, 3])
+        assert_allclose(posterior.covariance(some, points), covariance[[2, 3]], atol=1e-9 * scale)
+
+    def test_the_support_reproduces_the_mean_and_its_norm(self, posterior: Posterior, points: Points) -> None:
+        """Mean = Σ weight · similarity; norm² = weights · K · weights."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        past, weights, counts, sums = posterior.support()
+
+        gram = posterior.kernel.gram(past)
+        mean = posterior.predict(points).mean
+        assert_allclose(posterior.kernel.gram(points, past) @ weights, mean, atol=1e-6 * np.abs(mean).max())
+        assert_allclose(posterior.norm, np.sqrt(weights @ gram @ weights), rtol=1e-5)
+        assert counts.sum() == len(rows)
+        assert_allclose(sums.sum(), rewards.sum())
+
+    def test_a_copy_is_independent(self, posterior: Posterior, points: Points) -> None:
+        """Learning goes on in one without the other."""
+        posterior.observe(_take(posterior, points, [0, 1]), [1.0, 2.0])
+        copied = posterior.copy()
+        before = posterior.predict(points)
+
+        copied.observe(_take(posterior, points, [2, 2, 0]), [3.0, 1.0, 4.0])
+
+        assert_allclose(posterior.predict(points).mean, before.mean)
+        assert_allclose(posterior.predict(points).width, before.width)
+        assert copied.n_observations == 5
+
+    def test_a_restored_state_gives_the_same_answers(self, posterior: Posterior, points: Points) -> None:
+        """Saved arrays are enough."""
+        fresh = posterior.copy()
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        fresh.restore(posterior.state())
+
+        assert_allclose(fresh.predict(points).mean, posterior.predict(points).mean, rtol=1e-6, atol=1e-9)
+        assert_allclose(fresh.predict(points).width, posterior.predict(points).width, rtol=1e-6)
+        assert fresh.n_observations == posterior.n_observations
+
+    def _assert_equals_definition(self, posterior: Posterior, points: Points, rows: Any, rewards: Vector) -> None:
+        mean, width = _definition(posterior, points, rows, rewards)
+        prediction = posterior.predict(points)
+        assert_allclose(prediction.mean, mean, rtol=self.tolerance, atol=self.tolerance * np.abs(mean).max())
+        assert_allclose(prediction.width, width, rtol=self.tolerance)
+        gram = posterior.kernel.gram(_take(posterior, points, rows))
+        gain = np.linalg.slogdet(np.eye(len(rows)) + gram / posterior.regularisation)[1]
+        assert_allclose(posterior.log_det_gain, gain, rtol=self.tolerance)
+        assert posterior.n_observations == len(rows)
+        assert posterior.size == len(set(posterior.kernel.kind.keys(_take(posterior, points, rows))))
+
+
+def _history(points: Points, posterior: Posterior) -> tuple[Any, Vector]:
+    """Twenty rows with repeats, and continuous rewards."""
+    rng = np.random.default_rng(3)
+    n_points = posterior.kernel.kind.count(posterior.kernel.kind.check(points))
+    return rng.integers(0, min(8, n_points), size=20), rng.normal(size=20)
+
+
+def _take(posterior: Posterior, points: Points, rows: Any) -> Points:
+    return posterior.kernel.kind.take(posterior.kernel.kind.check(points), np.asarray(rows, dtype=np.intp))
+
+
+def _definition(posterior: Posterior, points: Points, rows: Any, rewards: Vector) -> tuple[Vector, Vector]:
+    kernel, gamma = posterior.kernel, posterior.regularisation
+    past = _take(posterior, points, rows)
+    matrix: Matrix = kernel.gram(past) + gamma * np.eye(len(rows))
+    similarity = kernel.gram(past, points)
+    solved = np.linalg.solve(matrix, similarity)
+    squared = (kernel.diagonal(points) - np.einsum("mn,mn->n", similarity, solved)) / gamma
+    return solved.T @ rewards, np.sqrt(np.maximum(squared, 0.0))

@@ -1,0 +1,125 @@
+"""What is proved about kernelised bandits, as functions of numbers one can measure.
+
+Three questions are answered here. *How rich are the data?* `effective_dimension` and its relatives read it off the
+spectrum of a Gram matrix. *How wide must an interval be?* An exploration schedule says so round by round; take
+`Mixture` first, or a plain number when no guarantee is wanted. *How much regret can there be?* `sup_kernel_ucb_bound`
+and `kernel_ucb_bound` answer for our policies, and `compare_bounds` prints them beside those of other systems.
+
+Every formula states its assumptions next to it, because a bound quoted without them is a different bound. Where the
+paper's text is wrong the corrected statement is the one implemented, and `docs/errata.md` says why. The lemmas behind
+the theorems are here too, as checks that can be run on any trace: start with `lemma_1`.
+"""
+
+from kernelbandits.theory.bounds import (
+    balanced_regularisation,
+    horizon_logarithm,
+    kappa,
+    kernel_ucb_bound,
+    kernel_ucb_trace_bound,
+    n_stages,
+    pseudo_to_realised,
+    simple_regularisation,
+    sup_kernel_ucb_anytime_scale,
+    sup_kernel_ucb_bound,
+    sup_kernel_ucb_data_bound,
+    sup_kernel_ucb_scale,
+    theorem_1_bound,
+)
+from kernelbandits.theory.comparison import (
+    compare_bounds,
+    confidence_ball_bound,
+    exp4_bound,
+    exp4p_bound,
+    format_bounds,
+    gp_ucb_bound,
+    oful_bound,
+    policy_elimination_bound,
+    sup_lin_rel_bound,
+    ucb1_bound,
+)
+from kernelbandits.theory.lemmas import (
+    Check,
+    elliptical_potential,
+    interlacing,
+    lemma_1,
+    lemma_2,
+    lemma_3,
+    lemma_4,
+    lemma_5,
+    lemma_6,
+    lemma_7,
+    shrinking_widths,
+)
+from kernelbandits.theory.spectra import (
+    effective_dimension,
+    information_gain,
+    leading_spectrum,
+    log_det_gain,
+    statistical_dimension,
+)
+from kernelbandits.theory.widths import (
+    IGPUCB,
+    Constant,
+    Exploration,
+    FixedDesign,
+    GPUCBAgnostic,
+    GPUCBFinite,
+    Mixture,
+    SelfNormalised,
+    Situation,
+    as_exploration,
+    exploration_from,
+)
+
+__all__ = [
+    "IGPUCB",
+    "Check",
+    "Constant",
+    "Exploration",
+    "FixedDesign",
+    "GPUCBAgnostic",
+    "GPUCBFinite",
+    "Mixture",
+    "SelfNormalised",
+    "Situation",
+    "as_exploration",
+    "balanced_regularisation",
+    "compare_bounds",
+    "confidence_ball_bound",
+    "effective_dimension",
+    "elliptical_potential",
+    "exp4_bound",
+    "exp4p_bound",
+    "exploration_from",
+    "format_bounds",
+    "gp_ucb_bound",
+    "horizon_logarithm",
+    "information_gain",
+    "interlacing",
+    "kappa",
+    "kernel_ucb_bound",
+    "kernel_ucb_trace_bound",
+    "leading_spectrum",
+    "lemma_1",
+    "lemma_2",
+    "lemma_3",
+    "lemma_4",
+    "lemma_5",
+    "lemma_6",
+    "lemma_7",
+    "log_det_gain",
+    "n_stages",
+    "oful_bound",
+    "policy_elimination_bound",
+    "pseudo_to_realised",
+    "shrinking_widths",
+    "simple_regularisation",
+    "statistical_dimension",
+    "sup_kernel_ucb_anytime_scale",
+    "sup_kernel_ucb_bound",
+    "sup_kernel_ucb_data_bound",
+    "sup_kernel_ucb_scale",
+    "sup_lin_rel_bound",
+    "theorem_1_bound",
+    "ucb1_bound",
+]

@@ -1,0 +1,337 @@
+"""Regret bounds of KernelUCB and SupKernelUCB: the paper's, and the corrected ones.
+
+Regret here is pseudo-regret, Σ_t max_a f(x_{a,t}) − f(x_{a_t,t}), unless a function says otherwise;
+`pseudo_to_realised` is the price of moving to realised rewards. Common assumptions, stated again where they matter:
+
+    A1  k(x, x) ≤ 1, or at most `largest_similarity`
+    A2  the noise is R-sub-Gaussian, R = `noise_scale`: ½ for rewards in [0, 1], 1 for rewards in [−1, 1]
+    A3  ‖f‖ ≤ B, B = `norm_bound`
+    A4  (SupKernelUCB) contexts do not react to rewards
+
+and every reward is learnt before the next choice. A bound larger than the horizon says nothing about a short run:
+compare before quoting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, log1p, pi, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.theory.checks import a_count, a_probability, a_vector, not_negative, positive
+
+__all__ = [
+    "balanced_regularisation",
+    "horizon_logarithm",
+    "kappa",
+    "kernel_ucb_bound",
+    "kernel_ucb_trace_bound",
+    "n_stages",
+    "pseudo_to_realised",
+    "simple_regularisation",
+    "sup_kernel_ucb_anytime_scale",
+    "sup_kernel_ucb_bound",
+    "sup_kernel_ucb_data_bound",
+    "sup_kernel_ucb_scale",
+    "theorem_1_bound",
+]
+
+
+def kappa(*, regularisation: float, largest_similarity: float = 1.0) -> float:
+    """The price of bounding squared widths by a log-determinant: κ = u / ln(1 + u) with u = k_max/γ.
+
+    Since u ↦ u / ln(1 + u) grows, every width² ≤ k_max/γ satisfies width² ≤ κ ln(1 + width²). κ falls to 1 as γ grows,
+    and κ ≤ 1 + k_max/γ. Assumes k(x, x) ≤ k_max = `largest_similarity`.
+
+    >>> round(kappa(regularisation=0.5), 4)
+    1.8205
+    """
+    u = positive(largest_similarity, "The largest similarity") / positive(regularisation, "The regularisation")
+    return u / log1p(u)
+
+
+def horizon_logarithm(*, horizon: int, effective_dimension: float, regularisation: float) -> float:
+    """The paper's l_T = max{ ln(1 + T/(d̃γ)), ln T }: what a whole run can teach, per effective dimension.
+
+    It makes L_T ≤ 2 d̃ l_T true: d̃ leading directions hold at most ln(1 + T/(d̃γ)) each, all the others together
+    d̃ ln T. Assumes at most T points of k(x, x) ≤ 1.
+    """
+    horizon = _horizon(horizon)
+    dimension = positive(effective_dimension, "The effective dimension")
+    return max(log1p(horizon / (dimension * positive(regularisation, "The regularisation"))), log(horizon))
+
+
+def n_stages(horizon: int) -> int:
+    """Levels that SupKernelUCB can reach: S = max(1, ⌈½ log₂ T⌉).
+
+    At level S "every width at most 2^(−S)" is already "every width at most 1/sqrt(T)", so the walk stops there. The
+    paper's ln T is no whole number, and is too small for T = 2, 5, 6, 7 and 17 to 20.
+
+    >>> [n_stages(horizon) for horizon in (1, 4, 5, 10_000)]
+    [1, 1, 2, 7]
+    """
+    horizon = a_count(horizon, "The horizon")
+    return max(1, ((horizon - 1).bit_length() + 1) // 2)  # ⌈log₂ T⌉ in whole numbers, halved upwards
+
+
+def sup_kernel_ucb_scale(
+    *,
+    horizon: int,
+    n_actions: int,
+    failure_probability: float,
+    regularisation: float = 1.0,
+    norm_bound: float | None = None,
+    noise_scale: float = 0.5,
+    mode: Literal["valid", "paper"] = "valid",
+) -> float:
+    """What SupKernelUCB multiplies its widths with.
+
+        valid   R η + sqrt(γ) B,  η = sqrt(2 ln(2 N T S / δ))
+        paper   sqrt(2 ln(2 T N / δ))
+
+    The valid scale makes |mean − f| ≤ scale · width for every action, round and level at once with probability 1 − δ,
+    under A2, A3 and A4 with at most N actions a round. The printed one does so only when R η + sqrt(γ)‖f‖ happens not
+    to exceed it (erratum E1), and then with probability 1 − S δ (E12).
+
+    >>> scale = sup_kernel_ucb_scale(horizon=10_000, n_actions=20, failure_probability=0.05, norm_bound=1.0)
+    >>> round(scale, 4)
+    3.9867
+    """
+    horizon, n_actions = a_count(horizon, "The horizon"), a_count(n_actions, "The number of actions")
+    failure_probability = a_probability(failure_probability)
+    if mode == "paper":
+        return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
+    if mode != "valid":
+        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {mode!r}.")
+    union = n_actions * horizon * n_stages(horizon)
+    return _scale(union, failure_probability, regularisation, norm_bound, noise_scale)
+
+
+def sup_kernel_ucb_anytime_scale(
+    *,
+    round_index: int,
+    n_actions: int,
+    failure_probability: float,
+    regularisation: float = 1.0,
+    norm_bound: float,
+    noise_scale: float = 0.5,
+) -> float:
+    """SupKernelUCB's valid scale in round t when nobody knows the horizon: R η_t + sqrt(γ) B.
+
+    η_t = sqrt(2 ln(2 N S_t π² t² / (6δ))), S_t = max(1, ⌈½ log₂ t⌉): round t gets the share 6δ/(π² t²) of δ. It never
+    falls, and N may be the largest number of actions so far. Assumes A2, A3 and A4.
+    """
+    t = a_count(round_index, "The round")
+    union = a_count(n_actions, "The number of actions") * n_stages(t) * t**2 * pi**2 / 6.0
+    return _scale(union, a_probability(failure_probability), regularisation, norm_bound, noise_scale)
+
+
+def theorem_1_bound(
+    *,
+    horizon: int,
+    n_actions: int,
+    regularisation: float,
+    effective_dimension: float,
+    norm: float,
+    failure_probability: float,
+) -> float:
+    """The paper's Theorem 1 as printed; false as printed, see erratum E1.
+
+        [ 2 + 2 (1 + sqrt(γ/q)) ‖θ*‖ + 8 sqrt((12 + 15/γ) l_T³ q) ] sqrt(d̃ T),    q = 2 ln(2TN(1 + ln T)/δ)
+
+    Its stated assumptions are k(x, x) ≤ 1 and rewards of at most 1 in absolute value; it is meant for the realised
+    regret of SupKernelUCB with the printed scale. Where that scale is valid, the corrected theorem implies it: rewards
+    in [0, 1], η = sqrt(q) in the algorithm (erratum E12) and sqrt(γ)‖θ*‖ ≤ η/2. Elsewhere quote
+    `sup_kernel_ucb_bound`.
+
+    Reference: Valko et al. (2013), Theorem 1.
+    """
+    horizon, n_actions = _horizon(horizon), a_count(n_actions, "The number of actions")
+    regularisation, norm = positive(regularisation, "The regularisation"), not_negative(norm, "The norm")
+    q = 2.0 * log(2.0 * horizon * n_actions * (1.0 + log(horizon)) / a_probability(failure_probability))
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
+    bias = 2.0 + 2.0 * (1.0 + sqrt(regularisation / q)) * norm
+    noise = 8.0 * sqrt((12.0 + 15.0 / regularisation) * l_T**3 * q)
+    return (bias + noise) * sqrt(effective_dimension * horizon)
+
+
+def sup_kernel_ucb_bound(
+    *,
+    horizon: int,
+    n_actions: int,
+    regularisation: float,
+    effective_dimension: float,
+    norm_bound: float,
+    failure_probability: float,
+    noise_scale: float = 0.5,
+    largest_gap: float = 1.0,
+    threshold_unit: float = 1.0,
+    realised_span: float | None = None,
+) -> float:
+    """The corrected theorem for SupKernelUCB with the valid scale, in terms of d̃.
+
+        2 u sqrt(T) + 8 max(1, G/4u) · scale · sqrt(2 κ S d̃ l_T T)
+
+    Holds with probability 1 − δ under A1 to A4, at most N actions a round, and d̃ of all T points learnt (any upper
+    bound serves). Proof: on the event that all intervals hold the best action survives every narrowing, so an action
+    active at level s ≥ 2 has a gap of at most u 2^(3−s), and at level 1 of at most G; exploit rounds cost 2u/sqrt(T);
+    u 2^(−s) ψ_s < scale · Σ width ≤ scale · sqrt(ψ_s κ L_s); Cauchy–Schwarz over the levels and L_s ≤ 2 d̃ l_T do the
+    rest.
+
+    Parameters
+    ----------
+    largest_gap
+        G, at least max f − min f of every round. 1 for rewards in [0, 1], 2 for rewards in [−1, 1]; 2B always serves.
+    threshold_unit
+        u, what the thresholds 2^(−s) and 1/sqrt(T) are multiplied by: the length of a declared reward range.
+    realised_span
+        Length of an interval that holds all rewards: the bound is then on the realised regret. δ is split in two
+        halves, and `pseudo_to_realised` is added.
+    """
+    failure_probability = a_probability(failure_probability)
+    moved = 0.0
+    if realised_span is not None:
+        failure_probability /= 2.0
+        moved = pseudo_to_realised(horizon=horizon, failure_probability=failure_probability, reward_span=realised_span)
+    scale = sup_kernel_ucb_scale(
+        horizon=horizon,
+        n_actions=n_actions,
+        failure_probability=failure_probability,
+        regularisation=regularisation,
+        norm_bound=norm_bound,
+        noise_scale=noise_scale,
+    )
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
+    spread = sqrt(2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * effective_dimension * l_T * horizon)
+    unit = positive(threshold_unit, "The threshold unit")
+    return 2.0 * unit * sqrt(horizon) + _gap_factor(largest_gap, unit) * scale * spread + moved
+
+
+def sup_kernel_ucb_data_bound(
+    *,
+    scale: float,
+    horizon: int,
+    regularisation: float,
+    stage_sizes: Sequence[int],
+    stage_log_det_gains: Sequence[float],
+    largest_gap: float = 1.0,
+    threshold_unit: float = 1.0,
+    largest_similarity: float = 1.0,
+    is_anytime: bool = False,
+) -> float:
+    """The corrected theorem for SupKernelUCB after a run, from what its levels learnt.
+
+        2 u sqrt(T) + 8 max(1, G/4u) · scale · Σ_s sqrt(κ ψ_s L_s)
+
+    ψ_s and L_s are the size and the log-determinant gain of level s. Holds on the event that all intervals of this
+    `scale` hold: with probability 1 − δ for `sup_kernel_ucb_scale` under A1 to A4. For the realised regret build the
+    scale with δ/2 and add `pseudo_to_realised(failure_probability=δ/2)`. With the anytime variant give the scale of
+    round T; its exploit rounds cost 4 u sqrt(T) together. Other parameters as in `sup_kernel_ucb_bound`.
+    """
+    horizon, scale = a_count(horizon, "The horizon"), not_negative(scale, "The scale")
+    sizes, gains = a_vector(stage_sizes, "The stage sizes"), a_vector(stage_log_det_gains, "The stage gains")
+    if sizes.shape != gains.shape or np.any(sizes < 0) or np.any(gains < 0):
+        raise InvalidParameter(
+            f"Every stage has one size and one log-determinant gain, zero or above, got {sizes} and {gains}."
+        )
+    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    unit = positive(threshold_unit, "The threshold unit")
+    exploited = (4.0 if is_anytime else 2.0) * unit * sqrt(horizon)
+    return exploited + _gap_factor(largest_gap, unit) * scale * float(np.sum(np.sqrt(factor * sizes * gains)))
+
+
+def kernel_ucb_bound(
+    *,
+    horizon: int,
+    regularisation: float,
+    log_det_gain: float,
+    exploration: float,
+    largest_similarity: float = 1.0,
+) -> float:
+    """Regret of KernelUCB, from the log-determinant gain of all T points: 2 η_T sqrt(κ T L_T).
+
+    Holds with probability 1 − δ under A1 when `exploration` is the last value of a valid schedule that never falls:
+    `SelfNormalised` or `Mixture` (with A2, A3), not `FixedDesign` and not a tuned constant. L_T and η_T may be upper
+    bounds, so a data-independent gain can be put in.
+    """
+    horizon = a_count(horizon, "The horizon")
+    gain = not_negative(log_det_gain, "The log-determinant gain")
+    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    return 2.0 * not_negative(exploration, "The exploration") * sqrt(factor * horizon * gain)
+
+
+def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
+    """Regret of KernelUCB after a run: 2 Σ_t η_t · width_t(x_t), widths taken at choice; tighter than the closed form.
+
+    Holds under what the schedule assumes; unlike the closed form also with late rewards, provided that their delays
+    do not depend on their values.
+
+    >>> kernel_ucb_trace_bound([1.0, 2.0], [0.5, 0.25])
+    2.0
+    """
+    eta, width = a_vector(explorations, "The explorations"), a_vector(widths, "The widths")
+    if eta.shape != width.shape or np.any(eta < 0) or np.any(width < 0):
+        raise InvalidParameter(
+            f"Every round has one exploration and one width, zero or above; got {eta.size} and {width.size} numbers."
+        )
+    return 2.0 * float(eta @ width)
+
+
+def pseudo_to_realised(*, horizon: int, failure_probability: float, reward_span: float = 1.0) -> float:
+    """How far realised and pseudo-regret may part: ℓ sqrt(2 T ln(2/δ)) with probability 1 − δ.
+
+    Assumes rewards in an interval of length ℓ = `reward_span`. In each round the difference of two rewards less its
+    expectation then lies in an interval of length 2ℓ, and Azuma–Hoeffding gives the figure.
+    """
+    span = positive(reward_span, "The length of the reward range")
+    spread = 2.0 * a_count(horizon, "The horizon") * log(2.0 / a_probability(failure_probability))
+    return span * sqrt(spread)
+
+
+def balanced_regularisation(
+    *, noise_scale: float, norm_bound: float, n_actions: int, horizon: int, failure_probability: float
+) -> float:
+    """The γ at which noise and bias fill the valid scale equally: (R η / B)², η = sqrt(2 ln(2 N T S / δ)).
+
+    Remark 3 of the paper suggests γ of the order 1/B, which its own theorem does not reward (erratum E20).
+    """
+    noise = positive(noise_scale, "The noise scale", "Without noise any small regularisation serves.")
+    bound = positive(norm_bound, "The norm bound")
+    eta = sup_kernel_ucb_scale(
+        horizon=horizon, n_actions=n_actions, failure_probability=failure_probability, norm_bound=0.0, noise_scale=1.0
+    )
+    return (noise * eta / bound) ** 2
+
+
+def simple_regularisation(*, noise_scale: float, norm_bound: float) -> float:
+    """The γ of the Bayesian reading, noise variance over prior variance: R²/B².
+
+    >>> simple_regularisation(noise_scale=0.5, norm_bound=2.0)
+    0.0625
+    """
+    noise = positive(noise_scale, "The noise scale", "Without noise any small regularisation serves.")
+    return (noise / positive(norm_bound, "The norm bound")) ** 2
+
+
+def _scale(
+    union: float, failure_probability: float, regularisation: float, norm_bound: float | None, noise_scale: float
+) -> float:
+    if norm_bound is None:
+        raise InvalidParameter(
+            "The valid scale needs norm_bound, a bound on ‖f‖; without one only mode='paper' is defined."
+        )
+    eta = sqrt(2.0 * log(2.0 * union / failure_probability))
+    bias = sqrt(positive(regularisation, "The regularisation")) * not_negative(norm_bound, "The norm bound")
+    return not_negative(noise_scale, "The noise scale") * eta + bias
+
+
+def _gap_factor(largest_gap: float, unit: float) -> float:
+    return 8.0 * max(1.0, positive(largest_gap, "The largest gap") / (4.0 * unit))
+
+
+def _horizon(horizon: int) -> int:
+    return a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero.")

@@ -1,0 +1,73 @@
+"""What the theory asks of the numbers it is given: the rule, the value and the way out, said once."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.types import Vector
+
+__all__ = ["a_count", "a_number", "a_probability", "a_vector", "not_negative", "positive"]
+
+
+def a_number(value: float, name: str) -> float:
+    """The value as a float; text, None, truth values and arrays are refused."""
+    if isinstance(value, bool | np.bool_ | str | bytes) or np.ndim(value) != 0:
+        raise InvalidParameter(f"{name} has to be one number, got {value!r}.")
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"{name} has to be one number, got {value!r}.") from error
+
+
+def positive(value: float, name: str, way_out: str = "") -> float:
+    """The value as a float, or InvalidParameter when it is no finite number above zero."""
+    number = a_number(value, name)
+    if not 0.0 < number < inf:  # also catches NaN
+        raise InvalidParameter(f"{name} has to be a finite number above zero, got {value!r}.{_tail(way_out)}")
+    return number
+
+
+def not_negative(value: float, name: str, way_out: str = "") -> float:
+    """The value as a float, or InvalidParameter when it is no finite number from zero up."""
+    number = a_number(value, name)
+    if not 0.0 <= number < inf:
+        raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {value!r}.{_tail(way_out)}")
+    return number
+
+
+def a_probability(value: float, name: str = "The failure probability") -> float:
+    """The value as a float, or InvalidParameter when it does not lie strictly between 0 and 1."""
+    number = a_number(value, name)
+    if not 0.0 < number < 1.0:
+        raise InvalidParameter(
+            f"{name} has to lie strictly between 0 and 1, got {value!r}. It is the chance that the claim fails; "
+            "0.05 is a common choice."
+        )
+    return number
+
+
+def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number of at least `least`."""
+    number = a_number(value, name)
+    if not (isfinite(number) and value == int(value) and int(value) >= least):
+        raise InvalidParameter(f"{name} has to be a whole number of at least {least}, got {value!r}.{_tail(way_out)}")
+    return int(value)
+
+
+def a_vector(values: ArrayLike, name: str) -> Vector:
+    """The values as one row of finite numbers."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not np.all(np.isfinite(vector)):
+        raise InvalidParameter(
+            f"{name} have to be one row of finite numbers, got shape {vector.shape}"
+            f"{'' if vector.ndim != 1 else ' with NaN or infinite entries'}."
+        )
+    return vector
+
+
+def _tail(way_out: str) -> str:
+    return f" {way_out}" if way_out else ""

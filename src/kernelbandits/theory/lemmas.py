@@ -1,0 +1,285 @@
+"""The paper's lemmas as checks on data: each looks at numbers from a run and says whether the claim holds there.
+
+The statements are the corrected ones; their constants are far below the paper's (errata E15, E18), so they imply what
+is printed. Lemmas 1 and 7 hold with the probability that their scale was built for; the others always. A check that
+fails is therefore a defect, in the code or in an assumption: each check names its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.theory.bounds import horizon_logarithm, kappa
+from kernelbandits.theory.checks import a_count, a_vector, not_negative, positive
+from kernelbandits.types import Prediction, StageStep, Vector
+
+__all__ = [
+    "Check",
+    "elliptical_potential",
+    "interlacing",
+    "lemma_1",
+    "lemma_2",
+    "lemma_3",
+    "lemma_4",
+    "lemma_5",
+    "lemma_6",
+    "lemma_7",
+    "shrinking_widths",
+]
+
+ROUNDING: Final = 1e-9
+"""Slack of every check, relative to the larger side and to 1: both sides are sums of rounded numbers of order one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One claim looked at on data: it holds when left ≤ right, up to rounding."""
+
+    name: str
+    left: float
+    right: float
+    holds: bool
+    assumes: str
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def elliptical_potential(
+    widths: ArrayLike, *, log_det_gain: float, regularisation: float, largest_similarity: float = 1.0
+) -> Check:
+    """Squared widths add up to little: Σ width_t² ≤ κ L.
+
+    `widths` are those of the points learnt, each just before it was learnt, in the order of learning; L is the
+    log-determinant gain of them all, Σ ln(1 + width_t²).
+    """
+    total = float(np.sum(a_vector(widths, "The widths") ** 2))
+    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    right = factor * not_negative(log_det_gain, "The log-determinant gain")
+    return _check("Elliptical potential", total, right, assumes="k(x, x) ≤ largest_similarity")
+
+
+def interlacing(before: ArrayLike, after: ArrayLike) -> Check:
+    """Learning a point lowers no eigenvalue: μ_j ≤ μ'_j for every j.
+
+    `before` and `after` are spectra of the Gram matrix without and with the point; missing eigenvalues are zeros.
+    Left and right are the pair of eigenvalues where least room is left.
+    """
+    old, new = _aligned(before, after)
+    place = int(np.argmax(old - new))
+    return _check(
+        "Lemma 3, eigenvalues", float(old[place]), float(new[place]), assumes="one Gram matrix holds the other"
+    )
+
+
+def shrinking_widths(before: ArrayLike, after: ArrayLike) -> Check:
+    """Learning widens no interval: at the same points, width after ≤ width before.
+
+    Left and right are the pair of widths where least room is left.
+    """
+    old, new = a_vector(before, "The widths"), a_vector(after, "The widths")
+    _same_length(old, new, "widths before and after")
+    place = int(np.argmax(new - old))
+    return _check(
+        "Widths never grow", float(new[place]), float(old[place]), assumes="the same points and regularisation"
+    )
+
+
+def lemma_1(prediction: Prediction, truth: ArrayLike, *, scale: float) -> Check:
+    """The interval: |mean − f| ≤ scale · width at every point.
+
+    Left and right belong to the point where least room is left. With `sup_kernel_ucb_scale` it holds for all actions,
+    rounds and levels with probability 1 − δ; the printed form has (1 + ‖θ*‖)η + sqrt(γ)‖θ*‖ for a scale (erratum E18).
+    """
+    return _interval("Lemma 1", [prediction], [a_vector(truth, "The true rewards")], scale)
+
+
+def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
+    """ΦᵀΦ and K = ΦΦᵀ share their non-zero eigenvalues.
+
+    Left is the largest difference between the two spectra, relative to the largest eigenvalue of K; right is 0. The
+    rows of Φ are coordinates in an *orthonormal* basis; in any other the claim is false (erratum E16).
+    """
+    phi, k = np.asarray(features, dtype=np.float64), np.asarray(gram, dtype=np.float64)
+    if phi.ndim != 2 or k.shape != (phi.shape[0], phi.shape[0]) or phi.size == 0:
+        raise InvalidParameter(
+            f"n rows of features go with an n × n Gram matrix, got shapes {phi.shape} and {k.shape}."
+        )
+    primal, dual = _aligned(np.linalg.eigvalsh(phi.T @ phi), np.linalg.eigvalsh(k))
+    unit = float(np.max(np.abs(dual)))
+    left = float(np.max(np.abs(primal - dual))) / (unit if unit > 0.0 else 1.0)
+    return _check("Lemma 2", left, 0.0, assumes="features in an orthonormal basis")
+
+
+def lemma_3(
+    before: ArrayLike, after: ArrayLike, *, width: float, regularisation: float, largest_similarity: float = 1.0
+) -> Check:
+    """A wide point moves the spectrum: width² ≤ κ Σ_j (μ'_j − μ_j)/(μ_j + γ), and no eigenvalue falls.
+
+    `width` is that of the point just before it was learnt; `before` and `after` are the spectra of the Gram matrix
+    without and with it (missing eigenvalues are zeros). When an eigenvalue fell, that check is the one returned.
+    Proof: Π (1 + u_j) = 1 + width² for u_j = (μ'_j − μ_j)/(μ_j + γ) ≥ 0, so Σ u_j ≥ ln(1 + width²) ≥ width²/κ.
+    The paper has 4 + 6/γ in place of κ.
+    """
+    order = interlacing(before, after)
+    if not order.holds:
+        return order
+    old, new = _aligned(before, after)
+    growth = float(np.sum((new - old) / (old + positive(regularisation, "The regularisation"))))
+    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    left = not_negative(width, "The width") ** 2
+    return _check("Lemma 3", left, factor * growth, assumes="k(x, x) ≤ largest_similarity")
+
+
+def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularisation: float, horizon: int) -> Check:
+    """The widths of one level add up slowly: Σ width_t ≤ sqrt(2 κ d̃ ψ l_T), ψ the number of them.
+
+    `widths` are those of the points learnt, each just before it was learnt; d̃ may be that of all T points. Proof:
+    Cauchy–Schwarz, the elliptical potential, and L ≤ 2 d̃ l_T. The paper has 10 + 15/γ in place of 2κ.
+    """
+    learnt = a_vector(widths, "The widths")
+    room = _room(effective_dimension, regularisation, horizon)
+    return _check(
+        "Lemma 4",
+        float(np.sum(learnt)),
+        sqrt(room * learnt.size),
+        assumes="k(x, x) ≤ 1, at most horizon points, every reward learnt before the next choice",
+    )
+
+
+def lemma_5(
+    stage_size: int, stage: int, *, scale: float, effective_dimension: float, regularisation: float, horizon: int
+) -> Check:
+    """A level of SupKernelUCB stays small: ψ_s ≤ 4^s scale² · 2 κ d̃ l_T.
+
+    Every round it learnt had scale · width > 2^(−s), and lemma 4 bounds the sum of those widths. Where the thresholds
+    are multiplied by a unit, give scale / unit.
+    """
+    size = a_count(stage_size, "The size of a stage", least=0)
+    level = a_count(stage, "The stage")
+    right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularisation, horizon)
+    return _check(
+        f"Lemma 5, level {level}",
+        float(size),
+        right,
+        assumes="k(x, x) ≤ 1, every reward learnt before the next choice",
+    )
+
+
+def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence[StageStep]], *, stage: int) -> Check:
+    """Which rounds a level learns does not depend on that level's rewards; hence they are independent.
+
+    Both arguments are runs over the same contexts: for each round its walk, a sequence of `StageStep`. In `replaced`
+    the rewards of level `stage` were exchanged for anything else while those of lower levels were kept; higher levels
+    may differ freely. Down to and including level `stage` every walk then has to be the same: the levels visited, the
+    actions active there, their scaled widths, and what the level did. (That decides membership and, since the explored
+    action is the widest, the context learnt.) Means of level `stage` may differ, and so may everything beyond it.
+
+    Left is the number of rounds that differ; right is 0.
+    """
+    level = a_count(stage, "The stage")
+    if len(original) != len(replaced):
+        raise InvalidParameter(
+            f"Both runs have to cover the same rounds, got {len(original)} and {len(replaced)} of them."
+        )
+    differing = sum(not _same_down_to(level, first, second) for first, second in zip(original, replaced, strict=True))
+    return _check(
+        f"Lemma 6, level {level}",
+        float(differing),
+        0.0,
+        assumes="contexts that do not react to rewards; rewards of lower levels kept",
+    )
+
+
+def lemma_7(
+    walk: Sequence[StageStep], truth: ArrayLike, *, scale: float, threshold_unit: float = 1.0
+) -> tuple[Check, Check, Check]:
+    """What SupKernelUCB's levels keep, in one round: the interval, the best action, and only small gaps.
+
+        interval   |mean − f| ≤ scale · width for every active action of every level
+        survival   the best action is active at every level (left: what the best active one lacks; right: 0)
+        gap        max f − f(a) ≤ u 2^(3−s) for every action a active at level s
+
+    `truth` is f at all actions of the round. On the event that the interval holds everywhere the other two follow for
+    s ≥ 2; at level 1 nothing has been narrowed yet, and the gap of 4u is what the regret bound assumes of f. u is
+    what the thresholds are multiplied by.
+    """
+    f, unit = a_vector(truth, "The true rewards"), positive(threshold_unit, "The threshold unit")
+    if not walk:
+        raise InvalidParameter("A walk has at least one level; this one is empty.")
+    if max(int(np.max(step.active)) for step in walk) >= f.size:
+        raise InvalidParameter(f"The walk speaks of actions beyond the {f.size} whose true rewards were given.")
+    best = float(np.max(f))
+    interval = _interval(
+        "Lemma 7, interval", [step.prediction for step in walk], [f[step.active] for step in walk], scale
+    )
+    lacking = max(best - float(np.max(f[step.active])) for step in walk)
+    gaps = [(best - float(np.min(f[step.active])), unit * 2.0 ** (3 - step.stage)) for step in walk]
+    left, right = max(gaps, key=lambda gap: gap[0] - gap[1])
+    follows = "the interval holds at every level"
+    return (
+        interval,
+        _check("Lemma 7, survival of the best action", lacking, 0.0, assumes=follows),
+        _check("Lemma 7, gap", left, right, assumes=f"{follows}; max f − min f ≤ 4 threshold units in a round"),
+    )
+
+
+def _check(name: str, left: float, right: float, *, assumes: str) -> Check:
+    slack = ROUNDING * max(1.0, abs(left), abs(right))
+    return Check(name=name, left=left, right=right, holds=bool(left <= right + slack), assumes=assumes)
+
+
+def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vector], scale: float) -> Check:
+    scale = not_negative(scale, "The scale")
+    for prediction, truth in zip(predictions, truths, strict=True):
+        _same_length(prediction.mean, truth, "predictions and true rewards")
+    errors = np.abs(np.concatenate([p.mean for p in predictions]) - np.concatenate(list(truths)))
+    limits = scale * np.concatenate([p.width for p in predictions])
+    place = int(np.argmax(errors - limits))
+    return _check(
+        name,
+        float(errors[place]),
+        float(limits[place]),
+        assumes="data that are not adaptive, R-sub-Gaussian noise, ‖f‖ ≤ B, and a scale of at least R η + sqrt(γ) B",
+    )
+
+
+def _room(effective_dimension: float, regularisation: float, horizon: int) -> float:
+    """2 κ d̃ l_T."""
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
+    return 2.0 * kappa(regularisation=regularisation) * effective_dimension * l_T
+
+
+def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:
+    """Two spectra, decreasing, the shorter filled up with zeros."""
+    one, other = a_vector(first, "The eigenvalues"), a_vector(second, "The eigenvalues")
+    size = max(one.size, other.size)
+    if size == 0:
+        raise InvalidParameter("Both spectra are empty; give at least one eigenvalue.")
+    padded = [np.flip(np.sort(np.append(values, np.zeros(size - values.size)))) for values in (one, other)]
+    return padded[0], padded[1]
+
+
+def _same_length(first: Vector, second: Vector, what: str) -> None:
+    if first.shape != second.shape or first.size == 0:
+        raise InvalidParameter(
+            f"There have to be equally many {what}, at least one; got {first.size} and {second.size}."
+        )
+
+
+def _same_down_to(stage: int, first: Sequence[StageStep], second: Sequence[StageStep]) -> bool:
+    one, other = ([step for step in walk if step.stage <= stage] for walk in (first, second))
+    return len(one) == len(other) and all(
+        a.stage == b.stage
+        and a.outcome == b.outcome
+        and np.array_equal(a.active, b.active)
+        and np.allclose(a.scaled_width, b.scaled_width, rtol=ROUNDING, atol=0.0)
+        for a, b in zip(one, other, strict=True)
+    )

@@ -1,0 +1,359 @@
+"""How many directions the data fill: dimensions and gains read off the eigenvalues of the Gram matrix.
+
+All four quantities are sums over the eigenvalues μ₁ ≥ μ₂ ≥ … ≥ 0 of the Gram matrix K of the points learnt from
+(without regularisation):
+
+    effective dimension     d̃     = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }
+    statistical dimension   d_eff = Σ μᵢ / (μᵢ + γ)
+    log-determinant gain    L     = Σ ln(1 + μᵢ / γ)
+    information gain        I     = ½ Σ ln(1 + μᵢ / σ²)
+
+Relations that hold for every Gram matrix and every γ > 0, with l_T = max{ln(1 + T/(d̃γ)), ln T}; the upper ends with
+l_T need at most T points of k(x, x) ≤ 1, the first line T ≥ 3:
+
+    d̃ − 1 ≤ d_eff ≤ d̃ (1 + ln T)
+    d_eff ≤ L ≤ d_eff (1 + ln(1 + μ₁/γ))
+    (d̃ − 1) ln(1 + ln T) ≤ L ≤ 2 d̃ l_T
+    I ≥ ½ (d̃ − 1) ln(1 + (γ/σ²) ln T)
+    d̃ ≤ max(1, rank K)
+
+**Large Gram matrices.** A few leading eigenvalues and the trace (a sum of the diagonal) give an upper bound on each
+quantity. Let m₁ ≥ … ≥ m_k be the numbers given, mᵢ ≤ μᵢ for each i. That covers exact eigenvalues, and equally the
+under-estimates of the Lanczos and Nyström methods: both are eigenvalues of K squeezed onto a subspace, which cannot
+exceed K's own. Let τ be the trace and n the number of eigenvalues (`size`).
+
+- *Effective dimension.* The tail after j ≤ k is τ − (μ₁ + … + μ_j) ≤ τ − (m₁ + … + m_j). Beyond k, the j − k largest of
+  n − k numbers make up at least the share (j − k)/(n − k) of their sum, so the tail is at most (n − j)/(n − k) of the
+  one after k. A test passed by a larger tail is passed by the true one.
+- *The sums.* Both terms, ln(1 + u/γ) and u/(u + γ), are concave in u. Among all spectra with n entries, sum τ and the
+  i-th at least mᵢ, such a sum is largest when the mass that is left over is poured in like water: the i-th is
+  max(mᵢ, w), with one level w. For exact eigenvalues w is the mean of the rest (at most μ_k, so no given one is
+  raised), and the bound reads Σ_{i≤k} ln(1 + μᵢ/γ) + (n − k) ln(1 + rest/((n − k) γ)).
+  That formula alone does *not* hold for under-estimates: with μ = (1, 1, 1) and m = (0) it would give 2 ln(1 + 1.5/γ),
+  less than 3 ln(1 + 1/γ).
+- *Without `size`* the number of eigenvalues may be anything; w tends to 0, and the left-over mass counts rest/γ.
+
+Given the whole spectrum, or the Gram matrix, every answer is exact up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, inf, log
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
+from kernelbandits.theory.checks import a_count, a_vector, not_negative, positive
+from kernelbandits.types import Matrix, Vector
+
+__all__ = ["effective_dimension", "information_gain", "leading_spectrum", "log_det_gain", "statistical_dimension"]
+
+SEMIDEFINITE_SLACK: Final = 1e-8
+"""Negative eigenvalues up to this times the largest k(x, x) count as rounding: kernels computed in double precision
+err by less, and the posteriors refuse a similarity at the same figure."""
+
+SYMMETRY_SLACK: Final = 1e-8
+"""Largest difference of mirrored entries, relative to the largest entry, that still counts as rounding."""
+
+TRACE_SLACK: Final = 1e-9
+"""By how much, relatively, given eigenvalues may exceed a given trace: both are rounded sums."""
+
+DENSE_SIZE: Final = 200
+"""Up to this size a dense solver is as fast as Lanczos, and it finds repeated eigenvalues without luck."""
+
+START_SEED: Final = 0
+"""Seed of the Lanczos start vector, so that equal matrices give equal spectra."""
+
+
+def effective_dimension(
+    gram: ArrayLike | None = None,
+    *,
+    regularisation: float,
+    horizon: int,
+    spectrum: ArrayLike | None = None,
+    trace: float | None = None,
+    size: int | None = None,
+    counts: ArrayLike | None = None,
+) -> int:
+    """Number of directions along which the data mostly lie: d̃ = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }.
+
+    Give the Gram matrix for the exact value, or leading eigenvalues and the trace for an upper bound (never more than
+    `size` where that is given). Assumes nothing but a positive semi-definite `gram`; the bounds that use d̃ also want
+    k(x, x) ≤ 1, and the Gram matrix of all T points.
+
+    Parameters
+    ----------
+    gram
+        Similarities of the points learnt from, shape (n, n), without regularisation.
+    regularisation
+        γ > 0.
+    horizon
+        T ≥ 2, the number of rounds.
+    spectrum
+        Eigenvalues instead of `gram`, any order; with `trace`, only the leading ones, or under-estimates of them.
+    trace
+        Sum of all eigenvalues, which is the sum of `gram`'s diagonal. Without it `spectrum` is the whole spectrum.
+    size
+        Number of eigenvalues that `trace` is the sum of; sharpens the bound.
+    counts
+        How often each point was learnt, shape (n,): the spectrum is then that of D^½ K D^½, D = diag(counts), which
+        has the non-zero eigenvalues of the Gram matrix with every repeat written out.
+
+    >>> effective_dimension(np.diag([30.0, 5.0, 1.0]), regularisation=0.5, horizon=10)
+    2
+    >>> effective_dimension(spectrum=[30.0], trace=36.0, size=3, regularisation=0.5, horizon=10)  # an upper bound
+    3
+
+    Reference: Valko et al. (2013), the definition before Theorem 1, with erratum E11.
+    """
+    regularisation = positive(regularisation, "The regularisation")
+    horizon = a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero.")
+    known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
+    step = regularisation * log(horizon)
+
+    # Tails after j = 1 … k, summed from the small end so that no digits cancel.
+    tails = known.rest + np.append(np.cumsum(known.leading[:0:-1])[::-1], 0.0) if known.leading.size else np.empty(0)
+    places = np.arange(1, tails.size + 1)
+    passed = np.flatnonzero(places * step >= tails)
+    if passed.size:
+        return int(places[passed[0]])
+    return known.first_beyond(step)
+
+
+def statistical_dimension(
+    gram: ArrayLike | None = None,
+    *,
+    regularisation: float,
+    spectrum: ArrayLike | None = None,
+    trace: float | None = None,
+    size: int | None = None,
+    counts: ArrayLike | None = None,
+) -> float:
+    """Degrees of freedom of the ridge fit: d_eff = tr K (K + γI)⁻¹ = Σ μᵢ/(μᵢ + γ).
+
+    It equals the sum of the final squared widths at the points learnt from. Arguments as in `effective_dimension`;
+    leading eigenvalues with a trace give an upper bound.
+
+    >>> statistical_dimension(np.diag([3.0, 1.0]), regularisation=1.0)
+    1.25
+    """
+    regularisation = positive(regularisation, "The regularisation")
+    known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
+    return known.largest_sum(lambda mu: mu / (mu + regularisation), slope=1.0 / regularisation)
+
+
+def log_det_gain(
+    gram: ArrayLike | None = None,
+    *,
+    regularisation: float,
+    spectrum: ArrayLike | None = None,
+    trace: float | None = None,
+    size: int | None = None,
+    counts: ArrayLike | None = None,
+) -> float:
+    """How much the data have taught, in logarithms: L = ln det(I + K/γ) = Σ ln(1 + μᵢ/γ).
+
+    It equals the sum over the observations of ln(1 + width²), each width taken at the point just before it is learnt.
+    Arguments as in `effective_dimension`; leading eigenvalues with a trace give an upper bound.
+
+    >>> round(log_det_gain(np.diag([3.0, 1.0]), regularisation=0.5), 6) == round(log(7.0 * 3.0), 6)
+    True
+    """
+    regularisation = positive(regularisation, "The regularisation")
+    known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
+    return known.largest_sum(lambda mu: np.log1p(mu / regularisation), slope=1.0 / regularisation)
+
+
+def information_gain(
+    gram: ArrayLike | None = None,
+    *,
+    noise_variance: float,
+    spectrum: ArrayLike | None = None,
+    trace: float | None = None,
+    size: int | None = None,
+    counts: ArrayLike | None = None,
+) -> float:
+    """Mutual information of f and the rewards: I(y; f) = ½ ln det(I + K/σ²), in nats.
+
+    Assumes f ~ GP(0, k) and Gaussian noise of variance σ². With σ² = γ it is half of `log_det_gain`. The paper prints
+    it without the ½ (erratum E21). Other arguments as in `effective_dimension`.
+
+    >>> information_gain(np.eye(2), noise_variance=1.0) == log(2.0)
+    True
+    """
+    noise_variance = positive(noise_variance, "The noise variance")
+    gain = log_det_gain(gram, regularisation=noise_variance, spectrum=spectrum, trace=trace, size=size, counts=counts)
+    return gain / 2.0
+
+
+def leading_spectrum(gram: ArrayLike, n: int, *, counts: ArrayLike | None = None) -> Vector:
+    """The n largest eigenvalues of a Gram matrix, largest first, without finding all of them.
+
+    Large matrices go through the Lanczos method from a fixed start vector, so that equal matrices give equal answers
+    up to rounding.
+    What it finds are under-estimates (up to rounding), as the upper bounds of this module want. The matrix is checked
+    for symmetry; whether it is semi-definite shows only in the eigenvalues found. `counts` as in
+    `effective_dimension`.
+
+    >>> leading_spectrum(np.diag([1.0, 4.0, 9.0]), 2)
+    array([9., 4.])
+    """
+    weighted = _weighted(_square(gram), counts)
+    size = weighted.shape[0]
+    n = a_count(n, "The number of eigenvalues")
+    if n > size:
+        raise InvalidParameter(f"A matrix of {size} rows has {size} eigenvalues, and {n} were asked for.")
+    largest = float(np.max(np.diagonal(weighted)))
+    values = _lanczos(weighted, n) if size > DENSE_SIZE and n < size // 4 else None
+    if values is None:
+        from scipy.linalg import eigh
+
+        values = np.asarray(eigh(weighted, eigvals_only=True, subset_by_index=(size - n, size - 1)), np.float64)
+    return _without_rounding(np.flip(np.sort(values)), largest, size)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a spectrum: its leading values, and the mass and number of the others."""
+
+    leading: Vector
+    """Decreasing, not negative; at most the true eigenvalues of the same place."""
+
+    rest: float
+    """Trace less the sum of `leading`; zero when the spectrum is whole."""
+
+    n_rest: float
+    """How many eigenvalues share `rest`; infinite when nobody said."""
+
+    def first_beyond(self, step: float) -> int:
+        """Smallest j > k with j · step ≥ (bound on the tail after j), k the number of leading values."""
+        k = self.leading.size
+        if self.n_rest == inf:
+            return max(k + 1, ceil(self.rest / step))
+        # Even shares: rest (n − j)/(n − k) with n = k + n_rest, a falling line met by a rising one.
+        n = k + int(self.n_rest)
+        crossing = self.rest * n / (step * self.n_rest + self.rest)
+        return min(n, max(k + 1, ceil(crossing)))
+
+    def largest_sum(self, term: Callable[[Vector], Vector], *, slope: float) -> float:
+        """Largest Σ term(μᵢ) of a spectrum like this one, `term` concave with term(0) = 0 and the given slope there."""
+        if self.rest == 0.0:
+            return float(np.sum(term(self.leading)))
+        if self.n_rest == inf:
+            return float(np.sum(term(self.leading)) + slope * self.rest)
+        level, n_raised = self._water_level()
+        untouched = self.leading[: self.leading.size - n_raised]
+        return float(np.sum(term(untouched)) + (self.n_rest + n_raised) * term(np.array([level]))[0])
+
+    def _water_level(self) -> tuple[float, int]:
+        """The level w with Σ max(mᵢ, w) = trace, and how many of the leading values lie below it."""
+        level, mass, n_raised = self.rest / self.n_rest, self.rest, 0
+        for value in self.leading[::-1]:
+            if value >= level:
+                break
+            n_raised += 1
+            mass += float(value)
+            level = mass / (self.n_rest + n_raised)
+        return level, n_raised
+
+
+def _known(
+    gram: ArrayLike | None,
+    *,
+    spectrum: ArrayLike | None,
+    trace: float | None,
+    size: int | None,
+    counts: ArrayLike | None,
+) -> _Known:
+    if (gram is None) == (spectrum is None):
+        raise InvalidParameter("Give either the Gram matrix or its spectrum, and not both.")
+    if gram is not None:
+        if trace is not None or size is not None:
+            raise InvalidParameter("A Gram matrix brings its own trace and size; give those with a spectrum only.")
+        weighted = _weighted(_square(gram), counts)
+        values = np.flip(np.linalg.eigvalsh(weighted)).astype(np.float64, copy=False)
+        return _Known(_without_rounding(values, float(np.max(np.diagonal(weighted))), weighted.shape[0]), 0.0, 0)
+    if counts is not None:
+        raise InvalidParameter("Counts weigh the rows of a Gram matrix; a spectrum has them already.")
+    return _known_from_spectrum(np.asarray(spectrum), trace, size)
+
+
+def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | None) -> _Known:
+    leading = np.flip(np.sort(a_vector(spectrum, "The eigenvalues")))
+    leading = _without_rounding(leading, float(leading[0]) if leading.size else 0.0, leading.size)
+    if trace is None:
+        if size is not None:
+            raise InvalidParameter("`size` says how many eigenvalues share the trace; give the trace as well.")
+        if not leading.size:
+            raise InvalidParameter("The spectrum is empty. Give at least one eigenvalue, or the trace.")
+        return _Known(leading, 0.0, 0)
+    trace, total = not_negative(trace, "The trace"), float(np.sum(leading))
+    if trace < total * (1.0 - TRACE_SLACK):
+        raise InvalidParameter(
+            f"The trace is the sum of all eigenvalues, but {trace=} is less than the {total} of those given. It is the "
+            "sum of the Gram matrix's diagonal."
+        )
+    n_rest = inf if size is None else a_count(size, "The size", least=max(1, leading.size)) - leading.size
+    rest = max(trace - total, 0.0)
+    if n_rest == 0:
+        if rest > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: let the last one take the missing mass
+            return _Known(leading[:-1], rest + float(leading[-1]), 1)
+        rest = 0.0
+    return _Known(leading, rest, n_rest)
+
+
+def _square(gram: ArrayLike) -> Matrix:
+    matrix = np.asarray(gram, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise InvalidParameter(f"A Gram matrix is square and not empty, got shape {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)):
+        raise InvalidParameter("A Gram matrix holds finite numbers, and this one has NaN or infinite entries.")
+    uneven = float(np.max(np.abs(matrix - matrix.T)))
+    if uneven > SYMMETRY_SLACK * float(np.max(np.abs(matrix))):
+        raise InvalidParameter(
+            f"A Gram matrix is symmetric, but mirrored entries of this one differ by {uneven:.3g}. Average it with its "
+            "transpose if both halves mean the same similarity."
+        )
+    return matrix
+
+
+def _weighted(gram: Matrix, counts: ArrayLike | None) -> Matrix:
+    """D^½ K D^½: the spectrum of repeats without writing them out."""
+    if counts is None:
+        return gram
+    repeats = a_vector(counts, "The counts")
+    if repeats.shape != (gram.shape[0],) or np.any(repeats < 0.0):
+        raise InvalidParameter(
+            f"There has to be one count, zero or above, for each of the {gram.shape[0]} points, got {repeats}."
+        )
+    roots = np.sqrt(repeats)
+    return roots[:, None] * gram * roots
+
+
+def _lanczos(matrix: Matrix, n: int) -> Vector | None:
+    """Leading eigenvalues by Lanczos, or None where it does not converge (a zero matrix, clustered eigenvalues)."""
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    generator = np.random.default_rng(START_SEED)
+    start: Vector = generator.standard_normal(matrix.shape[:1])
+    try:
+        return np.asarray(eigsh(matrix, k=n, which="LA", v0=start, return_eigenvectors=False))
+    except ArpackError:
+        return None
+
+
+def _without_rounding(values: Vector, largest: float, size: int) -> Vector:
+    """Decreasing eigenvalues with tiny negative ones set to zero; real negative ones are refused."""
+    if not values.size:
+        return values
+    slack = SEMIDEFINITE_SLACK * max(largest, 0.0) + size * np.finfo(float).eps * float(np.max(np.abs(values)))
+    if values[-1] < -slack:
+        raise NotPositiveSemidefinite(
+            f"The smallest eigenvalue is {values[-1]:.3g}, so this is no Gram matrix of a kernel. "
+            "kernelbandits.kernels.repair makes the nearest one."
+        )
+    return np.maximum(values, 0.0)

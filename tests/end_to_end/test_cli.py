@@ -1,0 +1,174 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import kernelbandits
+from kernelbandits.cli import demo
+from kernelbandits.cli.main import main
+from kernelbandits.errors import InvalidParameter
+
+SMALL = ["demo", "--rounds", "12", "--seeds", "2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    into = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    assert main([*SMALL, "--into", str(into)]) == 0
+    return into
+
+
+def test_the_demo_writes_a_figure(folder):
+    assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_writes_a_page_that_asks_the_network_for_nothing(folder):
+    html = (folder / "index.html").read_text(encoding="utf-8")
+
+    assert not re.search(r"https?://|<script|<link|@import|url\(", html)
+    assert "Mean over 2 seeds" in html
+    assert "SupKernelUCB, proved" in html
+
+
+def test_the_demo_writes_its_numbers(folder):
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+    assert {row["name"] for row in results["policies"]} >= {"KernelUCB, tuned", "GP-UCB", "Random"}
+    assert (results["horizon"], results["n_seeds"]) == (12, 2)
+    assert results["versions"]["kernelbandits"] == kernelbandits.__version__
+
+
+def test_the_table_is_printed_where_there_is_no_terminal(tmp_path, capsys):
+    assert main([*SMALL, "--into", str(tmp_path)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "Cumulative regret after 12 rounds, mean over 2 seeds" in out
+    assert "says nothing yet" in out
+    assert str(tmp_path / "index.html") in out
+    assert err == ""
+
+
+def test_json_is_json_and_nothing_else(tmp_path, capsys):
+    assert main(["demo", "--rounds", "6", "--seeds", "1", "--json", "--into", str(tmp_path)]) == 0
+
+    results = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert results["policies"][0]["half_width"] is None
+    assert results["files"]["page"] == str(tmp_path / "index.html")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], []])
+def test_help_gives_examples(arguments, capsys):
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+
+    assert status == 0
+    out = capsys.readouterr().out
+    assert "examples:" in out
+    assert max(map(len, out.splitlines())) <= 88
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"kernelbandits {kernelbandits.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--rounds", "many"], ["demo", "--colour"], ["dance"]])
+def test_arguments_nobody_knows_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+
+    assert stop.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rounds", "1"], "The number of rounds has to be a whole number from 2 on, got 1."),
+        (["--seeds", "0"], "The number of seeds has to be a whole number from 1 on, got 0."),
+    ],
+)
+def test_a_bad_number_is_one_clean_line(arguments, message, capsys):
+    assert main(["demo", *arguments]) == 2
+
+    assert capsys.readouterr() == ("", f"kernelbandits: {message}\n")
+
+
+def test_a_folder_that_cannot_be_made_is_one_clean_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder")
+
+    assert main([*SMALL, "--into", str(tmp_path / "file")]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kernelbandits: The folder ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "rich"])
+def test_a_missing_extra_is_one_clean_line(monkeypatch, tmp_path, capsys, package):
+    monkeypatch.setitem(sys.modules, package, None)
+
+    assert main([*SMALL, "--into", str(tmp_path)]) == 2
+
+    assert 'pip install "kernelbandits[experiments]"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_quietly(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelbandits.experiments.demo.run_demo", interrupted)
+
+    assert main(["demo"]) == 130
+    assert capsys.readouterr().err == "kernelbandits: interrupted.\n"
+
+
+def test_an_error_of_ours_keeps_to_one_line(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise InvalidParameter("Two\nlines.")
+
+    monkeypatch.setattr("kernelbandits.experiments.demo.run_demo", fail)
+
+    assert main(["demo"]) == 2
+    assert capsys.readouterr().err == "kernelbandits: Two lines.\n"
+
+
+def test_quick_means_few_rounds_unless_told_otherwise(monkeypatch):
+    asked = []
+
+    def note(into, *, horizon, n_seeds, progress):
+        asked.append((into, horizon, n_seeds))
+        raise InvalidParameter("seen enough")
+
+    monkeypatch.setattr("kernelbandits.experiments.demo.run_demo", note)
+    main(["demo", "--quick"])
+    main(["demo", "--quick", "--seeds", "5", "--into", "there"])
+
+    assert asked == [("demo", demo.QUICK_ROUNDS, demo.QUICK_SEEDS), ("there", demo.QUICK_ROUNDS, 5)]
+
+
+def test_it_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelbandits", "--version"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == f"kernelbandits {kernelbandits.__version__}\n"
+
+
+def test_help_does_not_wait_for_experiments():
+    code = (
+        "import sys\nfrom kernelbandits.cli.main import main\n"
+        "try: main(['demo', '--help'])\nexcept SystemExit: pass\n"
+        "assert not {'matplotlib', 'rich', 'kernelbandits.experiments'} & set(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

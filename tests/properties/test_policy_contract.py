@@ -1,0 +1,159 @@
+"""Every policy keeps every promise."""
+
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.kernels import Delta, Gaussian, Jaccard, Linear, Precomputed, Spectrum
+from kernelbandits.testing import PolicyContract
+from kernelbandits.theory import widths
+
+MIXTURE = widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+
+
+def rows(rng, n_actions):
+    return rng.normal(size=(n_actions, 3))
+
+
+class _OverRows(PolicyContract):
+    @pytest.fixture
+    def make_round(self):
+        return rows
+
+
+class TestKernelUCB(_OverRows):
+    @pytest.fixture(params=["auto", "exact"])
+    def make_policy(self, request):
+        return lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularisation=0.3, posterior=request.param)
+
+
+class TestKernelUCBLinearPrimal(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(Linear() + 0.5, regularisation=0.3, exploration=0.4, posterior="primal")
+
+
+class TestKernelUCBWithSchedule(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(
+            Gaussian(length_scale=0.7), regularisation=0.3, exploration=MIXTURE, reward_range=(0, 1)
+        )
+
+
+class TestKernelUCBWithRandomTies(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(Delta(kind=kb.kernels.Rows()), regularisation=0.3, ties="random", seed=4)
+
+
+class TestKernelUCBOverStrings(PolicyContract):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(Spectrum(n=(1, 2)), regularisation=0.3, exploration=0.5)
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n: ["".join(rng.choice(list("abcd"), size=rng.integers(2, 9))) for _ in range(n)]
+
+
+class TestKernelUCBOverSets(PolicyContract):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(Jaccard() + 0.1, regularisation=0.3, exploration=0.5)
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n: [set(rng.integers(0, 9, size=4).tolist()) | {"x"} for _ in range(n)]
+
+
+class TestKernelUCBOverTable(PolicyContract):
+    @pytest.fixture
+    def make_policy(self):
+        table = Gaussian(length_scale=1.0).gram(np.random.default_rng(0).normal(size=(40, 3)))
+        return lambda: kb.KernelUCB(Precomputed(table, ids=[f"id {row}" for row in range(40)]), regularisation=0.3)
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n: [f"id {row}" for row in rng.choice(40, size=n, replace=False)]
+
+
+class TestGPUCB(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.GPUCB(Gaussian(length_scale=0.7), noise_variance=0.2)
+
+
+class TestCGPUCB(PolicyContract):
+    @pytest.fixture(params=["product", "sum"])
+    def make_policy(self, request):
+        return lambda: kb.CGPUCB(
+            context_kernel=Gaussian(length_scale=1.0), action_kernel=Delta(), combine=request.param, noise_variance=0.2
+        )
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n: kb.Pairs(rng.normal(size=2), [f"action {row}" for row in range(n)])
+
+
+class TestLinUCBShared(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.LinUCB(regularisation=0.6, exploration=0.5)
+
+
+class TestLinUCBDisjoint(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.LinUCB(model="disjoint", regularisation=0.6, exploration=0.5)
+
+
+class TestLinUCBHybrid(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.LinUCB(model="hybrid", shared_columns=[1], regularisation=0.6, exploration=0.5)
+
+
+class TestSupKernelUCB(_OverRows):
+    @pytest.fixture(
+        params=[
+            {"horizon": 60, "n_actions": 7, "norm_bound": 1.0},
+            {"horizon": 60, "n_actions": 7, "mode": "paper"},
+            {"horizon": 60, "n_actions": 7, "scale": 0.05},
+            {"norm_bound": 1.0},
+            {"scale": 0.2, "explore": "lowest"},
+            {"norm_bound": 1.0, "unknown_horizon": "doubling"},
+            {"scale": 0.1, "unknown_horizon": "doubling"},
+        ],
+        ids=str,
+    )
+    def make_policy(self, request):
+        return lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), regularisation=0.5, **request.param)
+
+
+class TestSupLinUCB(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.SupLinUCB(horizon=60, n_actions=7, norm_bound=1.0, regularisation=0.5)
+
+
+class TestUniformRandom(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.UniformRandom(seed=3)
+
+
+class TestUniformRandomOverStrings(PolicyContract):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.UniformRandom(seed=3, reward_range=(0, 1))
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n: [f"text {row}" for row in rng.integers(0, 99, size=n)]

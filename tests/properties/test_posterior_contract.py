@@ -1,0 +1,137 @@
+"""Every posterior keeps every promise, at regularisations other than 1, dense, sparse, strings, ids and labels."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
+from kernelbandits.kernels.labelled import LabelledLinear
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.posterior import AutoPosterior, ExactPosterior, PerActionPosterior, PrimalPosterior
+from kernelbandits.testing import PosteriorContract
+
+ROWS = np.random.default_rng(0).normal(size=(14, 3))
+
+
+@pytest.fixture(params=[0.05, 0.7, 9.0])
+def regularisation(request):
+    return request.param
+
+
+class TestExactGaussian(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return ExactPosterior(Gaussian(length_scale=0.8), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestExactMaternSparse(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return ExactPosterior(Matern(smoothness=1.5, length_scale=2.0), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return csr_array(np.where(np.abs(ROWS) > 0.7, ROWS, 0.0) + np.eye(14, 3))
+
+
+class TestExactLinearWithMorePointsThanDimensions(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return ExactPosterior(Linear(), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestExactStrings(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return ExactPosterior(Spectrum(n=2), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return [
+            f"{first} {second}" for first in ("red", "green", "blue") for second in ("boat", "coat", "goat", "ship")
+        ]
+
+
+class TestExactTable(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        table = Gaussian(length_scale=1.5).gram(ROWS)
+        return ExactPosterior(
+            Precomputed(table, ids=[f"item {row}" for row in range(14)]), regularisation=regularisation
+        )
+
+    @pytest.fixture
+    def points(self):
+        return [f"item {row}" for row in range(14)]
+
+
+class TestPrimalLinear(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return PrimalPosterior(Linear(), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestPrimalPolynomialSparse(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return PrimalPosterior(0.1 * Polynomial(degree=2, offset=0.5), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return csr_array(ROWS)
+
+
+class TestAutoThatChangesForm(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return AutoPosterior(Linear() + 0.3, regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestAutoWithoutFeatures(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return AutoPosterior(Gaussian(length_scale=[0.5, 2.0, 1.0]), regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class _Labelled(PosteriorContract):
+    @pytest.fixture
+    def points(self):
+        return PairRows([row % 4 if row % 3 else "other" for row in range(14)], ROWS, is_shared=False)
+
+
+class TestDisjoint(_Labelled):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return PerActionPosterior(LabelledLinear(), regularisation=regularisation)
+
+
+class TestHybrid(_Labelled):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return PerActionPosterior(LabelledLinear((2,)), regularisation=regularisation)
+
+
+class TestAllColumnsShared(_Labelled):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        return PerActionPosterior(LabelledLinear((0, 1, 2)), regularisation=regularisation)

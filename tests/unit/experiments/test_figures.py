@@ -1,0 +1,80 @@
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelbandits.experiments import Bound, Curve, mean_band, regret_figure
+from kernelbandits.experiments.figures import DARK, LIGHT, png, spread, svg
+
+
+def some_curves(n_seeds=3, horizon=50):
+    rng = np.random.default_rng(1)
+    return [
+        Curve(label=name, colour=colour, band=mean_band(np.cumsum(rng.random((n_seeds, horizon)), axis=1)))
+        for name, colour in [("first", "blue"), ("second", "red")]
+    ]
+
+
+A_BOUND = Bound(label="proved", colour="red", rounds=np.array([1, 50]), values=np.array([90.0, 90.0]))
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_every_curve_is_labelled_directly_and_every_bound_too():
+    figure = regret_figure(some_curves(), bounds=[A_BOUND], caption="Mean over 3 seeds.")
+
+    left, right = figure.axes
+    assert texts(left) == ["first", "second"]
+    assert "proved" in texts(right)
+    assert [text.get_text() for text in figure.texts] == ["Mean over 3 seeds."]
+
+
+def test_intervals_are_drawn_around_each_mean():
+    left, _ = regret_figure(some_curves()).axes
+
+    assert len(left.collections) == 2
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_both_appearances_give_a_png_and_an_svg(theme):
+    figure = regret_figure(some_curves(), bounds=[A_BOUND], theme=theme)
+
+    assert png(figure, dots_per_inch=50).startswith(b"\x89PNG")
+    assert theme.paper in svg(figure)
+
+
+def test_equal_figures_give_equal_svg():
+    assert svg(regret_figure(some_curves())) == svg(regret_figure(some_curves()))
+
+
+@pytest.mark.parametrize(("n_seeds", "horizon"), [(1, 50), (2, 2)])
+def test_one_seed_or_two_rounds_are_enough(n_seeds, horizon):
+    assert png(regret_figure(some_curves(n_seeds, horizon)), dots_per_inch=50)
+
+
+def test_the_users_settings_are_left_alone_and_do_not_matter():
+    import matplotlib as mpl
+
+    usual = svg(regret_figure(some_curves()))
+    with mpl.rc_context({"axes.facecolor": "pink", "lines.linewidth": 9.0}):
+        before = dict(mpl.rcParams)
+
+        assert svg(regret_figure(some_curves())) == usual
+        assert dict(mpl.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_labels_keep_their_distance_and_their_order():
+    placed = spread([5.0, 1.0, 1.1, 1.2], 0.5)
+
+    assert np.all(np.diff(np.sort(placed)) >= 0.5 - 1e-12)
+    assert np.argsort(placed).tolist() == [1, 2, 3, 0]
+    assert_allclose(placed[1:].mean(), 1.1)
+
+
+def test_labels_that_are_far_apart_stay_where_they_are():
+    assert_allclose(spread([3.0, 1.0, 2.0], 0.5), [3.0, 1.0, 2.0])
+    assert spread([], 0.5).shape == (0,)

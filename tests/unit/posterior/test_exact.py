@@ -1,0 +1,294 @@
+import warnings
+
+import numpy as np
+import pytest
+from definitions import log_det_gain, ridge
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from kernelbandits.errors import (
+    IllConditioned,
+    InvalidContexts,
+    InvalidParameter,
+    InvalidReward,
+    NotLearnt,
+    NotPositiveSemidefinite,
+    NumericalError,
+)
+from kernelbandits.kernels import Gaussian, Kernel, Linear, Matern, Precomputed
+from kernelbandits.posterior import ExactPosterior
+
+
+def observed(kernel, points, rewards, regularisation):
+    posterior = ExactPosterior(kernel, regularisation=regularisation)
+    posterior.observe(points, rewards)
+    return posterior
+
+
+def assert_same_answers(posterior, kernel, points, rewards, queries, rtol=1e-7):
+    mean, width = ridge(kernel, points, rewards, queries, posterior.regularisation)
+    prediction = posterior.predict(queries)
+    assert_allclose(prediction.mean, mean, rtol=rtol, atol=rtol * np.abs(mean).max())
+    assert_allclose(prediction.width, width, rtol=rtol)
+
+
+def test_several_panels_and_repeats_across_them_are_exact():
+    rng = np.random.default_rng(0)
+    kernel, points = Gaussian(length_scale=0.3), rng.uniform(size=(600, 2))
+    rows = np.concatenate([np.arange(600), [0, 255, 256, 257, 511, 512, 599, 0]])
+    rewards = rng.normal(size=len(rows))
+    posterior = ExactPosterior(kernel, regularisation=0.05)
+
+    posterior.observe(points[rows[:300]], rewards[:300])
+    for place in range(300, 320):
+        posterior.observe(points[rows[[place]]], rewards[[place]])
+    posterior.observe(points[rows[320:600]], rewards[320:600])
+    for place in range(600, len(rows)):
+        posterior.observe(points[rows[[place]]], rewards[[place]])
+
+    assert posterior.size == 600
+    assert_same_answers(posterior, kernel, points[rows], rewards, rng.uniform(size=(9, 2)))
+    assert_allclose(posterior.log_det_gain, log_det_gain(kernel, points[rows], 0.05), rtol=1e-10)
+
+
+def test_many_repeats_at_once_are_exact():
+    rng = np.random.default_rng(1)
+    kernel, points = Matern(smoothness=2.5, length_scale=0.7), rng.uniform(size=(40, 3))
+    posterior = observed(kernel, points, rng.normal(size=40), 0.3)
+    before = posterior.support()[3]
+    rewards = rng.normal(size=45)
+
+    posterior.observe(np.vstack([points, rng.uniform(size=(5, 3))]), rewards)
+
+    past, _, counts, sums = posterior.support()
+    assert counts.tolist() == [2.0] * 40 + [1.0] * 5
+    assert_allclose(sums, np.append(before, np.zeros(5)) + rewards)
+    full = np.repeat(past, counts.astype(int), axis=0)
+    assert_same_answers(posterior, kernel, full, np.repeat(sums / counts, counts.astype(int)), points)
+
+
+def test_points_that_leave_and_come_back_are_exact():
+    rng = np.random.default_rng(2)
+    kernel, points, rewards = Gaussian(length_scale=0.4), rng.uniform(size=(30, 1)), rng.normal(size=30)
+    posterior = observed(kernel, points, rewards, 0.01)
+
+    for _ in range(3):
+        for row in range(25):
+            posterior.remove(points[[row]], rewards[[row]])
+        assert_same_answers(posterior, kernel, points[25:], rewards[25:], points)
+        posterior.observe(points[:25], rewards[:25])
+        assert_same_answers(posterior, kernel, points, rewards, points)
+
+
+@pytest.mark.parametrize("regularisation", [1e-8, 1e-5, 1e-2])
+def test_widths_are_sound_down_to_tiny_regularisation(regularisation):
+    """500 points on a line. Errors grow like eps/γ; the figures are those that a stable method reaches."""
+    rng = np.random.default_rng(3)
+    points, queries = rng.uniform(size=(500, 1)), rng.uniform(size=(50, 1))
+    kernel = Gaussian(length_scale=0.2)
+    posterior = ExactPosterior(kernel, regularisation=regularisation)
+
+    for row in range(500):
+        posterior.observe(points[[row]], [0.0])
+
+    exact = _accurate_squared_widths(points, queries, 0.2, regularisation)
+    error = np.abs(posterior.predict(queries).width ** 2 / exact - 1.0).max()
+    assert error < 1e-12 / regularisation
+
+
+def _accurate_squared_widths(points, queries, length_scale, regularisation):
+    """The definition in extended precision: np.longdouble Cholesky, written out."""
+    wide = np.longdouble
+    x, q = points.astype(wide)[:, 0], queries.astype(wide)[:, 0]
+    gram = np.exp(-((x[:, None] - x[None, :]) ** 2) / (2 * wide(length_scale) ** 2))
+    matrix = gram + wide(regularisation) * np.eye(len(x), dtype=wide)
+    right = np.exp(-((x[:, None] - q[None, :]) ** 2) / (2 * wide(length_scale) ** 2))
+    for column in range(len(x)):  # L in the lower triangle, forward substitution alongside
+        pivot = np.sqrt(matrix[column, column])
+        matrix[column:, column] /= pivot
+        right[column] /= pivot
+        below = matrix[column + 1 :, column]
+        matrix[column + 1 :, column + 1 :] -= np.outer(below, below)
+        right[column + 1 :] -= np.outer(below, right[column])
+    return ((1 - (right**2).sum(axis=0)) / wide(regularisation)).astype(float)
+
+
+def test_too_small_a_regularisation_is_said_once():
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-9)
+
+    with pytest.warns(IllConditioned, match="below 1e-8 times the largest k"):
+        posterior.observe([[0.0]], [1.0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior.observe([[1.0]], [1.0])
+        posterior.predict([[0.5]])
+
+
+def test_the_warning_comes_when_similarities_grow_into_it():
+    posterior = ExactPosterior(Linear(), regularisation=1e-6)
+    posterior.observe([[1.0]], [1.0])
+
+    with pytest.warns(IllConditioned, match="lose their digits"):
+        posterior.observe([[1e3]], [1.0])
+
+
+def test_a_regularisation_below_rounding_is_refused_in_words():
+    points = np.linspace(0, 1e-6, 60)[:, None]
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-18)
+
+    with pytest.raises(NumericalError, match="too small beside similarities"):
+        posterior.observe(points, np.zeros(60))
+
+    assert posterior.size == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.integers(0, 6), min_size=1, max_size=25),
+    gamma=st.sampled_from([1e-3, 0.2, 3.0, 500.0]),
+    scale=st.sampled_from([1e-3, 1.0, 1e3]),
+    seed=st.integers(0, 1000),
+)
+def test_any_history_with_repeats_is_the_definition(rows, gamma, scale, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(7, 2)) * np.array([scale, 1.0])
+    kernel = Linear() * (1.0 / max(1.0, scale**2)) + Gaussian(length_scale=scale)
+    history, rewards = points[rows], rng.normal(size=len(rows)) * scale
+
+    posterior = ExactPosterior(kernel, regularisation=gamma)
+    for point, reward in zip(history, rewards, strict=True):
+        posterior.observe(point[None], [reward])
+
+    assert_same_answers(posterior, kernel, history, rewards, points, rtol=1e-6)
+
+
+def test_an_indefinite_similarity_is_refused_and_nothing_changes():
+    table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+    posterior = ExactPosterior(Precomputed(table), regularisation=0.05)
+    posterior.observe([0, 1], [1.0, 0.5])
+    before = posterior.predict([0, 1])
+
+    with pytest.raises(NotPositiveSemidefinite, match=r"kb\.kernels\.repair"):
+        posterior.observe([2], [1.0])
+    with pytest.raises(NotPositiveSemidefinite, match="at action 1"):
+        posterior.predict([0, 2])
+
+    assert posterior.n_observations == 2
+    assert_allclose(posterior.predict([0, 1]).mean, before.mean)
+
+
+def test_a_batch_that_is_refused_half_way_leaves_nothing_behind():
+    table = np.eye(400)
+    table[398, 399] = table[399, 398] = 1.5
+    posterior = ExactPosterior(Precomputed(table), regularisation=0.1)
+    posterior.observe([0], [1.0])
+
+    with pytest.raises(NotPositiveSemidefinite):
+        posterior.observe(list(range(1, 400)), np.ones(399))
+
+    assert (posterior.size, posterior.n_observations) == (1, 1)
+    posterior.observe([5], [2.0])
+    assert_allclose(posterior.predict([5, 0, 6]).mean, [2.0 / 1.1, 1.0 / 1.1, 0.0])
+
+
+def test_similarities_that_overflow_are_refused():
+    posterior = ExactPosterior(Linear(), regularisation=1.0)
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        posterior.observe([[1e200]], [1.0])
+    with pytest.raises(InvalidContexts, match="overflow"):
+        posterior.predict([[1e200]])
+
+    assert posterior.size == 0
+
+
+def test_a_kernel_that_answers_nan_is_refused():
+    class Broken(Kernel):
+        def gram(self, first, second=None):
+            return np.full((len(first), len(first if second is None else second)), np.nan)
+
+        def diagonal(self, points):
+            return np.ones(len(points))
+
+    posterior = ExactPosterior(Broken(), regularisation=1.0)
+    with pytest.raises(InvalidContexts, match="not numbers"):
+        posterior.observe([[1.0], [2.0]], [1.0, 2.0])
+
+    assert posterior.size == 0
+
+
+@pytest.mark.parametrize("rewards", [[np.nan], [np.inf], ["much"], [1.0, 2.0], None, [1j]])
+def test_rewards_that_are_no_numbers_are_refused(rewards):
+    posterior = ExactPosterior(Linear(), regularisation=1.0)
+
+    with pytest.raises(InvalidReward, match="reward"):
+        posterior.observe([[1.0]], rewards)
+
+    assert posterior.size == 0
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.5, np.nan, [1, 2]])
+def test_counts_that_are_no_whole_numbers_are_refused(times):
+    posterior = ExactPosterior(Linear(), regularisation=1.0)
+
+    with pytest.raises(InvalidParameter, match="`times`"):
+        posterior.observe([[1.0]], [1.0], times=times)
+
+
+@pytest.mark.parametrize("regularisation", [0.0, -1.0, np.nan, np.inf, "small", None])
+def test_the_regularisation_has_to_be_positive(regularisation):
+    with pytest.raises(InvalidParameter, match=r"regularisation has to be positive.*1\.0 is a good start"):
+        ExactPosterior(Linear(), regularisation=regularisation)
+
+
+def test_what_was_never_observed_cannot_be_changed():
+    posterior = observed(Linear(), [[1.0], [2.0]], [1.0, 2.0], 1.0)
+
+    with pytest.raises(NotLearnt, match="Point 1 of this call was never observed"):
+        posterior.amend([[1.0], [3.0]], [0.5, 0.5])
+    with pytest.raises(NotLearnt, match="never observed"):
+        posterior.remove([[3.0]], [1.0])
+    with pytest.raises(NotLearnt, match="observed 1 times cannot be taken back more often"):
+        posterior.remove([[1.0], [1.0]], [0.5, 0.5])
+
+    assert_same_answers(posterior, Linear(), np.array([[1.0], [2.0]]), [1.0, 2.0], np.array([[1.5]]))
+
+
+def test_contexts_of_another_length_are_refused():
+    posterior = observed(Gaussian(length_scale=1.0), [[1.0, 2.0]], [1.0], 1.0)
+
+    with pytest.raises(InvalidContexts, match="columns"):
+        posterior.predict([[1.0]])
+    with pytest.raises(InvalidContexts, match="columns"):
+        posterior.observe([[1.0]], [1.0])
+
+    assert posterior.n_observations == 1
+
+
+def test_minus_zero_is_the_same_point_as_zero():
+    posterior = observed(Gaussian(length_scale=1.0), [[0.0], [-0.0]], [1.0, 3.0], 1.0)
+
+    assert (posterior.size, posterior.n_observations) == (1, 2)
+
+
+def test_the_points_kept_are_copies():
+    points = np.array([[1.0, 2.0]])
+    posterior = observed(Linear(), points, [1.0], 1.0)
+
+    points[:] = 99.0
+
+    assert_allclose(posterior.support()[0], [[1.0, 2.0]])
+
+
+def test_a_long_prediction_is_the_same_in_blocks(monkeypatch):
+    rng = np.random.default_rng(4)
+    posterior = observed(Gaussian(length_scale=0.5), rng.uniform(size=(20, 2)), rng.normal(size=20), 0.1)
+    queries = rng.uniform(size=(101, 2))
+    whole = posterior.predict(queries)
+
+    monkeypatch.setattr("kernelbandits.posterior.exact.ENTRIES_AT_ONCE", 20 * 10)
+
+    assert_allclose(posterior.predict(queries).mean, whole.mean, rtol=1e-12)
+    assert_allclose(posterior.predict(queries).width, whole.width, rtol=1e-12)

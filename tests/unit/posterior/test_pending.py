@@ -1,0 +1,53 @@
+import numpy as np
+from definitions import log_det_gain, ridge
+from numpy.testing import assert_allclose
+
+from kernelbandits.kernels import Gaussian
+from kernelbandits.posterior import ExactPosterior, Pending
+
+RNG = np.random.default_rng(0)
+SETTLED, WAITING, QUERIES = RNG.uniform(size=(15, 2)), RNG.uniform(size=(4, 2)), RNG.uniform(size=(6, 2))
+KERNEL, GAMMA = Gaussian(length_scale=0.5), 0.2
+
+
+def settled():
+    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+    posterior.observe(SETTLED, RNG.normal(size=15))
+    return posterior
+
+
+def test_the_log_determinant_counts_settled_and_pending():
+    posterior = settled()
+
+    pending = Pending(posterior, WAITING)
+
+    both = log_det_gain(KERNEL, np.vstack([SETTLED, WAITING]), GAMMA)
+    assert_allclose(posterior.log_det_gain + pending.log_det_gain, both, rtol=1e-12)
+
+
+def test_the_inflation_is_that_of_the_settled_widths():
+    posterior = settled()
+
+    pending = Pending(posterior, WAITING)
+
+    assert_allclose(pending.inflation, np.sqrt(1.0 + (posterior.predict(WAITING).width ** 2).sum()), rtol=1e-12)
+
+
+def test_the_inflated_width_is_never_below_the_settled_one():
+    """Oracle 17: width_settled² ≤ (1 + Σ width_settled²) · width_with_pending²."""
+    posterior = settled()
+    pending = Pending(posterior, WAITING)
+
+    narrow = posterior.predict(QUERIES, pending=WAITING).width
+
+    assert (posterior.predict(QUERIES).width <= pending.inflation * narrow * (1 + 1e-9)).all()
+
+
+def test_pending_points_alone_shrink_the_prior():
+    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+
+    prediction = posterior.predict(QUERIES, pending=WAITING)
+
+    _, width = ridge(KERNEL, WAITING, np.zeros(4), QUERIES, GAMMA)
+    assert_allclose(prediction.mean, 0.0)
+    assert_allclose(prediction.width, width, rtol=1e-9)

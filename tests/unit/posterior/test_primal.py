@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from definitions import ridge
+from numpy.testing import assert_allclose
+
+from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.kernels import Gaussian, Linear, Polynomial
+from kernelbandits.posterior import PrimalPosterior
+
+
+@pytest.mark.parametrize("regularisation", [0.1, 1.0, 7.0])
+def test_width_is_the_ridge_norm(regularisation):
+    rng = np.random.default_rng(0)
+    contexts, queries = rng.normal(size=(30, 4)), rng.normal(size=(6, 4))
+    posterior = PrimalPosterior(Linear(), regularisation=regularisation)
+
+    posterior.observe(contexts, rng.normal(size=30))
+
+    precision = contexts.T @ contexts + regularisation * np.eye(4)
+    squared = np.einsum("nd,dn->n", queries, np.linalg.solve(precision, queries.T))
+    assert_allclose(posterior.predict(queries).width, np.sqrt(squared), rtol=1e-10)
+
+
+def test_a_removed_giant_leaves_no_trace():
+    """Subtracting the moments of a context of size 1e7 would leave errors of size 1e-2."""
+    rng = np.random.default_rng(1)
+    small, rewards, giant = rng.normal(size=(10, 3)), rng.normal(size=10), np.array([[1e7, -1e7, 3e6]])
+    posterior = PrimalPosterior(Linear(), regularisation=1e7)
+    posterior.observe(np.vstack([small, giant]), np.append(rewards, 5.0))
+
+    posterior.remove(giant, [5.0])
+
+    mean, width = ridge(Linear(), small, rewards, small, 1e7)
+    assert_allclose(posterior.predict(small).mean, mean, rtol=1e-9)
+    assert_allclose(posterior.predict(small).width, width, rtol=1e-12)
+
+
+def test_a_kernel_without_features_is_refused():
+    posterior = PrimalPosterior(Gaussian(length_scale=1.0), regularisation=1.0)
+
+    with pytest.raises(NotSupported, match="Gaussian has no finite feature map"):
+        posterior.observe([[1.0]], [1.0])
+
+
+def test_contexts_of_another_length_are_refused_and_nothing_changes():
+    posterior = PrimalPosterior(Linear(), regularisation=1.0)
+    posterior.observe([[1.0, 2.0]], [1.0])
+
+    with pytest.raises(InvalidContexts, match="1 features; those learnt before have 2"):
+        posterior.observe([[1.0]], [1.0])
+    with pytest.raises(InvalidContexts, match="those learnt before have 2"):
+        posterior.predict([[1.0]])
+
+    assert posterior.n_observations == 1
+
+
+def test_features_that_overflow_are_refused_and_nothing_changes():
+    posterior = PrimalPosterior(Polynomial(degree=3), regularisation=1.0)
+    posterior.observe([[1.0]], [1.0])
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        posterior.observe([[1e90]], [1.0])
+
+    assert posterior.n_observations == 1
+    assert np.isfinite(posterior.predict([[2.0]]).mean).all()

@@ -1,0 +1,58 @@
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.theory.checks import a_count, a_number, a_probability, a_vector, not_negative, positive
+
+
+@pytest.mark.parametrize("value", ["1", b"1", None, True, np.True_, [1.0], np.ones(2), 1j, object()])
+def test_only_numbers_are_numbers(value):
+    with pytest.raises(InvalidParameter, match="The thing has to be one number"):
+        a_number(value, "The thing")
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2.0), np.int16(2), np.array(2.0)])
+def test_numbers_of_every_kind_become_plain_ones(value):
+    assert type(positive(value, "The thing")) is float
+    assert type(a_count(value, "The thing")) is int
+    assert positive(value, "The thing") == a_count(value, "The thing") == 2
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, nan, inf, -inf])
+def test_positive_refuses(value):
+    with pytest.raises(InvalidParameter, match=r"The thing has to be a finite number above zero, got .*\. Try 1\.$"):
+        positive(value, "The thing", "Try 1.")
+
+
+@pytest.mark.parametrize("value", [-1e-9, nan, inf])
+def test_not_negative_refuses(value):
+    with pytest.raises(InvalidParameter, match="The thing has to be a finite number, zero or above"):
+        not_negative(value, "The thing")
+
+
+def test_not_negative_takes_zero():
+    assert not_negative(0, "The thing") == 0.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, nan])
+def test_probabilities_lie_between(value):
+    with pytest.raises(InvalidParameter, match="strictly between 0 and 1"):
+        a_probability(value)
+
+
+@pytest.mark.parametrize("value", [1, 2.5, nan, inf, -3])
+def test_counts_are_whole_and_large_enough(value):
+    with pytest.raises(InvalidParameter, match="whole number of at least 2"):
+        a_count(value, "The thing", least=2)
+
+
+def test_large_counts_stay_exact():
+    assert a_count(4**40 + 1, "The thing") == 4**40 + 1
+
+
+@pytest.mark.parametrize("values", [1.0, [[1.0]], [nan], [inf]])
+def test_vectors_are_one_row_of_finite_numbers(values):
+    with pytest.raises(InvalidParameter, match="The things have to be one row of finite numbers"):
+        a_vector(values, "The things")
