@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 COMMANDS = (demo,)
 
-BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 141  # the last two as a shell reports the signals
+BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 1  # 130 as a shell reports the signal, 1 as rich does
 
 EXAMPLES = """\
 examples:

@@ -27,7 +27,7 @@ WORLD: Final = SyntheticRKHS(KERNEL, n_actions=30, n_features=2, n_centres=5, no
 """A few hills over the unit square: the chance of a click at each of 30 places, drawn anew every round."""
 
 # Each the best of 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8 by mean regret after 500 rounds on seeds 100 to 109, which
-# the demo does not play (unless asked for more than 100). Neighbours in that list differ by about a standard error.
+# the demo does not play (unless asked for more than 100 seeds).
 KERNEL_UCB_EXPLORATION: Final = 0.2
 SUP_KERNEL_UCB_SCALE: Final = 0.05
 LIN_UCB_EXPLORATION: Final = 0.1

@@ -188,7 +188,14 @@ def _draw_regret(axes: Axes, curves: Sequence[Curve], theme: Theme) -> None:
             fontsize=9,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 2,
+                "relpos": (0.0, 0.5),  # the leader meets the label at its left
+            },
         )
 
 

@@ -17,6 +17,7 @@ from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.ties import tied_for_best
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
+from kernelbandits.theory.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
 
 __all__ = ["BaseKernelUCB", "LevelPolicy"]
@@ -83,9 +84,13 @@ class LevelPolicy(Policy):
         if self.reward_range is None:
             raise InvalidParameter("Levels narrow by absolute amounts, so the reward range has to be declared, got None.")
         self._span = self.reward_range[1] - self.reward_range[0]
-        self._horizon, self._n_actions, self._failure_probability = horizon, n_actions, failure_probability
-        self._norm_bound, self._mode, self._scale = norm_bound, mode, scale
-        self._noise_scale = self._span / 2.0 if noise_scale is None else float(noise_scale)
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
+        self._failure_probability = a_probability(failure_probability)
+        self._norm_bound = None if norm_bound is None else not_negative(norm_bound, "The bound on the norm")
+        self._scale = None if scale is None else positive(scale, "The scale")
+        self._noise_scale = self._span / 2.0 if noise_scale is None else not_negative(noise_scale, "The noise scale")
+        self._mode = mode
         self._given_noise_scale = noise_scale
         self._unknown_horizon, self._explore = unknown_horizon, explore
         self._refuse_inconsistent()
@@ -94,7 +99,6 @@ class LevelPolicy(Policy):
         self._epoch = 0
         self._most_actions = 1  # seen in a round learnt from
         self._has_warned = False
-        self._rules(1, n_actions or 1)  # refuses parameters that no scale can be made of
 
     @abstractmethod
     def _new_level(self) -> BaseKernelUCB:
@@ -111,8 +115,6 @@ class LevelPolicy(Policy):
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
         if self._horizon is not None and self._n_actions is None:
             raise InvalidParameter("A known horizon needs the largest number of actions of a round too: n_actions=….")
-        if self._scale is not None and not 0.0 < self._scale < np.inf:
-            raise InvalidParameter(f"The scale has to be a finite number above zero, got {self._scale!r}.")
         if self._scale is None and self._mode == "valid" and self._norm_bound is None:
             raise InvalidParameter(
                 "A valid width needs a bound on the norm of the reward function: norm_bound=… (or scale=… by hand, or "
@@ -205,19 +207,20 @@ class LevelPolicy(Policy):
         return self._horizon is None and self._unknown_horizon == "doubling"
 
     def _rules(self, round_index: int, n_actions: int) -> _Rules:
+        n_actions = n_actions if self._n_actions is None else self._n_actions
         if self._restarts:
             epoch = max(self._epoch, round_index.bit_length() - 1)  # epoch m has the rounds 2^m … 2^(m+1) − 1
             share = self._failure_probability / ((epoch + 1) * (epoch + 2))
             return _Rules(self._scale_for(2**epoch, n_actions, share), self._unit / sqrt(2**epoch), epoch)
         if self._horizon is not None:
-            scale = self._scale_for(self._horizon, self._n_actions or n_actions, self._failure_probability)
+            scale = self._scale_for(self._horizon, n_actions, self._failure_probability)
             return _Rules(scale, self._unit / sqrt(self._horizon), 0)
         if self._scale is not None:
             return _Rules(self._scale, self._unit / sqrt(round_index), 0)
         assert self._norm_bound is not None
         scale = sup_kernel_ucb_anytime_scale(
             round_index=round_index,
-            n_actions=self._n_actions or n_actions,
+            n_actions=n_actions,
             failure_probability=self._failure_probability,
             regularisation=self._blank.posterior.regularisation,
             norm_bound=self._norm_bound,

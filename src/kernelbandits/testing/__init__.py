@@ -1,6 +1,11 @@
-"""The promises every implementation keeps, to be inherited by the tests of those who write their own."""
+"""The promises every implementation keeps, to be inherited by the tests of those who write their own.
 
+A contract is a class of tests for pytest. Inherit it, supply the fixtures that its docstring names, and pytest holds
+your class to every promise. `KernelContract` is the one to try first.
+"""
+
+from kernelbandits.testing.kernels import KernelContract
 from kernelbandits.testing.policies import PolicyContract
 from kernelbandits.testing.posteriors import PosteriorContract
 
-__all__ = ["PolicyContract", "PosteriorContract"]
+__all__ = ["KernelContract", "PolicyContract", "PosteriorContract"]

@@ -59,7 +59,9 @@ class PolicyContract:
         assert first.id != second.id
         assert policy.choose(contexts).item in range(5)
 
-    def test_choosing_changes_no_later_answer(self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path) -> None:
+    def test_choosing_changes_no_later_answer(
+        self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
+    ) -> None:
         """Nor a saved byte, but for the generator of a policy that draws."""
         asked, quiet = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         rng = np.random.default_rng(1)
@@ -135,7 +137,9 @@ class PolicyContract:
         assert policy.round_index == 2
         policy.learn(second, 0.5)
 
-    def test_decisions_may_be_learnt_late_and_many_at_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_decisions_may_be_learnt_late_and_many_at_once(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
         """All of them or none."""
         policy, rng = make_policy(), np.random.default_rng(6)
         decisions = [policy.choose(make_round(rng, 4)) for _ in range(6)]
@@ -148,7 +152,9 @@ class PolicyContract:
         assert policy.round_index == 6
         policy.learn(decisions[4], 0.9)
 
-    def test_a_decision_of_another_configuration_is_foreign(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_a_decision_of_another_configuration_is_foreign(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
         """An equally configured fresh policy accepts it, so that a restart can be a replay of stored decisions."""
         policy, fresh = make_policy(), make_policy()
         decision = policy.choose(make_round(np.random.default_rng(7), 3))
@@ -259,7 +265,9 @@ class PolicyContract:
         policy.learn(decision, 0.5)
         assert policy.round_index == 2
 
-    def test_a_reward_outside_the_declared_range_is_refused(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_a_reward_outside_the_declared_range_is_refused(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
         """Where a range is declared."""
         policy = make_policy()
         decision = policy.choose(make_round(np.random.default_rng(14), 3))

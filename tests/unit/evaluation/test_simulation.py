@@ -5,12 +5,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import simulate
+from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import GPUCB, KernelUCB, LinUCB, SupKernelUCB, UniformRandom
 from kernelbandits.types import Decision
 
-WORLD = SyntheticRKHS(Gaussian(length_scale=0.3), n_actions=4, n_features=2)
+KERNEL = Gaussian(length_scale=0.3)
+WORLD = SyntheticRKHS(KERNEL, n_actions=4, n_features=2)
 
 
 class Always:
@@ -59,7 +61,7 @@ def test_all_policies_meet_the_same_contexts_and_the_same_luck():
     for (contexts, _), (contexts_again, _) in zip(first.seen, second.seen, strict=True):
         assert_array_equal(contexts, contexts_again)
     assert_array_equal(traces[0].best, traces[1].best)
-    world = WORLD.start(np.random.default_rng(np.random.SeedSequence(3).spawn(1)[0]))
+    world = start_world(WORLD, 3)
     for round_index in range(30):
         world.show()
         assert [world.pay(0), world.pay(3)] == [trace.reward[round_index] for trace in traces]
@@ -158,3 +160,52 @@ def test_information_gain_is_read_off_the_posterior_after_learning():
 
     assert simulate(WORLD, Counting(0), horizon=3, seed=0).log_det_gain.tolist() == [1.0, 2.0, 3.0]
     assert np.isnan(simulate(WORLD, Always(0), horizon=3, seed=0).log_det_gain).all()
+
+
+CLICKS = SyntheticRKHS(KERNEL, n_actions=4, n_features=2, noise="bernoulli")
+REAL = {
+    "KernelUCB": lambda: KernelUCB(KERNEL, regularisation=0.5, exploration=0.7),
+    "LinUCB": lambda: LinUCB(regularisation=0.5, exploration=0.7),
+    "GPUCB": lambda: GPUCB(KERNEL, noise_variance=0.25),
+    "SupKernelUCB": lambda: SupKernelUCB(KERNEL, horizon=25, n_actions=4, norm_bound=1.0),
+    "UniformRandom": lambda: UniformRandom(seed=5),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_policy_meets_the_same_luck_and_repeats_itself(name):
+    trace = simulate(CLICKS, REAL[name](), horizon=25, seed=8)
+
+    assert trace.equals(simulate(CLICKS, REAL[name](), horizon=25, seed=8))
+    world = start_world(CLICKS, 8)
+    for action, reward, best in zip(trace.action, trace.reward, trace.best, strict=True):
+        assert world.show().expected.max() == best
+        assert world.pay(action) == reward
+
+
+def test_the_trace_of_kernel_ucb_holds_what_its_bound_is_made_of():
+    policy = REAL["KernelUCB"]()
+
+    trace = simulate(CLICKS, policy, horizon=25, seed=8)
+
+    np.testing.assert_allclose(trace.exploration, 0.7)
+    np.testing.assert_allclose(np.diff(trace.log_det_gain), np.log1p(trace.width[1:] ** 2))
+    assert trace.log_det_gain[-1] == policy.posterior.log_det_gain
+
+
+def test_levels_are_in_the_trace_and_what_is_unknown_is_nan():
+    levels = simulate(CLICKS, REAL["SupKernelUCB"](), horizon=25, seed=8)
+    chance = simulate(CLICKS, REAL["UniformRandom"](), horizon=25, seed=8)
+
+    assert set(levels.stage) <= {-1, 1, 2, 3}
+    assert 1 in levels.stage
+    assert np.isnan(levels.log_det_gain).all()
+    assert np.isnan(chance.mean).all()
+    assert_array_equal(chance.propensity, 0.25)
+
+
+def test_a_world_that_pays_beyond_a_policys_range_hears_the_policys_own_error():
+    wild = SyntheticRKHS(KERNEL, n_actions=4, n_features=2, noise_scale=5.0)
+
+    with pytest.raises(InvalidReward):
+        simulate(wild, REAL["SupKernelUCB"](), horizon=25, seed=8)

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -60,11 +61,23 @@ def test_the_users_settings_are_left_alone_and_do_not_matter():
 
     usual = svg(regret_figure(some_curves()))
     with mpl.rc_context({"axes.facecolor": "pink", "lines.linewidth": 9.0}):
-        before = dict(mpl.rcParams)
+        before = mpl.rcParams.copy()
 
         assert svg(regret_figure(some_curves())) == usual
-        assert dict(mpl.rcParams) == before
-    assert "matplotlib.pyplot" not in sys.modules
+        assert mpl.rcParams.copy() == before
+
+
+def test_pyplot_and_its_global_state_are_never_touched():
+    code = (
+        "import sys, numpy as np\n"
+        "from kernelbandits.experiments import Curve, mean_band, regret_figure\n"
+        "from kernelbandits.experiments.figures import png, svg\n"
+        "figure = regret_figure([Curve(label='a', colour='blue', band=mean_band(np.ones((2, 5))))])\n"
+        "png(figure, dots_per_inch=40), svg(figure)\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_labels_keep_their_distance_and_their_order():

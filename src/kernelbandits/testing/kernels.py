@@ -1,0 +1,200 @@
+"""What every kernel promises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from kernelbandits.errors import CannotSave, NotSupported
+from kernelbandits.kernels import Kernel, unpack_kernel
+from kernelbandits.types import Indices, Points
+
+__all__ = ["KernelContract"]
+
+
+class KernelContract:
+    """Symmetric, semi-definite, true to its diagonal and its features; points that can be kept, told apart and saved.
+
+    A subclass supplies two fixtures: `kernel`, and `points` that it compares (three or more, as a user would give them;
+    a repeated one does no harm). `tolerance` is how far rounding may go, as a share of the largest k(x, x).
+    """
+
+    tolerance = 1e-9
+
+    def test_gram_has_a_finite_similarity_for_every_pair(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        n_points = kernel.kind.count(checked)
+
+        gram = kernel.gram(checked)
+
+        assert gram.shape == (n_points, n_points), f"gram has shape {gram.shape} for {n_points} points"
+        assert gram.dtype == np.float64, f"gram has dtype {gram.dtype}"
+        assert np.isfinite(gram).all(), "gram holds numbers that are not finite"
+
+    def test_gram_is_symmetric(self, kernel: Kernel, points: Points) -> None:
+        gram = kernel.gram(kernel.kind.check(points))
+
+        assert_allclose(gram, gram.T, rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_gram_has_no_negative_eigenvalue(self, kernel: Kernel, points: Points) -> None:
+        gram = kernel.gram(kernel.kind.check(points))
+
+        lowest = np.linalg.eigvalsh((gram + gram.T) / 2.0).min()
+
+        allowed = self._allowed(kernel, points) * len(gram)
+        assert lowest >= -allowed, f"gram has the eigenvalue {lowest:.3g}, so this is no kernel"
+
+    def test_diagonal_is_the_diagonal_of_gram(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+
+        diagonal = kernel.diagonal(checked)
+
+        assert diagonal.shape == (kernel.kind.count(checked),), f"diagonal has shape {diagonal.shape}"
+        assert_allclose(diagonal, np.diagonal(kernel.gram(checked)), rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_two_collections_are_compared_like_parts_of_one(self, kernel: Kernel, points: Points) -> None:
+        first, second = self._halves(kernel, points)
+        n_first = kernel.kind.count(first)
+
+        whole = kernel.gram(kernel.kind.stack(first, second))
+
+        allowed = self._allowed(kernel, points)
+        assert_allclose(kernel.gram(first, second), whole[:n_first, n_first:], rtol=0.0, atol=allowed)
+        assert_allclose(kernel.gram(second, first), whole[n_first:, :n_first], rtol=0.0, atol=allowed)
+        assert_allclose(kernel.gram(first), whole[:n_first, :n_first], rtol=0.0, atol=allowed)
+        assert_allclose(kernel.gram(second, second), whole[n_first:, n_first:], rtol=0.0, atol=allowed)
+
+    def test_the_same_point_has_the_same_similarities(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        twice = kernel.kind.stack(checked, kernel.kind.take(checked, np.array([0])))
+
+        gram = kernel.gram(twice)
+
+        assert_allclose(gram[-1], gram[0], rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_features_reproduce_gram_where_there_are_any(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        n_features = kernel.n_features(checked)
+        if n_features is None:
+            try:
+                kernel.features(checked)
+            except NotSupported:
+                return
+            raise AssertionError("n_features says that there are none, and features gives some")
+
+        features = kernel.features(checked)
+
+        assert features.shape == (kernel.kind.count(checked), n_features), f"features have shape {features.shape}"
+        assert_allclose(features @ features.T, kernel.gram(checked), rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_comparing_points_leaves_them_as_they_were(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        before = kernel.kind.keys(checked)
+
+        kernel.gram(checked)
+        kernel.diagonal(checked)
+
+        assert kernel.kind.keys(checked) == before
+
+    def test_describe_gives_plain_values(self, kernel: Kernel) -> None:
+        described = kernel.describe()
+
+        assert described["class"] == type(kernel).__name__
+        assert json.loads(json.dumps(described)) == described, "describe() holds more than plain values"
+
+    def test_a_saved_kernel_is_the_same_kernel(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        try:
+            parameters, arrays = kernel.pack()
+            packed = kernel.kind.pack(checked)
+        except CannotSave:  # a kernel of one's own is handed over again
+            return
+
+        loaded = unpack_kernel(json.loads(json.dumps(parameters)), arrays)
+
+        assert not any(array.dtype.hasobject for array in arrays.values()), "a packed array holds Python objects"
+        assert loaded.describe() == kernel.describe()
+        assert np.array_equal(loaded.gram(loaded.kind.unpack(packed)), kernel.gram(kernel.kind.unpack(packed)))
+
+    def test_checked_points_pass_unchanged(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+
+        again = kernel.kind.check(checked)
+
+        assert kernel.kind.count(again) == kernel.kind.count(checked)
+        assert kernel.kind.keys(again) == kernel.kind.keys(checked)
+
+    def test_points_are_taken_in_the_order_asked_for(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        keys = kernel.kind.keys(checked)
+
+        taken = kernel.kind.take(checked, np.array([2, 0, 2]))
+
+        assert kernel.kind.keys(taken) == [keys[2], keys[0], keys[2]]
+
+    def test_one_point_can_be_taken_out_and_given_back(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+
+        back = [kernel.kind.single(kernel.kind.one(checked, row)) for row in range(kernel.kind.count(checked))]
+
+        assert all(kernel.kind.count(single) == 1 for single in back)
+        assert [key for single in back for key in kernel.kind.keys(single)] == kernel.kind.keys(checked)
+
+    def test_stacked_points_come_one_after_the_other(self, kernel: Kernel, points: Points) -> None:
+        first, second = self._halves(kernel, points)
+
+        stacked = kernel.kind.stack(second, first)
+
+        assert kernel.kind.count(stacked) == kernel.kind.count(first) + kernel.kind.count(second)
+        assert kernel.kind.keys(stacked) == kernel.kind.keys(second) + kernel.kind.keys(first)
+
+    def test_a_store_grows_and_can_be_cut_back(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        keys = kernel.kind.keys(checked)
+
+        store: Any = None
+        for row in range(len(keys)):
+            store = kernel.kind.grow(store, row, kernel.kind.take(checked, np.array([row])))
+        grown = kernel.kind.keys(kernel.kind.view(store, len(keys)))
+        store = kernel.kind.grow(store, 1, kernel.kind.take(checked, np.array([2, 1])))  # over what is behind the first
+        cut = kernel.kind.keys(kernel.kind.view(store, 3))
+
+        assert grown == keys
+        assert cut == [keys[0], keys[2], keys[1]]
+
+    def test_kept_points_are_compared_like_given_ones(self, kernel: Kernel, points: Points) -> None:
+        first, second = self._halves(kernel, points)
+        n_first = kernel.kind.count(first)
+
+        store = kernel.kind.grow(None, 0, first)
+        store = kernel.kind.grow(store, n_first, second)
+        kept = kernel.kind.view(store, n_first)
+
+        allowed = self._allowed(kernel, points)
+        assert_allclose(kernel.gram(kept, second), kernel.gram(first, second), rtol=0.0, atol=allowed)
+
+    def test_saved_points_are_the_same_points(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        try:
+            packed = kernel.kind.pack(checked)
+        except CannotSave:
+            return
+
+        loaded = kernel.kind.unpack(packed)
+
+        assert not any(array.dtype.hasobject for array in packed.values()), "a packed array holds Python objects"
+        assert kernel.kind.keys(loaded) == kernel.kind.keys(checked)
+
+    def _allowed(self, kernel: Kernel, points: Points) -> float:
+        """Rounding that is allowed in a similarity of these points."""
+        return self.tolerance * float(np.abs(kernel.diagonal(kernel.kind.check(points))).max(initial=0.0))
+
+    @staticmethod
+    def _halves(kernel: Kernel, points: Points) -> tuple[Points, Points]:
+        checked = kernel.kind.check(points)
+        rows: Indices = np.arange(kernel.kind.count(checked))
+        middle = len(rows) // 2
+        return kernel.kind.take(checked, rows[:middle]), kernel.kind.take(checked, rows[middle:])

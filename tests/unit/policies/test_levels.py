@@ -1,0 +1,231 @@
+from math import log, pi, sqrt
+
+import numpy as np
+import pytest
+from definitions import ridge
+from numpy.testing import assert_allclose
+
+import kernelbandits as kb
+from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.policies import BaseKernelUCB
+
+KERNEL = Gaussian(length_scale=0.5)
+
+
+def world(seed):
+    rng = np.random.default_rng(seed)
+    while True:
+        contexts = rng.uniform(size=(6, 2))
+        yield contexts, np.clip(0.5 + 0.4 * np.sin(5 * contexts[:, 0]) + 0.05 * rng.normal(size=6), 0.0, 1.0)
+
+
+def played(policy, n_rounds, seed=0):
+    decisions = []
+    for contexts, rewards in world(seed):
+        decision = policy.choose(contexts)
+        policy.learn(decision, rewards[decision.action])
+        decisions.append(decision)
+        if len(decisions) == n_rounds:
+            return decisions
+
+
+@pytest.mark.parametrize("regularisation", [0.1, 2.0])
+def test_a_level_is_the_ridge_estimate_of_its_own_rounds(regularisation):
+    rng = np.random.default_rng(0)
+    points, rewards, queries = rng.uniform(size=(9, 2)), rng.uniform(size=9), rng.uniform(size=(4, 2))
+    level = BaseKernelUCB(KERNEL, regularisation=regularisation)
+
+    for point, reward in zip(points, rewards, strict=True):
+        level.observe(point[None], reward)
+
+    mean, width = ridge(KERNEL, points, rewards, queries, regularisation)
+    assert_allclose(level.estimate(queries).mean, mean, rtol=1e-8)
+    assert_allclose(level.estimate(queries).width, width, rtol=1e-8)
+    assert level.stage_observations == 9
+
+
+def test_the_valid_scale_is_noise_plus_bias():
+    policy = kb.SupKernelUCB(
+        KERNEL, regularisation=0.7, horizon=1000, n_actions=6, norm_bound=3.0, failure_probability=0.1
+    )
+
+    eta = sqrt(2 * log(2 * 6 * 1000 * 5 / 0.1))  # S = ceil(½ log2 1000) = 5
+    assert policy.scale_at(1) == policy.scale_at(900) == pytest.approx(0.5 * eta + sqrt(0.7) * 3.0)
+
+
+def test_the_printed_scale_knows_neither_noise_nor_norm():
+    policy = kb.SupKernelUCB(KERNEL, regularisation=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper")
+
+    assert policy.scale_at(1) == pytest.approx(sqrt(2 * log(2 * 1000 * 6 / 0.1)))
+
+
+def test_the_anytime_scale_follows_the_round_and_the_most_actions_seen():
+    policy = kb.SupKernelUCB(KERNEL, regularisation=0.7, norm_bound=3.0, failure_probability=0.1, noise_scale=0.2)
+
+    eta = sqrt(2 * log(2 * 6 * 4 * pi**2 * 100**2 / (6 * 0.1)))  # S_100 = 4
+    assert policy.scale_at(100, n_actions=6) == pytest.approx(0.2 * eta + sqrt(0.7) * 3.0)
+    played(policy, 3)
+    assert policy.scale_at(100, n_actions=2) == pytest.approx(0.2 * eta + sqrt(0.7) * 3.0)
+
+
+def test_doubling_gives_each_epoch_its_horizon_and_its_share_of_the_failures():
+    policy = kb.SupKernelUCB(
+        KERNEL, regularisation=0.7, norm_bound=3.0, failure_probability=0.1, n_actions=6, unknown_horizon="doubling"
+    )
+
+    for round_index, epoch in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1000, 9)]:
+        stages = max(1, -(-epoch // 2))
+        eta = sqrt(2 * log(2 * 6 * 2**epoch * stages * (epoch + 1) * (epoch + 2) / 0.1))
+        assert policy.scale_at(round_index) == pytest.approx(0.5 * eta + sqrt(0.7) * 3.0)
+
+
+def test_doubling_starts_each_epoch_with_empty_levels_and_drops_late_rewards():
+    policy = kb.SupKernelUCB(KERNEL, scale=1.0, regularisation=0.5, unknown_horizon="doubling")
+    rounds = world(1)
+    late = None
+    for number in range(1, 12):
+        contexts, rewards = next(rounds)
+        decision = policy.choose(contexts)
+        if number == 3:
+            late = decision
+            policy.expect(decision)
+            continue
+        policy.learn(decision, rewards[decision.action])
+
+    assert sum(level.stage_observations for level in policy.stages) == 4  # rounds 8 to 11
+    before = [level.stage_observations for level in policy.stages]
+    policy.learn(late, 0.5)
+    assert [level.stage_observations for level in policy.stages] == before
+    assert policy.round_index == 12
+
+
+def test_thresholds_are_in_units_of_the_reward_range():
+    """Rewards, noise, norm and range times ten: the same decisions."""
+    small = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=0.6, regularisation=0.5)
+    large = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=6.0, regularisation=0.5, reward_range=(0.0, 10.0))
+
+    for (contexts, rewards), _ in zip(world(2), range(200), strict=False):
+        left, right = small.choose(contexts), large.choose(contexts)
+        assert (left.action, left.stage) == (right.action, right.stage)
+        small.learn(left, rewards[left.action])
+        large.learn(right, 10.0 * rewards[right.action])
+
+    assert len(small.stages) > 1
+
+
+def test_a_decision_is_learnt_by_its_own_level_only():
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.1, regularisation=0.5)
+
+    decisions = played(policy, 250)
+
+    explored = [decision.stage for decision in decisions if decision.stage is not None]
+    assert [level.stage_observations for level in policy.stages] == [
+        explored.count(stage) for stage in range(1, len(policy.stages) + 1)
+    ]
+    assert len(policy.stages) >= 3
+    assert any(decision.stage is None for decision in decisions)
+
+
+def test_exploring_takes_the_widest_action_or_the_lowest_wide_one():
+    contexts = np.array([[0.2], [1.0], [3.0]])
+    widest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, scale=1.0)
+    lowest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, scale=1.0, explore="lowest")
+
+    assert widest.choose(contexts).action == 2
+    assert lowest.choose(contexts).action == 1  # 0.2 is within 2^-1 already
+
+
+def test_pending_decisions_are_kept_and_shrink_no_level():
+    policy = kb.SupKernelUCB(KERNEL, horizon=100, n_actions=6, scale=0.5)
+    played(policy, 20)
+    contexts, _ = next(world(9))
+    before = policy.walk(contexts)
+    decision = policy.choose(contexts)
+
+    policy.expect(decision)
+
+    after = policy.walk(contexts)
+    assert policy.round_index == 22
+    assert [step.outcome for step in before] == [step.outcome for step in after]
+    assert_allclose(before[0].scaled_width, after[0].scaled_width)
+
+
+def test_the_walk_shows_levels_active_sets_and_outcomes():
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularisation=0.5)
+    played(policy, 200)
+
+    for (contexts, _), _ in zip(world(5), range(20), strict=False):
+        steps, decision = policy.walk(contexts), policy.choose(contexts)
+        assert [step.stage for step in steps] == list(range(1, len(steps) + 1))
+        assert all(step.outcome == "narrow" for step in steps[:-1])
+        assert steps[-1].outcome in ("explore", "exploit")
+        assert decision.action in steps[-1].active
+        for wider, narrower in zip(steps, steps[1:], strict=False):
+            assert set(narrower.active) <= set(wider.active)
+        assert decision.stage == (steps[-1].stage if steps[-1].outcome == "explore" else None)
+
+
+def test_an_explanation_comes_from_the_level_that_decided():
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularisation=0.5)
+    played(policy, 100)
+    contexts, _ = next(world(7))
+    decision = policy.choose(contexts)
+
+    explanation = policy.explain(decision, most=500)
+
+    assert sum(part.share for part in explanation.contributions) == pytest.approx(explanation.mean)
+    assert explanation.exploration == pytest.approx(0.3)
+    if decision.stage is not None:
+        assert explanation.mean == pytest.approx(decision.mean)
+
+
+def test_more_rounds_than_the_horizon_are_said_once():
+    policy = kb.SupKernelUCB(KERNEL, horizon=3, n_actions=6, norm_bound=1.0)
+    played(policy, 3)
+    contexts, _ = next(world(0))
+
+    with pytest.warns(GuaranteeVoid, match="Round 4 lies beyond the horizon 3"):
+        policy.choose(contexts)
+
+    policy.choose(contexts)
+
+
+def test_more_actions_than_declared_are_refused():
+    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0)
+
+    with pytest.raises(InvalidContexts, match="at most n_actions = 5 actions, got 6"):
+        policy.choose(np.zeros((6, 2)))
+
+
+def test_slates_and_warm_starts_have_no_meaning_here():
+    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0)
+
+    with pytest.raises(NotSupported, match="one action at a time"):
+        policy.choose(np.zeros((5, 2)), k=2)
+    with pytest.raises(NotSupported, match="other policies' decisions"):
+        policy.warm_start(np.zeros((1, 2)), [0.5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"horizon": 10, "n_actions": 5}, "norm_bound"),
+        ({"mode": "paper"}, "needs a known horizon"),
+        ({"horizon": 10, "norm_bound": 1.0}, "n_actions"),
+        ({"horizon": 0, "n_actions": 5, "norm_bound": 1.0}, "horizon"),
+        ({"horizon": 10, "n_actions": 0, "norm_bound": 1.0}, "number of actions"),
+        ({"norm_bound": -1.0}, "norm"),
+        ({"norm_bound": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
+        ({"norm_bound": 1.0, "noise_scale": -0.5}, "noise"),
+        ({"norm_bound": 1.0, "reward_range": None}, "reward range has to be declared"),
+        ({"norm_bound": 1.0, "mode": "fast"}, "'valid' or 'paper'"),
+        ({"norm_bound": 1.0, "unknown_horizon": "guess"}, "'anytime' or 'doubling'"),
+        ({"norm_bound": 1.0, "explore": "best"}, "'widest' or 'lowest'"),
+        ({"scale": 0.0}, "scale has to be a finite number above zero"),
+        ({"norm_bound": 1.0, "regularisation": 0.0}, "regularisation has to be positive"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments, message):
+    with pytest.raises(InvalidParameter, match=message):
+        kb.SupKernelUCB(KERNEL, **arguments)
