@@ -5,8 +5,9 @@
 >>> decision = policy.choose(["cheap flights", "cheap fights", "slow cooking"])
 >>> policy.learn(decision, reward=1.0)
 
-`kernels` holds the similarities, `posterior` the estimates, `theory` what is proved about them, `policies` the rules that
-choose, `environments` and `evaluation` worlds to try them in. `experiments` needs the extra of the same name.
+`kernels` holds the similarities, `posterior` the estimates, `theory` what is proved about them, `policies` the rules
+that choose, `environments` and `evaluation` worlds to try them in. `experiments` needs the extra of the same name. Each
+is imported when it is first used, so that importing the package itself costs little more than importing NumPy.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kernelbandits import environments, errors, evaluation, kernels, policies, posterior, theory
-from kernelbandits.evaluation import simulate
-from kernelbandits.policies import (
-    CGPUCB,
-    GPUCB,
-    BaseKernelUCB,
-    KernelUCB,
-    LinUCB,
-    Policy,
-    SupKernelUCB,
-    SupLinUCB,
-    UniformRandom,
-    load,
-)
+from kernelbandits import errors
 from kernelbandits.types import Decision, Pairs, Prediction, Slate
 
 if TYPE_CHECKING:
-    from kernelbandits import experiments, testing
+    from kernelbandits import environments, evaluation, experiments, kernels, policies, posterior, testing, theory
+    from kernelbandits.evaluation import simulate
+    from kernelbandits.policies import (
+        CGPUCB,
+        GPUCB,
+        BaseKernelUCB,
+        KernelUCB,
+        LinUCB,
+        Policy,
+        SupKernelUCB,
+        SupLinUCB,
+        UniformRandom,
+        load,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -62,9 +63,19 @@ __all__ = [
     "theory",
 ]
 
+_PACKAGES = {"environments", "evaluation", "experiments", "kernels", "policies", "posterior", "testing", "theory"}
+
 
 def __getattr__(name: str) -> Any:
-    """`experiments` and `testing` on first access: they need packages that the core does not."""
-    if name in ("experiments", "testing"):
+    """Import a package, or the one that holds the name, on first access."""
+    if name in _PACKAGES:
         return import_module(f"kernelbandits.{name}")
+    if name in __all__:
+        value = getattr(import_module(f"kernelbandits.{'evaluation' if name == 'simulate' else 'policies'}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'kernelbandits' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from definitions import JointPosterior, RowCache, log_det_gain, ridge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from reference import InverseKernelUCB
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 
+from definitions import JointPosterior, RowCache, log_det_gain, ridge
 from kernelbandits.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, PrimalPosterior
+from reference import InverseKernelUCB
 
 KERNELS = [
     Gaussian(length_scale=0.4),
@@ -26,7 +26,9 @@ POSTERIORS = [ExactPosterior, AutoPosterior, PrimalPosterior]
 
 
 def forms(kernel):
-    return [form for form in POSTERIORS if form is not PrimalPosterior or kernel.n_features(np.zeros((1, 2))) is not None]
+    return [
+        form for form in POSTERIORS if form is not PrimalPosterior or kernel.n_features(np.zeros((1, 2))) is not None
+    ]
 
 
 CASES = [(kernel, form) for kernel in KERNELS for form in forms(kernel)]

@@ -119,6 +119,7 @@ CASES = {
     "precomputed, composed": (2 * Precomputed(TABLE) + Normalised(Precomputed(TABLE)) * 3 + 0.5, IDS),
     **{f"repaired by {method}": (Precomputed(grown_repaired_table(method)), [0, "new", 3, 77]) for method in
        ("clip", "flip", "square")},
+    "repaired by shift": (Precomputed(repair(np.tanh(DENSE @ DENSE.T - 0.5), method="shift")[0]), [0, 5, 3, 7]),
     "pair product": (PairProduct(Gaussian(length_scale=2.0), Spectrum(n=2)), PAIRS),
     "pair sum": (PairSum(Gaussian(length_scale=2.0), Spectrum(n=2)), PAIRS),
     "pair product with features": (PairProduct(Polynomial(degree=2, offset=0.5), Linear()), Pairs([1.0, 2.0], DENSE)),

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from definitions import ridge
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
+from definitions import ridge
 from kernelbandits.kernels import Delta, Gaussian, LabelledLinear, Linear
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.theory import widths
@@ -78,9 +78,7 @@ class LiRecursion:
 def test_disjoint_and_hybrid_linucb_are_kernels_over_labelled_rows(regularisation, shared):
     """Oracle 1, against the kernel form (Gram matrix of the whole history) and the authors' own recursion."""
     model = "hybrid" if shared else "disjoint"
-    policy = kb.LinUCB(
-        model=model, shared_columns=list(shared) or None, regularisation=regularisation, exploration=0.8
-    )
+    policy = kb.LinUCB(model=model, shared_columns=list(shared) or None, regularisation=regularisation, exploration=0.8)
     kernel, rng = LabelledLinear(shared), np.random.default_rng(0)
     own = [column for column in range(5) if column not in shared]
     authors = LiRecursion(len(shared), len(own), regularisation)
@@ -95,7 +93,9 @@ def test_disjoint_and_hybrid_linucb_are_kernels_over_labelled_rows(regularisatio
         decision = policy.choose(contexts, ids=ids)
 
         assert decision.action == int(np.argmax(mean + 0.8 * width))
-        assert_allclose([decision.mean, decision.width], [mean[decision.action], width[decision.action]], rtol=1e-8, atol=1e-8)
+        assert_allclose(
+            [decision.mean, decision.width], [mean[decision.action], width[decision.action]], rtol=1e-8, atol=1e-8
+        )
         for place, label in enumerate(ids):
             as_printed = authors.predict(label, contexts[place][own], contexts[place][list(shared)])
             assert_allclose(as_printed, [mean[place], width[place]], rtol=1e-8, atol=1e-8)
@@ -160,9 +160,7 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
     kernel = Gaussian(length_scale=0.4)
     covariance, mean = kernel.gram(actions), np.zeros(15)
     policy = kb.GPUCB(kernel, noise_variance=noise_variance, failure_probability=0.1)
-    ucb = kb.KernelUCB(
-        kernel, regularisation=noise_variance, exploration=widths.GPUCBFinite(failure_probability=0.1)
-    )
+    ucb = kb.KernelUCB(kernel, regularisation=noise_variance, exploration=widths.GPUCBFinite(failure_probability=0.1))
     for round_index in range(1, 80):
         beta = 2 * np.log(15 * round_index**2 * np.pi**2 / (6 * 0.1))
         scores = mean + np.sqrt(beta * np.diag(covariance))

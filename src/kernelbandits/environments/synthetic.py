@@ -9,8 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from kernelbandits.checks import a_count, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
-from kernelbandits.environments.checks import not_negative, whole
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, as_kernel
@@ -94,11 +94,11 @@ class SyntheticRKHS:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
         for name in ("n_actions", "n_features", "n_centres"):
-            object.__setattr__(self, name, whole(getattr(self, name), name))
+            object.__setattr__(self, name, a_count(getattr(self, name), name))
         if self.noise not in ("gaussian", "bernoulli"):
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {self.noise!r}.')
         if self.seed is not None:
-            object.__setattr__(self, "seed", whole(self.seed, "The seed of the function", least=0))
+            object.__setattr__(self, "seed", a_count(self.seed, "The seed of the function", least=0))
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
 

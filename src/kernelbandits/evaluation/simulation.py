@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelbandits.checks import a_count
 from kernelbandits.environments.base import Environment, World
-from kernelbandits.environments.checks import whole
 from kernelbandits.evaluation.recorder import Recorder
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
@@ -52,7 +52,7 @@ def simulate(
     >>> len(trace), trace.regret.shape
     (20, (20,))
     """
-    horizon = whole(horizon, "The horizon")
+    horizon = a_count(horizon, "The horizon")
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),
@@ -102,7 +102,7 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
     if seed is None:
         return np.random.SeedSequence()
-    return np.random.SeedSequence(whole(seed, "The seed", least=0))
+    return np.random.SeedSequence(a_count(seed, "The seed", least=0))
 
 
 def _plain_seed(sequence: np.random.SeedSequence) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelbandits.checks import a_count
 from kernelbandits.environments.base import Environment
-from kernelbandits.environments.checks import whole
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace, simulate
 from kernelbandits.policies.base import Policy
@@ -27,7 +27,7 @@ class Comparison:
     seeds: Sequence[int]
 
     def __post_init__(self) -> None:
-        whole(self.horizon, "The horizon")
+        a_count(self.horizon, "The horizon")
         if not self.policies or not self.seeds:
             raise InvalidParameter("A comparison needs at least one policy and one seed.")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from kernelbandits.checks import a_count
 from kernelbandits.environments import SyntheticRKHS
-from kernelbandits.environments.checks import whole
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import GPUCB, KernelUCB, SupKernelUCB, UniformRandom
@@ -53,7 +53,7 @@ def demo_comparison(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Compar
     "Tuned" policies explore by a constant that did best on other seeds; "proved" ones by the width that their theorem
     needs, which is far more careful.
     """
-    horizon, n_seeds = whole(horizon, "The number of rounds", least=2), whole(n_seeds, "The number of seeds")
+    horizon, n_seeds = a_count(horizon, "The number of rounds", least=2), a_count(n_seeds, "The number of seeds")
     width = Mixture(noise_scale=WORLD.noise_scale, norm_bound=NORM, failure_probability=FAILURE_PROBABILITY)
     kernel_ucb = partial(KernelUCB, KERNEL, regularisation=REGULARISATION)
     sup_kernel_ucb = partial(

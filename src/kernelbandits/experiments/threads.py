@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
+from threadpoolctl import threadpool_limits
+
 __all__ = ["one_blas_thread"]
 
 
@@ -14,14 +16,8 @@ def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread while this lasts.
 
     A bandit's matrices are small: threads that wait for each other cost more than they save, many times over where
-    something else is running. It needs threadpoolctl; without that package nothing changes (OMP_NUM_THREADS=1, set
-    before Python starts, does the same).
+    something else is running.
     """
     import_module("scipy.linalg.blas")  # SciPy brings a BLAS of its own, and only what is loaded can be told
-    try:
-        threadpoolctl = import_module("threadpoolctl")
-    except ImportError:
-        yield
-        return
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"):
         yield

@@ -38,12 +38,10 @@ class Kernel(ABC):
 
     def n_features(self, points: Points) -> int | None:
         """Length of the finite feature map for such points, or None where there is none."""
-        del points
         return None
 
     def features(self, points: Points) -> Matrix:
         """Rows φ with φ φᵀ = gram."""
-        del points
         raise NotSupported(f"{type(self).__name__} has no finite feature map; use the exact posterior.")
 
     def describe(self) -> Parameters:
@@ -67,7 +65,6 @@ class Kernel(ABC):
     @classmethod
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> Kernel:
         """Inverse of `pack`; nested kernels arrive as kernels."""
-        del arrays
         return cls(**{name: value for name, value in parameters.items() if name != "class"})
 
     __array_ufunc__ = None  # a NumPy number leaves `number * kernel` to the kernel

@@ -223,7 +223,6 @@ class LandmarkGrowth(GrowthRule):
         self._norm = norm  # ‖S‖, the largest magnitude of its eigenvalues
 
     def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
-        del known
         coordinates = self._coordinates.values
         new = to_known[:, : coordinates.shape[1]] / np.sqrt(self._norm)
         repaired_to_known, repaired_among = new @ coordinates.T, new @ new.T

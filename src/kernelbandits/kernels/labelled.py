@@ -59,7 +59,7 @@ class LabelledLinear(Kernel):
             np.array([numbers.setdefault(label, len(numbers)) for label in side.contexts]) for side in (first, second)
         ]
         same = codes[0][:, None] == codes[1][None, :]
-        return left[:, shared] @ right[:, shared].T + same * (left[:, own] @ right[:, own].T)
+        return np.asarray(left[:, shared] @ right[:, shared].T + same * (left[:, own] @ right[:, own].T))
 
     def diagonal(self, points: PairRows) -> Vector:
         rows = dense(points.actions)

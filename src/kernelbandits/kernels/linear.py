@@ -149,7 +149,6 @@ class Constant(Kernel):
         return np.full(self.kind.count(points), self.value)
 
     def n_features(self, points: Points) -> int:
-        del points
         return 1
 
     def features(self, points: Points) -> Matrix:

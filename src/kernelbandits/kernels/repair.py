@@ -99,7 +99,7 @@ def _repaired(
     if method == "shift":
         shift = 0.0 if is_sound else -lowest
         # Twice the limit: a sound table may lie at the limit itself, and its factor has to exist.
-        return values + shift * np.eye(len(values)), ShiftGrowth(shift, slack=2.0 * limit)
+        return values + shift * np.eye(len(values)), ShiftGrowth(shift, slack=2.0 * limit or TOLERANCE)
     if is_sound:
         spectrum = np.maximum(spectrum, 0.0)
         return values, SpectralGrowth.of_spectrum(method, spectrum, vectors, limit=limit, allowance=0.0)

@@ -76,7 +76,12 @@ def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, Similari
             f"The file holds a kernel that this version does not know: {name!r}. It may come from a later version."
         )
     values = {field: _unpack_value(value, field, arrays, tables) for field, value in parameters.items()}
-    kernel = KNOWN[name].unpack(values, arrays)
+    try:
+        kernel = KNOWN[name].unpack(values, arrays)
+    except (KeyError, TypeError) as error:
+        raise ForeignFile(
+            f"The file describes a {name} kernel in a way this version does not know: {error}."
+        ) from error
     if isinstance(kernel, Precomputed):
         return Precomputed(tables.setdefault(_content(kernel.table), kernel.table))
     return kernel

@@ -77,7 +77,6 @@ class Spectrum(_Ngrams):
         object.__setattr__(self, "_index", NgramIndex(shortest, longest))
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
-        del numbers
         return _unit(counts) if self.normalised else counts
 
 

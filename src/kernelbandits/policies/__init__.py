@@ -1,7 +1,7 @@
 """Choose among the actions of a round, learn from the reward.
 
-`KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are the
-two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
+`KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are
+the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
 `UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
 """
 

@@ -20,19 +20,18 @@ from kernelbandits.errors import (
     AlreadyLearnt,
     DecisionError,
     ForeignDecision,
-    InvalidContexts,
     InvalidParameter,
     InvalidReward,
     NotLearnt,
     NotSupported,
 )
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.kernels.sequences import Ids
+from kernelbandits.policies.action_set import ActionSet, checked_ids
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.theory.widths import exploration_from
-from kernelbandits.types import EMPTY, Decision, Indices, ItemId, Parameters, Point, Points, Seed, Slate, Vector
+from kernelbandits.types import EMPTY, Decision, ItemId, Parameters, Point, Points, Seed, Slate, Vector
 
 __all__ = ["Choice", "Policy"]
 
@@ -47,19 +46,6 @@ class Choice(NamedTuple):
     propensity: float = 1.0
     stage: int | None = None
     memo: Mapping[str, Any] = EMPTY
-
-
-class _Round(NamedTuple):
-    """A round as `choose` got it, checked."""
-
-    points: Points
-    """Of the eligible actions."""
-
-    rows: Indices | None
-    """Their rows among all actions; None when all are eligible."""
-
-    ids: Sequence[ItemId] | None
-    n_actions: int
 
 
 class Policy(ABC):
@@ -133,11 +119,13 @@ class Policy(ABC):
 
     def _correct(self, decision: Decision, change: float) -> None:
         """A learnt reward was off by `change`."""
-        raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order of rewards.")
+        raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order.")
 
     def _take_back(self, decision: Decision, reward: float) -> None:
         """A learnt reward never happened."""
-        raise NotSupported(f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards.")
+        raise NotSupported(
+            f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards."
+        )
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         """Learn from history."""
@@ -155,14 +143,15 @@ class Policy(ABC):
             arguments["exploration"] = exploration_from(arguments["exploration"])
         if arguments.get("reward_range") is not None:
             arguments["reward_range"] = tuple(arguments["reward_range"])
-        return cls(**arguments) if kernel is None else cls(kernel, **arguments)  # type: ignore[call-arg,misc]
+        if kernel is not None:
+            arguments["kernel"] = kernel
+        return cls(**arguments)
 
-    def _pending_changed(self) -> None:
+    def _pending_changed(self) -> None:  # noqa: B027 – most policies derive nothing from it
         """The set of awaited decisions has changed: drop what was derived from it."""
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         """Checked points of a round."""
-        del ids
         return self._kind(contexts).check(contexts)
 
     def _context(self, points: Points, row: int) -> Point:
@@ -224,13 +213,13 @@ class Policy(ABC):
         if k is None:
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
-            given = self._round(contexts, ids, eligible)
+            given = self._actions(contexts, ids, eligible)
             return self._decision(given, self._pick(given.points, given.n_actions), self._named(id))
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
-        given = self._round(contexts, ids, eligible)
+        given = self._actions(contexts, ids, eligible)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
-            raise InvalidParameter(f"k has to be a whole number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
+            raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
         choices = self._rank(given.points, int(k), diverse=diverse)
         return Slate(tuple(self._decision(given, choice, self._issuer.next()) for choice in choices))
 
@@ -238,7 +227,7 @@ class Policy(ABC):
         self, contexts: Points, *, ids: Sequence[ItemId] | None = None, eligible: NDArray[np.bool_] | None = None
     ) -> Vector:
         """Probability of each action; zero for those not eligible."""
-        given = self._round(contexts, ids, eligible)
+        given = self._actions(contexts, ids, eligible)
         probabilities = self._probabilities(given.points, given.n_actions)
         if given.rows is None:
             return probabilities
@@ -248,7 +237,6 @@ class Policy(ABC):
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Why this action scores as it does, by the model as it is now."""
-        del decision, most
         raise NotSupported(f"{type(self).__name__} has no estimates to explain.")
 
     @property
@@ -286,7 +274,7 @@ class Policy(ABC):
         self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None
     ) -> None:
         """Learn from history that no decision of ours made; it counts in no round."""
-        points = self._points(contexts, self._checked_ids(ids))
+        points = self._points(contexts, checked_ids(ids))
         values = self._checked_rewards(rewards, self._kind(contexts).count(points))
         self._start_from(points, values, times)
 
@@ -352,38 +340,23 @@ class Policy(ABC):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _round(
-        self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
-    ) -> _Round:
-        ids = self._checked_ids(ids)
-        points = self._points(contexts, ids)
-        kind = self._kind(points)
-        n_actions = kind.count(points)
-        if ids is not None and len(ids) != n_actions:
-            raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
-        if eligible is None:
-            return _Round(points, None, ids, n_actions)
-        mask = np.asarray(eligible)
-        if mask.dtype != np.bool_ or mask.shape != (n_actions,):
-            raise InvalidContexts(
-                f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape {mask.shape}."
-            )
-        rows = np.flatnonzero(mask)
-        if not rows.size:
-            raise InvalidContexts("No action is eligible. A round without eligible actions needs no choice.")
-        return _Round(kind.take(points, rows), rows, ids, len(rows))
+    def _actions(
+        self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
+    ) -> ActionSet:
+        names = checked_ids(ids)
+        points = self._points(contexts, names)
+        return ActionSet.of(self._kind(points), points, names, eligible)
 
-    def _decision(self, given: _Round, choice: Choice, name: str) -> Decision:
-        row = choice.action if given.rows is None else int(given.rows[choice.action])
+    def _decision(self, given: ActionSet, choice: Choice, name: str) -> Decision:
         return Decision(
-            action=row,
+            action=given.row(choice.action),
             context=self._context(given.points, choice.action),
             mean=choice.mean,
             width=choice.width,
             score=choice.score,
             propensity=choice.propensity,
             stage=choice.stage,
-            item=row if given.ids is None else given.ids[row],
+            item=given.item(choice.action),
             n_actions=given.n_actions,
             round_index=self.round_index,
             id=name,
@@ -405,7 +378,7 @@ class Policy(ABC):
         self._require_own(decision)
         if decision.id and decision.id in self._learnt:
             raise AlreadyLearnt(
-                f"The reward of decision {decision.id!r} was learnt before. To correct it: amend(decision, was=…, now=…)."
+                f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, was=…, now=…)."
             )
 
     def _require_learnt(self, decision: Decision) -> None:
@@ -418,8 +391,8 @@ class Policy(ABC):
             raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
         if decision.policy and decision.policy != self.fingerprint:
             raise ForeignDecision(
-                f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, this one "
-                f"is {self.fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
+                f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "
+                f"this one is {self.fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
             )
 
     def _settle(self, decision: Decision) -> None:
@@ -439,20 +412,10 @@ class Policy(ABC):
             outside = (values < low) | (values > high)
             if outside.any():
                 raise InvalidReward(
-                    f"Rewards have to lie in reward_range = [{low}, {high}], got {values[outside][0]}. Rescale them, or "
-                    "declare a wider range."
+                    f"Rewards have to lie in reward_range = [{low}, {high}], got {values[outside][0]}. Rescale them, "
+                    "or declare a wider range."
                 )
         return values
-
-    @staticmethod
-    def _checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
-        if ids is None:
-            return None
-        checked = Ids().check(ids)
-        if len(set(checked)) < len(checked):
-            twice = next(item for item in checked if checked.count(item) > 1)
-            raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} stands there twice.")
-        return checked
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

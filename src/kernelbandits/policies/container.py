@@ -64,7 +64,7 @@ def read_container(path: str | PathLike[str]) -> Any:
     _, version, head_size = PREFIX.unpack_from(data)
     if version > VERSION:
         raise NewerFile(
-            f"{os.fspath(path)!r} has format {version}; this version of kernelbandits reads up to {VERSION}. Upgrade it: "
+            f"{os.fspath(path)!r} has format {version}; this version of kernelbandits reads up to {VERSION}. Upgrade: "
             "pip install -U kernelbandits"
         )
     start = PREFIX.size + head_size

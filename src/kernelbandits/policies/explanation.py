@@ -61,13 +61,17 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [
-            f"score {self.score:.4g} = mean {self.mean:.4g} + exploration {self.exploration:.4g} · width {self.width:.4g}"
-            f"  ({self.exploration_share:.0%} exploration)",
+            f"score {self.score:.4g} = mean {self.mean:.4g} + exploration {self.exploration:.4g} · width "
+            f"{self.width:.4g}  ({self.exploration_share:.0%} exploration)",
         ]
         if self.contributions:
             lines.append(f"{'share':>10} {'similarity':>11} {'weight':>10} {'times':>6} {'reward':>8}  past context")
         for part in self.contributions:
-            context = np.array2string(part.context, precision=3, threshold=6) if isinstance(part.context, np.ndarray) else part.context
+            context = (
+                np.array2string(part.context, precision=3, threshold=6)
+                if isinstance(part.context, np.ndarray)
+                else part.context
+            )
             lines.append(
                 f"{part.share:>10.4g} {part.similarity:>11.4g} {part.weight:>10.4g} {part.times:>6d} "
                 f"{part.mean_reward:>8.4g}  {context!s:.60}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbandits.kernels import as_kernel
+from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.policies.kernel_like import KernelLike
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
@@ -60,7 +60,7 @@ class KernelUCB(UpperConfidencePolicy):
         ties: Ties = "lowest",
         seed: Seed = None,
     ) -> None:
-        self.kernel = as_kernel(kernel)
+        self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior
         super().__init__(
             posterior_factory(posterior)(self.kernel, regularisation),
@@ -75,7 +75,9 @@ class KernelUCB(UpperConfidencePolicy):
             "kernel": self.kernel.describe(),
             "regularisation": self.posterior.regularisation,
             "exploration": self.exploration.describe(),
-            "posterior": self._form if isinstance(self._form, str) else {"function": getattr(self._form, "__qualname__", "?")},
+            "posterior": self._form
+            if isinstance(self._form, str)
+            else {"function": getattr(self._form, "__qualname__", "?")},
             "reward_range": self.reward_range,
             "ties": self._ties,
         }

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from kernelbandits.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Choice, Policy
@@ -17,7 +18,6 @@ from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.ties import tied_for_best
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
-from kernelbandits.theory.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
 
 __all__ = ["BaseKernelUCB", "LevelPolicy"]
@@ -82,7 +82,9 @@ class LevelPolicy(Policy):
     ) -> None:
         super().__init__(reward_range=reward_range)
         if self.reward_range is None:
-            raise InvalidParameter("Levels narrow by absolute amounts, so the reward range has to be declared, got None.")
+            raise InvalidParameter(
+                "Levels narrow by absolute amounts, so the reward range has to be declared, got None."
+            )
         self._span = self.reward_range[1] - self.reward_range[0]
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
@@ -134,7 +136,7 @@ class LevelPolicy(Policy):
 
     def walk(self, contexts: Points, *, ids: Sequence[ItemId] | None = None) -> tuple[StageStep, ...]:
         """The levels this round passes through; the last one decides."""
-        given = self._round(contexts, ids, None)
+        given = self._actions(contexts, ids)
         return self._walk(given.points, given.n_actions)[0]
 
     def _pick(self, points: Points, n_actions: int) -> Choice:
@@ -245,8 +247,8 @@ class LevelPolicy(Policy):
         if self._horizon is not None and self.round_index > self._horizon and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. Take "
-                "horizon=None where the end is not known.",
+                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
+                "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
                 stacklevel=5,
             )
@@ -262,7 +264,6 @@ class LevelPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _kind(self, contexts: Points) -> PointKind:
-        del contexts
         return self._blank.posterior.kernel.kind
 
     def _take_in(self, decision: Decision, reward: float) -> None:

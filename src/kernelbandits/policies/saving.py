@@ -71,7 +71,9 @@ def load(
     name = content["policy"]["class"]
     known = {**KNOWN, **{policy.__name__: policy for policy in policies}}
     if name not in known:
-        raise ForeignFile(f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}]).")
+        raise ForeignFile(
+            f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}])."
+        )
     chosen = _chosen_kernel(content["kernel"], kernel)
     parameters = {key: value for key, value in content["policy"].items() if key != "class"}
     policy = known[name]._build(parameters, chosen)
@@ -105,7 +107,7 @@ def _chosen_kernel(packed: Any, given: KernelLike | None) -> Kernel | None:
         return as_kernel(given)
     if "named" in packed:
         raise ForeignFile(
-            f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over again: load(path, kernel=…)."
+            f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over: load(path, kernel=…)."
         )
     return unpack_kernel(packed["parameters"], packed["arrays"])
 
@@ -130,8 +132,8 @@ def _check_probe(policy: Policy, probe: Any) -> None:
         raise ForeignFile(f"The kernel given to load does not take the points of this file: {error}") from error
     if not np.allclose(similarities, probe["similarities"], rtol=1e-8, atol=1e-12):
         raise ForeignFile(
-            "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by up to "
-            f"{np.abs(similarities - probe['similarities']).max():.3g}."
+            "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by "
+            f"up to {np.abs(similarities - probe['similarities']).max():.3g}."
         )
 
 
@@ -139,7 +141,9 @@ def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
     from kernelbandits.theory.widths import exploration_from
 
     if isinstance(description.get("posterior"), dict):
-        raise CannotSave("A posterior made by a function of your own cannot be saved; 'auto', 'exact' and 'primal' can.")
+        raise CannotSave(
+            "A posterior made by a function of your own cannot be saved; 'auto', 'exact' and 'primal' can."
+        )
     if "exploration" in description:
         try:
             exploration_from(description["exploration"])

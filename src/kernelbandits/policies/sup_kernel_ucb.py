@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kernelbandits.kernels import as_kernel
+from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.policies.kernel_like import KernelLike
 from kernelbandits.policies.levels import BaseKernelUCB, LevelPolicy
 from kernelbandits.types import Parameters
@@ -80,7 +80,7 @@ class SupKernelUCB(LevelPolicy):
         unknown_horizon: Literal["anytime", "doubling"] = "anytime",
         explore: Literal["widest", "lowest"] = "widest",
     ) -> None:
-        self.kernel = as_kernel(kernel)
+        self.kernel: Kernel = as_kernel(kernel)
         self._regularisation = regularisation
         super().__init__(
             horizon=horizon,

@@ -53,7 +53,6 @@ class UpperConfidencePolicy(Policy):
         self._has_warned = False
 
     def _kind(self, contexts: Points) -> PointKind:
-        del contexts
         return self.posterior.kernel.kind
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ class UpperConfidencePolicy(Policy):
         return probabilities
 
     def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> _Estimate:
-        """Mean from settled data, width from settled and pending (ALGORITHMS 2.3), and the exploration they call for."""
+        """Mean from settled data, width from settled and pending, and the exploration they call for."""
         prediction = self.posterior.predict(points)
         if waiting is not None:
             prediction = Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))

@@ -123,7 +123,7 @@ class ExactPosterior(RecordedPosterior):
             if self.regularisation < SMALLEST_REGULARISATION * largest:
                 raise NumericalError(
                     f"The regularisation {self.regularisation:.3g} is too small beside similarities of {largest:.3g}: "
-                    "rounding errors are larger than it. Nothing was changed. Take at least 1e-8 times the largest similarity."
+                    "rounding errors are larger than it. Nothing was changed. Take at least 1e-8 times that."
                 ) from error
             raise _not_a_kernel("falls below zero") from error
         short = self.regularisation - factor.smallest_pivot(since=since)

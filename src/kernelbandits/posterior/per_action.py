@@ -89,7 +89,6 @@ class PerActionPosterior(RecordedPosterior):
 
     def _forget(self, slots: Indices) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
-        del slots
         self._observations = self._observations.compacted()
         self._retarget()
 

@@ -60,7 +60,6 @@ class PrimalPosterior(RecordedPosterior):
 
     def _forget(self, slots: Indices) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
-        del slots
         self._observations = self._observations.compacted()
         self._precision = self._factor = self._weights = None
         if self.size:

@@ -4,8 +4,9 @@ A contract is a class of tests for pytest. Inherit it, supply the fixtures that 
 your class to every promise. `KernelContract` is the one to try first.
 """
 
+from kernelbandits.testing.environments import EnvironmentContract
 from kernelbandits.testing.kernels import KernelContract
 from kernelbandits.testing.policies import PolicyContract
 from kernelbandits.testing.posteriors import PosteriorContract
 
-__all__ = ["KernelContract", "PolicyContract", "PosteriorContract"]
+__all__ = ["EnvironmentContract", "KernelContract", "PolicyContract", "PosteriorContract"]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kernelbandits
 from kernelbandits.errors import (
     AlreadyLearnt,
     DecisionError,
@@ -20,7 +19,7 @@ from kernelbandits.errors import (
     NotLearnt,
     NotSupported,
 )
-from kernelbandits.policies import Policy
+from kernelbandits.policies import Policy, load
 from kernelbandits.types import Decision, Points
 
 __all__ = ["PolicyContract"]
@@ -309,7 +308,7 @@ class PolicyContract:
         policy.learn(learnt, 0.5)
 
         policy.save(tmp_path / "policy.kb")
-        opened = kernelbandits.load(tmp_path / "policy.kb", policies=self.own_classes)
+        opened = load(tmp_path / "policy.kb", policies=self.own_classes)
 
         assert type(opened) is type(policy)
         assert opened.describe() == policy.describe()

@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.theory.checks import a_count, a_probability, a_vector, not_negative, positive
 
 __all__ = [
     "balanced_regularisation",

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import kernel_ucb_bound, sup_kernel_ucb_bound, theorem_1_bound
-from kernelbandits.theory.checks import a_count, a_probability, a_vector, not_negative, positive
 from kernelbandits.types import Parameters
 
 __all__ = [

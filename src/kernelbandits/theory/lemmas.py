@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_count, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
-from kernelbandits.theory.checks import a_count, a_vector, not_negative, positive
 from kernelbandits.types import Prediction, StageStep, Vector
 
 __all__ = [

@@ -46,8 +46,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_count, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
-from kernelbandits.theory.checks import a_count, a_vector, not_negative, positive
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["effective_dimension", "information_gain", "leading_spectrum", "log_det_gain", "statistical_dimension"]

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from kernelbandits.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.errors import ForeignFile, InvalidParameter
-from kernelbandits.theory.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.types import Parameters
 
 __all__ = [
@@ -102,7 +102,6 @@ class Exploration(Protocol):
 
     def broken_by(self, situation: Situation) -> str | None:
         """The sentence that says which assumption visibly fails in this situation, or None."""
-        del situation
         return None
 
 
@@ -120,7 +119,6 @@ class _Named:
 
     def broken_by(self, situation: Situation) -> str | None:
         """The sentence that says which assumption visibly fails in this situation, or None."""
-        del situation
         return None
 
     def _keep(self, **values: float) -> None:
@@ -146,7 +144,6 @@ class Constant(_Named):
         self._keep(value=not_negative(self.value, "A constant exploration", "1.0 is a good start."))
 
     def __call__(self, situation: Situation) -> float:
-        del situation
         return self.value
 
 

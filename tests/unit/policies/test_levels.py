@@ -1,11 +1,12 @@
+from itertools import islice, pairwise
 from math import log, pi, sqrt
 
 import numpy as np
 import pytest
-from definitions import ridge
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
+from definitions import ridge
 from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import BaseKernelUCB
@@ -22,12 +23,11 @@ def world(seed):
 
 def played(policy, n_rounds, seed=0):
     decisions = []
-    for contexts, rewards in world(seed):
+    for contexts, rewards in islice(world(seed), n_rounds):
         decision = policy.choose(contexts)
         policy.learn(decision, rewards[decision.action])
         decisions.append(decision)
-        if len(decisions) == n_rounds:
-            return decisions
+    return decisions
 
 
 @pytest.mark.parametrize("regularisation", [0.1, 2.0])
@@ -55,7 +55,9 @@ def test_the_valid_scale_is_noise_plus_bias():
 
 
 def test_the_printed_scale_knows_neither_noise_nor_norm():
-    policy = kb.SupKernelUCB(KERNEL, regularisation=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper")
+    policy = kb.SupKernelUCB(
+        KERNEL, regularisation=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper"
+    )
 
     assert policy.scale_at(1) == pytest.approx(sqrt(2 * log(2 * 1000 * 6 / 0.1)))
 
@@ -161,7 +163,7 @@ def test_the_walk_shows_levels_active_sets_and_outcomes():
         assert all(step.outcome == "narrow" for step in steps[:-1])
         assert steps[-1].outcome in ("explore", "exploit")
         assert decision.action in steps[-1].active
-        for wider, narrower in zip(steps, steps[1:], strict=False):
+        for wider, narrower in pairwise(steps):
             assert set(narrower.active) <= set(wider.active)
         assert decision.stage == (steps[-1].stage if steps[-1].outcome == "explore" else None)
 

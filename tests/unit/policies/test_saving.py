@@ -35,7 +35,12 @@ def test_a_container_gives_back_what_was_written(tmp_path):
     content = {
         "text": "ü",
         "numbers": [1, 2.5, None, True, 2**80],
-        "arrays": [np.arange(6.0).reshape(2, 3), np.zeros((0, 4)), np.array([1, 2], dtype=np.int64), np.zeros(3, np.uint8)],
+        "arrays": [
+            np.arange(6.0).reshape(2, 3),
+            np.zeros((0, 4)),
+            np.array([1, 2], dtype=np.int64),
+            np.zeros(3, np.uint8),
+        ],
     }
 
     write_container(content, tmp_path / "file")

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from definitions import log_det_gain, ridge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
+from definitions import log_det_gain, ridge
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.theory import widths

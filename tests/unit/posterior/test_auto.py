@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from definitions import ridge
 from numpy.testing import assert_allclose
 
+from definitions import ridge
 from kernelbandits.errors import IllConditioned
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.posterior import AutoPosterior

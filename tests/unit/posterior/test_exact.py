@@ -2,11 +2,11 @@ import warnings
 
 import numpy as np
 import pytest
-from definitions import log_det_gain, ridge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from definitions import log_det_gain, ridge
 from kernelbandits.errors import (
     IllConditioned,
     InvalidContexts,

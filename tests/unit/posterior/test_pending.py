@@ -1,7 +1,7 @@
 import numpy as np
-from definitions import log_det_gain, ridge
 from numpy.testing import assert_allclose
 
+from definitions import log_det_gain, ridge
 from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior import ExactPosterior, Pending
 

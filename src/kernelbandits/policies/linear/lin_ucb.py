@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import LabelledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.policies.action_set import one_id_per_action
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
@@ -81,8 +82,7 @@ class LinUCB(UpperConfidencePolicy):
             return super()._points(contexts, ids)
         rows = Rows().check(contexts)
         labels = list(range(len(rows))) if ids is None else list(ids)
-        if len(labels) != len(rows):
-            raise InvalidContexts(f"There has to be one id per action: {len(rows)} actions, {len(labels)} ids.")
+        one_id_per_action(labels, len(rows))
         return PairRows(labels, rows, is_shared=False)
 
     def _context(self, points: Points, row: int) -> Point:

@@ -3,8 +3,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
+from kernelbandits.checks import a_count, a_number, a_probability, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.theory.checks import a_count, a_number, a_probability, a_vector, not_negative, positive
 
 
 @pytest.mark.parametrize("value", ["1", b"1", None, True, np.True_, [1.0], np.ones(2), 1j, object()])

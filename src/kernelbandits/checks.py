@@ -1,4 +1,4 @@
-"""What the theory asks of the numbers it is given: the rule, the value and the way out, said once."""
+"""What is asked of the numbers that users give: the rule, the value and the way out, said once."""
 
 from __future__ import annotations
 

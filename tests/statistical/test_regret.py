@@ -1,0 +1,91 @@
+"""Oracles 21 and 22: measured regret lies below the bounds, grows slower than linearly, and the kernel matters."""
+
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.environments import SyntheticRKHS
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.theory import (
+    effective_dimension,
+    kernel_ucb_bound,
+    kernel_ucb_trace_bound,
+    sup_kernel_ucb_bound,
+    sup_kernel_ucb_data_bound,
+    theorem_1_bound,
+    widths,
+)
+
+KERNEL, GAMMA, N_ACTIONS = Gaussian(length_scale=0.3), 0.3, 15
+
+
+def world(noise="gaussian", **arguments):
+    scale = {} if noise == "bernoulli" else {"noise_scale": 0.1}
+    return SyntheticRKHS(KERNEL, n_actions=N_ACTIONS, n_features=1, noise=noise, **scale, **arguments)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kernel_ucb_stays_below_its_bounds(seed):
+    schedule = widths.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.05)
+    policy = kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=schedule)
+
+    trace = kb.simulate(world(norm=1.0), policy, horizon=300, seed=seed)
+
+    gain = policy.posterior.log_det_gain
+    bound = kernel_ucb_bound(
+        horizon=300, regularisation=GAMMA, log_det_gain=gain, exploration=float(trace.exploration[-1])
+    )
+    tighter = kernel_ucb_trace_bound(trace.exploration, trace.width)
+    assert trace.regret[-1] <= tighter <= bound * (1 + 1e-9)
+    assert trace.regret[-1] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sup_kernel_ucb_stays_below_the_corrected_theorem_and_the_printed_one(seed):
+    environment = world("bernoulli", norm=0.9)
+    problem = {"horizon": 300, "n_actions": N_ACTIONS, "regularisation": GAMMA, "failure_probability": 0.05}
+    policy = kb.SupKernelUCB(KERNEL, norm_bound=0.9, **problem)
+
+    trace = kb.simulate(environment, policy, horizon=300, seed=seed)
+
+    contexts = np.random.default_rng(0).uniform(size=(300, 1))  # as spread out as those played
+    dimension = effective_dimension(KERNEL.gram(contexts), regularisation=GAMMA, horizon=300)
+    data = sup_kernel_ucb_data_bound(
+        scale=policy.scale_at(1),
+        horizon=300,
+        regularisation=GAMMA,
+        stage_sizes=[level.stage_observations for level in policy.stages],
+        stage_log_det_gains=[level.posterior.log_det_gain for level in policy.stages],
+    )
+    corrected = sup_kernel_ucb_bound(effective_dimension=dimension, norm_bound=0.9, **problem)
+    printed = theorem_1_bound(effective_dimension=dimension, norm=0.9, **problem)
+    assert trace.regret[-1] <= data <= corrected <= printed
+
+
+def mean_regret(make_policy, n_runs, horizon):
+    curves = [kb.simulate(world(norm=2.0), make_policy(), horizon=horizon, seed=run).regret for run in range(n_runs)]
+    return np.mean(curves, axis=0)
+
+
+def test_regret_grows_slower_than_linearly_and_a_wrong_kernel_is_visibly_worse():
+    def right():
+        return kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=0.4)
+
+    def wrong():
+        return kb.KernelUCB(Linear() + 1.0, regularisation=GAMMA, exploration=0.4)
+
+    regret, straight = mean_regret(right, 8, 400), mean_regret(wrong, 8, 400)
+
+    first, second = regret[199], regret[399] - regret[199]
+    assert second < 0.5 * first
+    assert straight[399] > 4 * regret[399]
+    chance = mean_regret(lambda: kb.UniformRandom(seed=0), 8, 400)
+    assert regret[399] < 0.15 * chance[399]
+
+
+@pytest.mark.long
+def test_regret_grows_slower_than_linearly_in_the_long_run():
+    regret = mean_regret(lambda: kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=0.4), 6, 1600)
+
+    quarters = np.diff(regret[[0, 399, 799, 1199, 1599]])
+    assert (quarters[1:] < 0.5 * quarters[0]).all()
