@@ -40,7 +40,7 @@ class KernelUCB(UpperConfidencePolicy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Gaussian
-    >>> policy = KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1, exploration=0.5)
+    >>> policy = KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1, exploration=0.2)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
     >>> for _ in range(10):
     ...     decision = policy.choose(contexts)
