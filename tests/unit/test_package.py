@@ -1,0 +1,79 @@
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import kernelbandits as kb
+
+PACKAGES = ["environments", "errors", "evaluation", "kernels", "policies", "posterior", "testing", "theory", "types"]
+
+
+@pytest.mark.parametrize("name", ["", *PACKAGES])
+def test_all_names_can_be_had_and_are_sorted(name):
+    module = importlib.import_module(f"kernelbandits.{name}".rstrip("."))
+
+    for public in module.__all__:
+        assert getattr(module, public) is not None
+    constants = [n for n in module.__all__ if n.isupper()]
+    classes = [n for n in module.__all__ if n[0].isupper() and not n.isupper()]
+    functions = [n for n in module.__all__ if not n[0].isupper()]
+    assert list(module.__all__) == sorted(constants) + sorted(classes) + sorted(functions)
+
+
+def test_every_module_says_what_it_is_for():
+    for module in pkgutil.walk_packages(kb.__path__, "kernelbandits."):
+        if module.name != "kernelbandits.__main__":
+            assert importlib.import_module(module.name).__doc__, module.name
+
+
+def test_the_names_that_others_rely_on_are_there():
+    assert kb.kernels.Gaussian(length_scale=0.5)
+    assert kb.kernels.Spectrum(n=3)
+    assert kb.kernels.Matern(smoothness=1.5, length_scale=0.5)
+    assert issubclass(kb.errors.KernelBanditError, Exception)
+    for name in ("KernelUCB", "SupKernelUCB", "LinUCB", "SupLinUCB", "GPUCB", "CGPUCB", "load", "simulate"):
+        assert callable(getattr(kb, name))
+    for name in ("effective_dimension", "information_gain", "theorem_1_bound"):
+        assert callable(getattr(kb.theory, name))
+    assert "KernelUCB" in dir(kb)
+    with pytest.raises(AttributeError, match="no attribute 'KernelUBC'"):
+        kb.KernelUBC  # noqa: B018
+
+
+def in_a_fresh_process(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_loads_numpy_and_nothing_heavier():
+    loaded = in_a_fresh_process(
+        "import sys, kernelbandits as kb; kb.KernelUCB; kb.theory; kb.simulate;"
+        "heavy = ('scipy', 'numba', 'sklearn', 'matplotlib', 'rich', 'pandas', 'pytest');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+
+    assert loaded == "[]"
+
+
+def test_importing_takes_little_longer_than_numpy():
+    """A quarter of a second in all on an ordinary machine; here, what comes on top of NumPy, and generously."""
+    seconds = in_a_fresh_process(
+        "import time, numpy; start = time.perf_counter(); import kernelbandits; print(time.perf_counter() - start)"
+    )
+
+    assert float(seconds) < 0.25
+
+
+@pytest.mark.parametrize("missing", ["sklearn", "matplotlib", "rich", "pandas", "pytest", "hypothesis"])
+def test_the_core_works_without_optional_packages(missing):
+    answer = in_a_fresh_process(
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "import kernelbandits as kb\n"
+        "policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=1.0))\n"
+        "policy.learn(policy.choose([[0.0], [1.0]]), 1.0)\n"
+        "print(policy.choose([[0.0], [1.0]]).action)"
+    )
+
+    assert answer in ("0", "1")

@@ -1,0 +1,66 @@
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+
+from kernelbandits.errors import CannotSave
+from kernelbandits.types import Decision, Pairs, Prediction, Slate
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        np.array([0.1, -2.0, 1e300]),
+        "text with ü",
+        17,
+        frozenset({"a", 3}),
+        frozenset(),
+        Pairs(np.array([0.5]), "red"),
+        Pairs("user", Pairs(1, 2)),
+    ],
+    ids=repr,
+)
+def test_a_decision_survives_json(context):
+    decision = Decision(
+        action=3, context=context, mean=0.1, score=1 / 3, propensity=0.25, stage=2, item="x", n_actions=9,
+        round_index=4, id="a-1", policy="f", memo={"epoch": np.array([2]), "advice": np.eye(2)},
+    )  # fmt: skip
+
+    opened = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
+
+    assert repr(opened.context) == repr(context)
+    assert (opened.action, opened.mean, opened.score, opened.stage, opened.item) == (3, 0.1, 1 / 3, 2, "x")
+    assert np.isnan(opened.width)
+    assert opened.memo["epoch"].tolist() == [2]
+    assert opened.memo["advice"].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_sparse_context_survives_json():
+    decision = Decision(action=0, context=csr_array([[0.0, 2.5, 0.0, -1.0]]))
+
+    opened = Decision.from_dict(json.loads(json.dumps(decision.to_dict())))
+
+    assert_allclose(opened.context.toarray(), [[0.0, 2.5, 0.0, -1.0]])
+
+
+def test_an_object_has_no_plain_form():
+    with pytest.raises(CannotSave, match="type complex has no plain form"):
+        Decision(action=0, context=1j).to_dict()
+
+
+def test_a_slate_is_a_sequence_of_decisions():
+    slate = Slate(tuple(Decision(action=row, context="x", propensity=0.5) for row in (4, 2, 7)))
+
+    assert slate.actions.tolist() == [4, 2, 7]
+    assert slate.propensity == 0.125
+    assert (len(slate), slate[1].action, [decision.action for decision in slate[:2]]) == (3, 2, [4, 2])
+    assert slate[0] in slate
+
+
+def test_a_prediction_has_an_upper_and_a_lower_end():
+    prediction = Prediction(np.array([1.0, 2.0]), np.array([0.5, 0.1]))
+
+    assert_allclose(prediction.upper(2.0), [2.0, 2.2])
+    assert_allclose(prediction.lower(2.0), [0.0, 1.8])
