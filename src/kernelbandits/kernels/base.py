@@ -44,6 +44,21 @@ class Kernel(ABC):
         """Rows φ with φ φᵀ = gram."""
         raise NotSupported(f"{type(self).__name__} has no finite feature map; use the exact posterior.")
 
+    @property
+    def is_certified(self) -> bool:
+        """Whether it is surely positive semi-definite and compares any two points that its kind lets through.
+
+        Then a model need not look at a point before it has to: what it is given cannot turn out to be wrong. True for
+        the kernels of this library that are formulas, and for what is made of these.
+        """
+        is_ours = type(self).__module__.startswith("kernelbandits.kernels.")
+        return is_ours and all(part.is_certified for part in self._parts())
+
+    def _parts(self) -> list[Kernel]:
+        values = [getattr(self, field.name) for field in _fields(self)]
+        nested = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+        return [part for part in nested if isinstance(part, Kernel)]
+
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
         values = {field.name: _plain(getattr(self, field.name)) for field in _fields(self)}

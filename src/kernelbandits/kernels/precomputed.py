@@ -134,6 +134,11 @@ class Precomputed(Kernel):
     def kind(self) -> TableIds:  # type: ignore[override]
         return TableIds(self.table)
 
+    @property
+    def is_certified(self) -> bool:
+        """No: a table may hold anything."""
+        return False
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         rows = self.kind.lookup(first).rows
         columns = rows if second is None else self.kind.lookup(second).rows

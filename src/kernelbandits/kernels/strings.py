@@ -177,6 +177,11 @@ class Positionwise(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "length_scale", positive(self.length_scale, "The length scale"))
 
+    @property
+    def is_certified(self) -> bool:
+        """No: strings of different lengths are refused."""
+        return False
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         left = _code_points(first)
         right = left if second is None else _code_points(second)

@@ -73,6 +73,11 @@ class FromCallable(_Wrapped):
         object.__setattr__(self, "kind", Rows() if kind is None else kind)
         object.__setattr__(self, "_diagonal", diagonal)
 
+    @property
+    def is_certified(self) -> bool:
+        """No: a function may do anything."""
+        return False
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         first = _arranged(self.kind, first)
         second = first if second is None else _arranged(self.kind, second)
@@ -117,6 +122,11 @@ class FromScikitLearn(_Wrapped):
             )
         object.__setattr__(self, "kernel", copy.deepcopy(kernel))
         object.__setattr__(self, "kind", Rows() if kind is None else kind)
+
+    @property
+    def is_certified(self) -> bool:
+        """No: an object may do anything."""
+        return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         first = self._taken(first)

@@ -56,7 +56,7 @@ class AutoPosterior(Posterior):
     def remove(self, points: Points, rewards: ArrayLike) -> None:
         self._form.remove(points, rewards)
         if self.size:
-            self._take_cheaper_form(self._form.observations()[0], self.size)
+            self._take_cheaper_form(self._form.record.kept()[0], self.size)
 
     def _take_cheaper_form(self, points: Points, size: int) -> None:
         """Change the form if the other one is cheaper for such points at this size."""
@@ -71,7 +71,7 @@ class AutoPosterior(Posterior):
     def _change_to(self, form: type[RecordedPosterior]) -> None:
         changed = form(self.kernel, regularisation=self.regularisation)
         if self.size:
-            changed.absorb(*self._form.observations())
+            changed.absorb(*self._form.record.kept())
         self._form = changed
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
@@ -106,4 +106,4 @@ class AutoPosterior(Posterior):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._form.restore(state)
         if self.size:
-            self._take_cheaper_form(self._form.observations()[0], self.size)
+            self._take_cheaper_form(self._form.record.kept()[0], self.size)

@@ -12,11 +12,18 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, InvalidReward, NotLearnt
+from kernelbandits.errors import (
+    IllConditioned,
+    InvalidContexts,
+    InvalidParameter,
+    InvalidReward,
+    KernelBanditError,
+    NotLearnt,
+)
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Batch, Observations
 from kernelbandits.posterior.pending import Pending
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 __all__ = [
     "SMALLEST_REGULARISATION",
@@ -114,26 +121,28 @@ class Posterior(ABC):
 class RecordedPosterior(Posterior):
     """A posterior that keeps its observations: checks and bookkeeping here, the algebra in the subclass.
 
-    Every change is computed by the subclass first and recorded after it succeeded, so a refused call changes nothing.
+    The record is the truth, and the algebra follows it: at once where that may fail, so that a refused call changes
+    nothing, and otherwise when it is next needed.
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         self.kernel = kernel
         self.regularisation = checked_regularisation(regularisation)
-        self._observations = Observations(kernel.kind)
+        self.record = Observations(kernel.kind)
+        """What was observed: distinct points in slots, their counts and reward sums."""
         self._largest_similarity = 0.0
 
     @abstractmethod
-    def _learn(self, batch: Batch) -> None:
-        """Move the algebra, or raise and leave it as it was; the record is still the old one."""
+    def _follow(self, batch: Batch) -> None:
+        """The record has taken in a batch: move the algebra, or raise and leave it as it was."""
 
     @abstractmethod
-    def _forget(self, slots: Indices) -> None:
-        """Move the algebra after one observation of each slot was taken back; the record is already the new one."""
+    def _forget(self) -> None:
+        """Observations were taken back from the record."""
 
     @abstractmethod
     def _retarget(self) -> None:
-        """Reward sums have changed and nothing else; the record is already the new one."""
+        """Reward sums of the record have changed, and nothing else."""
 
     @abstractmethod
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
@@ -143,36 +152,44 @@ class RecordedPosterior(Posterior):
         points = self.kernel.kind.check(points)
         n_points = self.kernel.kind.count(points)
         values, repeats = checked_rewards(rewards, n_points), _checked_times(times, n_points)
-        self._take_in(self._observations.sort(points, values, repeats))
+        self._take_in(self.record.sort(points, values, repeats))
 
     def absorb(self, points: Points, counts: Vector, sums: Vector) -> None:
         """Take over distinct points with their totals; only before any observation."""
-        self._take_in(self._observations.totals(points, counts, sums), is_new=False)
+        self._take_in(self.record.totals(points, counts, sums), is_new=False)
 
     def _take_in(self, batch: Batch, *, is_new: bool = True) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-            self._learn(batch)
-        self._observations.add(batch)
-        if batch.keys:
-            self._watch_conditioning(batch.points, warn=is_new)
+            diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
+            refuse_overflow(diagonal)
+            undo, before = self.record.add(batch), self._largest_similarity
+            self._largest_similarity = max(before, float(diagonal.max()))
+            try:
+                self._follow(batch)
+            except KernelBanditError:
+                undo()
+                self._largest_similarity = before
+                raise
+        if is_new and SMALLEST_REGULARISATION * before <= self.regularisation and not self._is_well_posed:
+            self._warn_ill_conditioned()
 
     def amend(self, points: Points, changes: ArrayLike) -> None:
         points = self.kernel.kind.check(points)
         amounts = checked_rewards(changes, self.kernel.kind.count(points))
-        self._observations.change(self._observations.find(points), amounts)
+        self.record.change(self.record.find(points), amounts)
         self._retarget()
 
     def remove(self, points: Points, rewards: ArrayLike) -> None:
         points = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(points))
-        slots = self._observations.find(points)
+        slots = self.record.find(points)
         taken, times = np.unique(slots, return_counts=True)
-        short = taken[times > self._observations.counts[taken]]
+        short = taken[times > self.record.counts[taken]]
         if short.size:
-            seen = int(self._observations.counts[short[0]])
+            seen = int(self.record.counts[short[0]])
             raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
-        self._observations.subtract(slots, values)
-        self._forget(slots)
+        self.record.subtract(slots, values)
+        self._forget()
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -185,26 +202,22 @@ class RecordedPosterior(Posterior):
 
     @property
     def size(self) -> int:
-        return self._observations.size
+        return self.record.size
 
     @property
     def n_observations(self) -> int:
-        return self._observations.n_observations
-
-    def observations(self) -> tuple[Points, Vector, Vector]:
-        """Distinct points, counts and reward sums; only after an observation."""
-        return self._observations.kept()
+        return self.record.n_observations
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""
-        points, counts, sums = self._observations.kept()
+        points, counts, sums = self.record.kept()
         fit, _ = self._predict(points)
         return points, (sums - counts * fit) / self.regularisation, counts, sums
 
     def state(self) -> dict[str, NDArray[Any]]:
         if not self.size:
             return {}
-        points, counts, sums = self._observations.kept()
+        points, counts, sums = self.record.kept()
         packed = self.kernel.kind.pack(points)
         return {"counts": counts, "sums": sums, **{f"points.{name}": array for name, array in packed.items()}}
 
@@ -214,19 +227,19 @@ class RecordedPosterior(Posterior):
             points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
             self.absorb(points, np.array(state["counts"]), np.array(state["sums"]))
 
-    def _watch_conditioning(self, points: Points, *, warn: bool) -> None:
-        """Say once when the regularisation is too small for double precision."""
-        largest = float(self.kernel.diagonal(points).max())
-        limit = SMALLEST_REGULARISATION * self._largest_similarity
-        self._largest_similarity = max(self._largest_similarity, largest)
-        new_limit = SMALLEST_REGULARISATION * self._largest_similarity
-        if warn and limit <= self.regularisation < new_limit:
-            warnings.warn(
-                f"The regularisation {self.regularisation:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, "
-                f"so widths lose their digits. Take at least {new_limit:.3g}.",
-                IllConditioned,
-                stacklevel=5,
-            )
+    @property
+    def _is_well_posed(self) -> bool:
+        """Whether the regularisation is large enough for double precision."""
+        return self.regularisation >= SMALLEST_REGULARISATION * self._largest_similarity
+
+    def _warn_ill_conditioned(self) -> None:
+        largest = self._largest_similarity
+        warnings.warn(
+            f"The regularisation {self.regularisation:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, so "
+            f"widths lose their digits. Take at least {SMALLEST_REGULARISATION * largest:.3g}.",
+            IllConditioned,
+            stacklevel=5,
+        )
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:

@@ -90,17 +90,21 @@ class GrowingCholesky:
         """Rows that fit into the last panel: the largest block that one `append` takes."""
         return PANEL - self.size % PANEL
 
-    def append(self, cross: Matrix, within: Matrix) -> None:
+    def append(self, cross: Matrix, within: Matrix, *, floor: float | None = None) -> None:
         """Rows for new entries of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
 
-        At most `room()` rows at a time. Raises NotPositiveSemidefinite, and changes nothing, where A is not positive
-        definite.
+        At most `room()` rows at a time. Where A turns out not to be positive definite it raises
+        NotPositiveSemidefinite and changes nothing; with a `floor`, a number that every pivot is known to reach, it
+        takes the floor for pivots that rounding has pushed below.
         """
         whitened = self.solve(cross)
+        left = within - whitened.T @ whitened
         try:
-            corner = cholesky(within - whitened.T @ whitened)
+            corner = cholesky(left)
         except np.linalg.LinAlgError as error:
-            raise NotPositiveSemidefinite("The matrix to factor is not positive definite.") from error
+            if floor is None:
+                raise NotPositiveSemidefinite("The matrix to factor is not positive definite.") from error
+            corner = _floored_cholesky(left, floor)
         self._write(whitened, corner)
 
     def _write(self, whitened: Matrix, corner: Matrix) -> None:
@@ -199,6 +203,18 @@ def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: f
     rows *= d
     rows += beyond
     return total
+
+
+def _floored_cholesky(matrix: Matrix, floor: float) -> Matrix:
+    """Column by column, with no pivot below the floor."""
+    lower, left = np.zeros_like(matrix), matrix.copy()
+    for column in range(len(matrix)):
+        pivot = sqrt(max(left[column, column], floor))
+        lower[column, column] = pivot
+        lower[column + 1 :, column] = left[column + 1 :, column] / pivot
+        below = lower[column + 1 :, column]
+        left[column + 1 :, column + 1 :] -= np.outer(below, below)
+    return lower
 
 
 def cholesky(matrix: Matrix) -> Matrix:

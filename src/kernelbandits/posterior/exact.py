@@ -12,7 +12,7 @@ from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Batch
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["ExactPosterior"]
 
@@ -55,70 +55,107 @@ class ExactPosterior(RecordedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         super().__init__(kernel, regularisation=regularisation)
+        self._is_certified = kernel.is_certified
+        self._forget_factor()
+
+    def _forget_factor(self) -> None:
         self._factor = GrowingCholesky()
+        self._factored: Vector = np.zeros(0)  # counts of the slots as they are in the factor
+        self._diagonal: Vector = np.zeros(0)  # k(x, x) of these slots
         self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
-        self._trace = 0.0  # of K over all observations
+        self._version = -1  # of the record that all this belongs to
 
-    # -- learning ------------------------------------------------------------------------------------------------
+    # -- following the record ----------------------------------------------------------------------------------------
 
-    def _learn(self, batch: Batch) -> None:
-        if len(batch.slots) > max(8, self._factor.size / REPEATS_PER_REBUILD):
-            self._learn_by_rebuild(batch)
+    def _follow(self, batch: Batch) -> None:
+        """At once where it may be refused, or where nothing has shown yet that the kernel takes such points."""
+        if not (self._is_sure and self._factor.size):
+            self._catch_up()
+
+    @property
+    def _is_sure(self) -> bool:
+        """Whether no observation can be refused: a kernel beyond doubt, and room for its digits."""
+        return self._is_certified and self._is_well_posed
+
+    def _forget(self) -> None:
+        if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
+            self.record = self.record.compacted()
+            self._forget_factor()
+
+    def _retarget(self) -> None:
+        self._whitened_targets = None
+
+    def _catch_up(self) -> None:
+        """Bring the factor to the counts of the record, by whichever way is cheaper."""
+        if self._version == self.record.version:
             return
-        if batch.keys:
-            self._append(batch)
-        for slot, more in zip(batch.slots, batch.slot_counts, strict=True):
-            self._recount(int(slot), self._observations.counts[slot], self._observations.counts[slot] + more)
-        if len(batch.slots):
-            self._whitened_targets = None
+        counts, size = self.record.counts, self._factor.size
+        changed = np.flatnonzero(counts[:size] != self._factored)
+        if len(changed) > max(8, size / REPEATS_PER_REBUILD):
+            self._rebuild()
+        else:
+            if self.record.n_slots > size:
+                self._append_new_slots()
+            for slot in changed:
+                self._recount(int(slot), self._factored[slot], counts[slot])
+            if len(changed):
+                self._whitened_targets = None
+        self._factored = counts.copy()
+        self._version = self.record.version
 
-    def _append(self, batch: Batch) -> None:
+    def _rebuild(self) -> None:
+        fresh = ExactPosterior(self.kernel, regularisation=self.regularisation)
+        fresh.record = self.record
+        fresh._append_new_slots()
+        self._factor, self._diagonal, self._whitened_targets = fresh._factor, fresh._diagonal, None
+
+    def _append_new_slots(self) -> None:
+        """Rows for the slots that the factor does not have yet; on a refusal the factor is as it was."""
         size = self._factor.size
+        new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
+        diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
         try:
-            trace = self._extend(self._factor, batch.points, batch.counts)
+            while self._factor.size < self.record.n_slots:
+                self._append_block(diagonal)
         except KernelBanditError:
             self._factor.truncate(size)
             raise
-        self._trace += trace
+        self._diagonal = diagonal
         if self._whitened_targets is not None:
-            targets = np.concatenate([self._whitened_targets, batch.sums / np.sqrt(batch.counts)])
+            counts, sums = self.record.counts[size:], self.record.sums[size:]
+            targets = np.concatenate([self._whitened_targets, sums / np.sqrt(np.maximum(counts, 1.0))])
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
 
-    def _extend(self, factor: GrowingCholesky, points: Points, counts: Vector) -> float:
-        """Rows for new points behind those of the record; gives the trace they add."""
-        kind, diagonal = self.kernel.kind, self.kernel.diagonal(points)
-        known = factor.size
-        done, n_points = 0, len(counts)
-        trace = self._trace
-        while done < n_points:
-            block = np.arange(done, min(n_points, done + factor.room()))
-            new = kind.take(points, block)
-            similarities = []
-            if known:
-                similarities.append(
-                    np.sqrt(self._observations.counts)[:, None] * self.kernel.gram(self._observations.points, new)
-                )
-            if done:
-                earlier = kind.take(points, np.arange(done))
-                similarities.append(np.sqrt(counts[:done])[:, None] * self.kernel.gram(earlier, new))
-            roots = np.sqrt(counts[block])
-            cross = np.concatenate([*similarities, np.empty((0, len(block)))]) * roots
-            within = self.kernel.gram(new) * roots[:, None] * roots
-            within[np.diag_indices_from(within)] = diagonal[block] * counts[block] + self.regularisation
-            refuse_overflow(cross, within)
-            trace += float(diagonal[block] @ counts[block])
-            self._append_checked(factor, cross, within, float((diagonal[block] * counts[block]).max()), trace)
-            done += len(block)
-        return trace - self._trace
+    def _append_block(self, diagonal: Vector) -> None:
+        """As many rows as the last panel has room for."""
+        first, kind, counts = self._factor.size, self.kernel.kind, self.record.counts
+        last = min(self.record.n_slots, first + self._factor.room())
+        new = kind.take(self.record.points, np.arange(first, last))
+        roots = np.sqrt(counts[first:last])
+        cross = np.empty((0, last - first))
+        if first:
+            # A slot that is in the factor already counts there as it did; _recount comes after.
+            old_roots = np.sqrt(np.concatenate([self._factored, counts[len(self._factored) : first]]))
+            old = (
+                self.record.points if first == self.record.n_slots else kind.take(self.record.points, np.arange(first))
+            )
+            cross = np.ascontiguousarray(old_roots[:, None] * self.kernel.gram(old, new) * roots)
+        within = self.kernel.gram(new) * roots[:, None] * roots
+        within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularisation
+        refuse_overflow(cross, within)
+        largest = float((diagonal[first:last] * counts[first:last]).max())
+        trace = float(diagonal[:last] @ counts[:last])
+        self._append_checked(cross, within, largest, trace)
 
-    def _append_checked(
-        self, factor: GrowingCholesky, cross: Matrix, within: Matrix, largest: float, trace: float
-    ) -> None:
+    def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float) -> None:
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
-        since = factor.size
+        if self._is_sure:  # then a pivot below γ is rounding
+            self._factor.append(cross, within, floor=self.regularisation)
+            return
+        since = self._factor.size
         slack = largest * (SLACK + 4.0 * np.finfo(float).eps * trace / self.regularisation)
         try:
-            factor.append(cross, within)
+            self._factor.append(cross, within)
         except NotPositiveSemidefinite as error:
             if self.regularisation < SMALLEST_REGULARISATION * largest:
                 raise NumericalError(
@@ -126,7 +163,7 @@ class ExactPosterior(RecordedPosterior):
                     "rounding errors are larger than it. Nothing was changed. Take at least 1e-8 times that."
                 ) from error
             raise _not_a_kernel("falls below zero") from error
-        short = self.regularisation - factor.smallest_pivot(since=since)
+        short = self.regularisation - self._factor.smallest_pivot(since=since)
         if not short <= slack:
             raise _not_a_kernel(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
 
@@ -135,51 +172,19 @@ class ExactPosterior(RecordedPosterior):
 
         With S = diag(1, …, sqrt(new/old), …, 1) the new M is S (M + γ(old/new − 1) e eᵀ) S.
         """
+        if new == 0.0:
+            self._factor.isolate(slot, self.regularisation)
+            return
         change = self.regularisation * (old / new - 1.0)
         vector = np.zeros(self._factor.size)
         vector[slot] = np.sqrt(abs(change))
         self._factor.rank_one(vector, start=slot, sign=np.sign(change))
         self._factor.scale_row(slot, float(np.sqrt(new / old)))
-        self._trace += (new - old) * self._self_similarity(slot)
 
-    def _learn_by_rebuild(self, batch: Batch) -> None:
-        counts = self._observations.counts.copy()
-        counts[batch.slots] += batch.slot_counts
-        points = self._observations.points
-        if batch.keys:
-            points = self.kernel.kind.stack(points, batch.points)
-            counts = np.concatenate([counts, batch.counts])
-        self._factor, self._trace = self._factored(points, counts)
-        self._whitened_targets = None
-
-    def _factored(self, points: Points, counts: Vector) -> tuple[GrowingCholesky, float]:
-        """A factor for these points from nothing, and the trace of K; slots with count zero stay without effect."""
-        fresh = ExactPosterior(self.kernel, regularisation=self.regularisation)
-        factor = GrowingCholesky()
-        return factor, fresh._extend(factor, points, counts)
-
-    def _forget(self, slots: Indices) -> None:
-        observations = self._observations
-        for slot, times in zip(*np.unique(slots, return_counts=True), strict=True):
-            left = observations.counts[slot]
-            if left:
-                self._recount(int(slot), left + times, left)
-            else:
-                self._trace -= float(times) * self._self_similarity(int(slot))
-                self._factor.isolate(int(slot), self.regularisation)
-        self._whitened_targets = None
-        if observations.size < (1.0 - EMPTY_SHARE) * observations.n_slots:
-            self._observations = observations.compacted()
-            self._factor, self._trace = GrowingCholesky(), 0.0
-            if self.size:
-                self._factor, self._trace = self._factored(self._observations.points, self._observations.counts)
-
-    def _retarget(self) -> None:
-        self._whitened_targets = None
-
-    def _self_similarity(self, slot: int) -> float:
-        point = self.kernel.kind.take(self._observations.points, np.array([slot]))
-        return float(self.kernel.diagonal(point)[0])
+    @property
+    def _trace(self) -> float:
+        """Of K over all observations."""
+        return float(self._diagonal @ self._factored)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -187,6 +192,7 @@ class ExactPosterior(RecordedPosterior):
         prior = self.kernel.diagonal(points)
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularisation
+        self._catch_up()
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
         for block, part in self._blocks(points):
             whitened = self._whiten(part)
@@ -220,13 +226,15 @@ class ExactPosterior(RecordedPosterior):
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`: α = D^½ L⁻ᵀ z."""
-        points, counts, sums = self._observations.kept()
+        self._catch_up()
+        points, counts, sums = self.record.kept()
         weights = self._factor.solve_transposed(self._targets()[:, None].copy())[:, 0]
-        weights *= np.sqrt(self._observations.counts)
-        return points, weights[self._observations.counts > 0], counts, sums
+        weights *= np.sqrt(self.record.counts)
+        return points, weights[self.record.counts > 0], counts, sums
 
     @property
     def log_det_gain(self) -> float:
+        self._catch_up()
         return self._factor.log_determinant() - self._factor.size * float(np.log(self.regularisation))
 
     def _blocks(self, points: Points) -> Iterator[tuple[slice, Points]]:
@@ -240,15 +248,16 @@ class ExactPosterior(RecordedPosterior):
 
     def _whiten(self, points: Points) -> Matrix:
         """L⁻¹ D^½ k: one column a point; the squared length of a column is what the data explain of k(x, x)."""
-        similarity = self.kernel.gram(self._observations.points, points)  # (n_slots, n_points)
-        scaled = np.ascontiguousarray(np.sqrt(self._observations.counts)[:, None] * similarity)
+        self._catch_up()
+        similarity = self.kernel.gram(self.record.points, points)  # (n_slots, n_points)
+        scaled = np.ascontiguousarray(np.sqrt(self.record.counts)[:, None] * similarity)
         return self._factor.solve(scaled)
 
     def _targets(self) -> Vector:
         if self._whitened_targets is None:
-            counts = self._observations.counts
+            counts = self.record.counts
             roots = np.sqrt(np.maximum(counts, 1.0))  # an empty slot has the sum 0
-            self._whitened_targets = self._factor.solve((self._observations.sums / roots)[:, None])[:, 0]
+            self._whitened_targets = self._factor.solve((self.record.sums / roots)[:, None])[:, 0]
         return self._whitened_targets
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,8 @@ class Observations:
         self._sums: Vector = np.zeros(0)
         self.n_slots = 0
         self.n_observations = 0
+        self.version = 0
+        """Grows with every change, so that what is derived from the record knows when it is behind."""
 
     @property
     def size(self) -> int:
@@ -100,8 +102,9 @@ class Observations:
             n_observations=int(times.sum()),
         )
 
-    def add(self, batch: Batch) -> None:
-        """Keep what was sorted."""
+    def add(self, batch: Batch) -> Callable[[], None]:
+        """Keep what was sorted; gives a function that undoes it, for as long as nothing else has changed."""
+        before = (self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots])
         if batch.keys:
             n_slots = self.n_slots + len(batch.keys)
             self._store = self._kind.grow(self._store, self.n_slots, batch.points)
@@ -113,6 +116,16 @@ class Observations:
         self._counts[batch.slots] += batch.slot_counts
         self._sums[batch.slots] += batch.slot_sums
         self.n_observations += batch.n_observations
+        self.version += 1
+
+        def undo() -> None:
+            self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots] = before
+            for key in batch.keys:
+                del self._slots[key]
+            del self._keys[self.n_slots :]
+            self.version += 1
+
+        return undo
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""
@@ -128,12 +141,14 @@ class Observations:
     def change(self, slots: Indices, changes: Vector) -> None:
         """Add to the reward sums."""
         np.add.at(self._sums, slots, changes)
+        self.version += 1
 
     def subtract(self, slots: Indices, rewards: Vector) -> None:
         """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point."""
         np.subtract.at(self._counts, slots, 1.0)
         np.subtract.at(self._sums, slots, rewards)
         self.n_observations -= len(slots)
+        self.version += 1
         for slot in {int(slot) for slot in slots if self._counts[slot] == 0.0}:
             self._sums[slot] = 0.0
             del self._slots[self._keys[slot]]

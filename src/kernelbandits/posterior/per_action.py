@@ -47,12 +47,12 @@ class PerActionPosterior(RecordedPosterior):
         self._shared_precision: Matrix = self.regularisation * np.eye(len(shared))  # A₀
         self._shared_moments: Vector = np.zeros(len(shared))  # b₀
 
-    def _learn(self, batch: Batch) -> None:
+    def _follow(self, batch: Batch) -> None:
         parts: list[tuple[PairRows, Vector, Vector]] = []
         if batch.keys:
             parts.append((batch.points, batch.counts, batch.sums))
         if len(batch.slots):
-            known = self.kernel.kind.take(self._observations.points, batch.slots)
+            known = self.kernel.kind.take(self.record.points, batch.slots)
             parts.append((known, batch.slot_counts, batch.slot_sums))
         for points, _, _ in parts:
             rows = self._rows(points)
@@ -87,15 +87,15 @@ class PerActionPosterior(RecordedPosterior):
             self._own_moments = np.concatenate([self._own_moments, self._own_moments[:1]])
         return self._labels[label]
 
-    def _forget(self, slots: Indices) -> None:
+    def _forget(self) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
-        self._observations = self._observations.compacted()
+        self.record = self.record.compacted()
         self._retarget()
 
     def _retarget(self) -> None:
         self._blank(self._n_columns)
         if self.size:
-            self._absorb_rows(*self._observations.kept())
+            self._absorb_rows(*self.record.kept())
 
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         rows = self._rows(points)

@@ -9,7 +9,7 @@ from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.posterior.observations import Batch
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["PrimalPosterior"]
 
@@ -37,15 +37,14 @@ class PrimalPosterior(RecordedPosterior):
         self._factor: Matrix | None = None  # L; None when C has changed
         self._weights: Vector | None = None  # C⁻¹Φᵀy; None when C or the rewards have changed
 
-    def _learn(self, batch: Batch) -> None:
-        self._add(batch.points, batch.counts, batch.sums)
-        if len(batch.slots):
-            known = self.kernel.kind.take(self._observations.points, batch.slots)
+    def _follow(self, batch: Batch) -> None:
+        if batch.keys:
+            self._add(batch.points, batch.counts, batch.sums)
+        if len(batch.slots):  # points known already, so nothing can be wrong with them
+            known = self.kernel.kind.take(self.record.points, batch.slots)
             self._add(known, batch.slot_counts, batch.slot_sums)
 
-    def _add(self, points: Points | None, counts: Vector, sums: Vector) -> None:
-        if points is None:
-            return
+    def _add(self, points: Points, counts: Vector, sums: Vector) -> None:
         features = self._features(points)
         precision = self._precision
         if precision is None:
@@ -58,15 +57,15 @@ class PrimalPosterior(RecordedPosterior):
         self._moments = self._moments + sums @ features
         self._factor = self._weights = None
 
-    def _forget(self, slots: Indices) -> None:
+    def _forget(self) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
-        self._observations = self._observations.compacted()
+        self.record = self.record.compacted()
         self._precision = self._factor = self._weights = None
         if self.size:
-            self._add(*self._observations.kept())
+            self._add(*self.record.kept())
 
     def _retarget(self) -> None:
-        points, _, sums = self._observations.kept()
+        points, _, sums = self.record.kept()
         self._moments = sums @ self._features(points)
         self._weights = None
 

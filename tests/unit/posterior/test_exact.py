@@ -144,6 +144,29 @@ def test_a_regularisation_below_rounding_is_refused_in_words():
     assert posterior.size == 0
 
 
+def test_pivots_of_huge_counts_keep_to_their_floor():
+    """Two near twins seen a billion times each: rounding would push the second pivot below zero."""
+    posterior = observed(Gaussian(length_scale=1.0), [[0.0]], [1.0], 1e-8)
+    posterior.observe([[0.0], [1e-9], [2e-9]], [1.0, 1.0, 1.0], times=10**9)
+
+    prediction = posterior.predict([[0.0], [0.5]])
+
+    assert_allclose(prediction.mean[0], 1.0, rtol=1e-6)
+    assert (prediction.width >= np.sqrt(1 / (1e-8 + 3e9 + 1))).all()
+
+
+def test_a_sure_kernel_is_factored_only_when_it_is_needed():
+    posterior = observed(Gaussian(length_scale=1.0), [[0.0]], [1.0], 0.1)
+
+    for place in range(1, 30):
+        posterior.observe([[place / 7.0]], [1.0])
+
+    assert posterior._factor.size == 1
+    assert posterior.size == posterior.n_observations == 30
+    posterior.predict([[0.0]])
+    assert posterior._factor.size == 30
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(st.integers(0, 6), min_size=1, max_size=25),

@@ -46,7 +46,7 @@ def test_contexts_of_another_length_are_refused_and_nothing_changes():
     posterior = PrimalPosterior(Linear(), regularisation=1.0)
     posterior.observe([[1.0, 2.0]], [1.0])
 
-    with pytest.raises(InvalidContexts, match="1 features; those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="those learnt before have 2"):
         posterior.observe([[1.0]], [1.0])
     with pytest.raises(InvalidContexts, match="those learnt before have 2"):
         posterior.predict([[1.0]])
