@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ class Rows:
     """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
+        if type(points) is np.ndarray and points.dtype == np.float64 and points.ndim == 2 and points.size:
+            is_usual = points.flags.c_contiguous and isfinite(points.sum())  # a finite sum has finite terms
+            if is_usual:
+                return points
         rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
@@ -49,6 +54,8 @@ class Rows:
         return points[[row]] if is_sparse(points) else points[row].copy()
 
     def single(self, point: Point) -> Points:
+        if type(point) is np.ndarray and point.ndim == 1:
+            return self.check(point[None])
         rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")

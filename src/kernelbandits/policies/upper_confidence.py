@@ -15,7 +15,7 @@ from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, tied_for_best
 from kernelbandits.posterior import Pending, Posterior
-from kernelbandits.theory.widths import Exploration, Situation
+from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
 __all__ = ["UpperConfidencePolicy"]
@@ -91,12 +91,14 @@ class UpperConfidencePolicy(Policy):
 
     def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> _Estimate:
         """Mean from settled data, width from settled and pending, and the exploration they call for."""
-        prediction = self.posterior.predict(points)
+        prediction = self.posterior.estimate(points)
         if waiting is not None:
             prediction = Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
         return _Estimate(prediction, self._exploration_now(n_actions, waiting, round_index))
 
     def _exploration_now(self, n_actions: int, waiting: Pending | None, round_index: int) -> float:
+        if isinstance(self.exploration, Constant):  # looks at nothing
+            return self.exploration.value
         situation = Situation(
             round_index=round_index,
             n_actions=n_actions,

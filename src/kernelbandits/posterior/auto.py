@@ -77,6 +77,9 @@ class AutoPosterior(Posterior):
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         return self._form.predict(points, pending=pending)
 
+    def estimate(self, points: Points) -> Prediction:
+        return self._form.estimate(points)
+
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)
 

@@ -6,7 +6,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any, Final, Self
 
 import numpy as np
@@ -69,6 +69,10 @@ class Posterior(ABC):
     @abstractmethod
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         """Mean from the data; width from the data and, as if they had been observed, the `pending` points."""
+
+    def estimate(self, points: Points) -> Prediction:
+        """Mean and width of points that were checked before: `predict` for those who know what they hold."""
+        return self.predict(points)
 
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
@@ -193,11 +197,15 @@ class RecordedPosterior(Posterior):
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
-        with np.errstate(over="ignore", invalid="ignore"):
+        prediction = self.estimate(points)
+        if pending is None:
+            return prediction
+        return Prediction(prediction.mean, np.sqrt(Pending(self, pending).reduce(points, prediction.width**2)))
+
+    def estimate(self, points: Points) -> Prediction:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
             mean, squared = self._predict(points)
         refuse_overflow(mean, squared)
-        if pending is not None:
-            squared = Pending(self, pending).reduce(points, squared)
         return Prediction(mean, np.sqrt(squared))
 
     @property
@@ -244,7 +252,9 @@ class RecordedPosterior(Posterior):
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
     """InvalidContexts unless all numbers are finite: finite contexts can still have infinite similarities."""
-    if not all(np.isfinite(array).all() for array in arrays):
+    for array in arrays:
+        if isfinite(array.sum()) or np.isfinite(array).all():  # a finite sum has finite terms
+            continue
         raise InvalidContexts(
             "The similarities of these contexts overflow or are not numbers. Check the kernel's parameters and the "
             "scale of the contexts."
@@ -287,6 +297,8 @@ def _numbers(values: ArrayLike) -> Vector:
 
 
 def _checked_times(times: ArrayLike, n_points: int) -> Vector:
+    if isinstance(times, int) and times == 1:
+        return np.ones(n_points)
     repeats = np.asarray(times, dtype=np.float64)
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
         raise InvalidParameter(f"`times` has to be whole numbers from 1, got {times!r:.60}.")

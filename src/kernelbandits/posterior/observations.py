@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["Batch", "Observations"]
+
+NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
+NOTHING: Final = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +79,8 @@ class Observations:
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is kept yet."""
+        if len(rewards) == 1:
+            return self._sort_one(points, rewards, times)
         fresh: dict[Hashable, int] = {}
         first_rows: list[int] = []
         places = np.empty(len(rewards), dtype=np.intp)  # slot of a known point, −1 − place of a new one
@@ -101,6 +106,15 @@ class Observations:
             slot_sums=_totals(known, weighted[~is_new], len(slots)),
             n_observations=int(times.sum()),
         )
+
+    def _sort_one(self, points: Points, rewards: Vector, times: Vector) -> Batch:
+        """The same for a single observation, the usual case, at a tenth of the cost."""
+        (key,) = self._kind.keys(points)
+        slot = self._slots.get(key)
+        n_observations = int(times[0])
+        if slot is None:
+            return Batch([key], points, times, rewards * times, NO_SLOTS, NOTHING, NOTHING, n_observations)
+        return Batch([], None, NOTHING, NOTHING, np.array([slot]), times, rewards * times, n_observations)
 
     def add(self, batch: Batch) -> Callable[[], None]:
         """Keep what was sorted; gives a function that undoes it, for as long as nothing else has changed."""
@@ -161,9 +175,8 @@ class Observations:
 
     def totals(self, points: Points, counts: Vector, sums: Vector) -> Batch:
         """Distinct points never seen here, with their totals, as `kept` gives them."""
-        none = np.zeros(0)
         keys = self._kind.keys(points)
-        return Batch(keys, points, counts, sums, none.astype(np.intp), none, none, round(counts.sum()))
+        return Batch(keys, points, counts, sums, NO_SLOTS, NOTHING, NOTHING, round(counts.sum()))
 
     def compacted(self) -> Observations:
         """The same without empty slots."""
