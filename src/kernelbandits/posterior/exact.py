@@ -12,6 +12,7 @@ from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["ExactPosterior"]
@@ -192,12 +193,13 @@ class ExactPosterior(RecordedPosterior):
         prior = self.kernel.diagonal(points)
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularisation
-        self._catch_up()
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
-        for block, part in self._blocks(points):
-            whitened = self._whiten(part)
-            mean[block] = whitened.T @ self._targets()
-            explained[block] = np.einsum("mn,mn->n", whitened, whitened)
+        with few_threads(float(self.record.n_slots) ** 2 * len(prior)):
+            self._catch_up()
+            for block, part in self._blocks(points):
+                whitened = self._whiten(part)
+                mean[block] = whitened.T @ self._targets()
+                explained[block] = np.einsum("mn,mn->n", whitened, whitened)
         return mean, self._squared_width(prior, explained)
 
     def _squared_width(self, prior: Vector, explained: Vector) -> Vector:
