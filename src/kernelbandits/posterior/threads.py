@@ -19,7 +19,8 @@ def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
     """A context in which BLAS uses one thread if the work is small, and as many as it likes if it is large.
 
     Entering it costs about 30 µs, and nothing where BLAS has a single thread anyway or the work is tiny. Measured on
-    two cores, 500 rounds of 30 actions: 2.1 s with BLAS left to itself, 0.7 s with this, 0.6 s with one thread throughout.
+    two cores, 500 rounds of 30 actions: 2.1 s with BLAS left to itself, 0.7 s with this, 0.6 s with one thread all the
+    way.
     """
     if not SMALLEST < n_multiplications < LARGEST:
         return nullcontext()
