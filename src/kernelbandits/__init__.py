@@ -19,7 +19,17 @@ from kernelbandits import errors
 from kernelbandits.types import Decision, Pairs, Prediction, Slate
 
 if TYPE_CHECKING:
-    from kernelbandits import environments, evaluation, experiments, kernels, policies, posterior, testing, theory
+    from kernelbandits import (
+        environments,
+        evaluation,
+        experiments,
+        kernels,
+        policies,
+        posterior,
+        selection,
+        testing,
+        theory,
+    )
     from kernelbandits.evaluation import simulate
     from kernelbandits.policies import (
         CGPUCB,
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
+    from kernelbandits.selection import Catalogue, set_threads
 
 __version__ = "0.1.0.dev0"
 
@@ -40,6 +51,7 @@ __all__ = [
     "CGPUCB",
     "GPUCB",
     "BaseKernelUCB",
+    "Catalogue",
     "Decision",
     "KernelUCB",
     "LinUCB",
@@ -58,12 +70,17 @@ __all__ = [
     "load",
     "policies",
     "posterior",
+    "selection",
+    "set_threads",
     "simulate",
     "testing",
     "theory",
 ]
 
-_PACKAGES = {"environments", "evaluation", "experiments", "kernels", "policies", "posterior", "testing", "theory"}
+_PACKAGES = {
+    "environments", "evaluation", "experiments", "kernels", "policies", "posterior", "selection", "testing", "theory",
+}  # fmt: skip
+_ELSEWHERE = {"Catalogue": "selection", "set_threads": "selection", "simulate": "evaluation"}  # all others: policies
 
 
 def __getattr__(name: str) -> Any:
@@ -71,7 +88,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"kernelbandits.{name}")
     if name in __all__:
-        value = getattr(import_module(f"kernelbandits.{'evaluation' if name == 'simulate' else 'policies'}"), name)
+        value = getattr(import_module(f"kernelbandits.{_ELSEWHERE.get(name, 'policies')}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'kernelbandits' has no attribute {name!r}")

@@ -27,6 +27,9 @@ Each error is also the built-in that a caller would expect. Each message states 
 way out.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "AlreadyLearnt",
     "CannotSave",
@@ -49,6 +52,7 @@ __all__ = [
     "NumericalError",
     "SavedFileError",
     "UnknownItem",
+    "warn_user",
 ]
 
 
@@ -134,3 +138,11 @@ class IllConditioned(KernelBanditWarning):
 
 class GuaranteeVoid(KernelBanditWarning):
     """An assumption of a named exploration schedule does not hold."""
+
+
+def warn_user(message: str, category: type[KernelBanditWarning]) -> None:
+    """Warn, and name the line outside this library that led here."""
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kernelbandits."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)

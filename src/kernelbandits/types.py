@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isnan, nan, prod
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import CannotSave
+from kernelbandits.errors import CannotSave, DecisionError
 
 __all__ = [
     "TIE_TOLERANCE",
@@ -43,7 +42,7 @@ TIE_TOLERANCE: Final = 1e-10
 """Scores within this times max(1, |best|) of the best are tied: more than the rounding by which the equivalent
 forms of the estimator differ at ordinary regularisation, less than anything a user could mean."""
 
-EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+EMPTY: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +93,7 @@ class Decision:
     policy: str = ""
     """Fingerprint of the policy's configuration."""
 
-    memo: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    memo: Mapping[str, Any] = field(default_factory=dict)
     """What this policy's `learn` needs besides: arrays by name."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,19 +107,21 @@ class Decision:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Decision:
-        """Inverse of `to_dict`.
+        """Inverse of `to_dict`; DecisionError for anything else.
 
         >>> decision = Decision(action=2, context=np.array([0.5, 1.0]), mean=0.25)
         >>> Decision.from_dict(decision.to_dict()).context
         array([0.5, 1. ])
         """
-        known = dict(values)
-        for name in ("mean", "width", "score"):
-            if known.get(name, nan) is None:
-                known[name] = nan
-        known["context"] = _from_plain(known["context"])
-        known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
-        return cls(**known)
+        try:
+            known = dict(values)
+            for name in ("mean", "width", "score"):
+                known[name] = nan if known.get(name) is None else float(known[name])
+            known["context"] = _from_plain(known["context"])
+            known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
+            return cls(**known)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DecisionError(f"These values are no decision as `to_dict` gives it: {error!r}.") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

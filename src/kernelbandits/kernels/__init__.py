@@ -28,7 +28,7 @@ from kernelbandits.kernels.sets import Jaccard
 from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic, median_length_scale
 from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
 from kernelbandits.kernels.tables import SimilarityTable
-from kernelbandits.kernels.wrap import FromCallable, FromScikitLearn, as_kernel
+from kernelbandits.kernels.wrap import FromCallable, FromScikitLearn, KernelLike, as_kernel
 
 __all__ = [
     "Columns",
@@ -41,6 +41,7 @@ __all__ = [
     "Ids",
     "Jaccard",
     "Kernel",
+    "KernelLike",
     "LabelledLinear",
     "Laplacian",
     "Linear",

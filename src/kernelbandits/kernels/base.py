@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
+from kernelbandits.errors import CannotSave, NotSupported
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["Kernel", "not_negative", "pack_value", "positive", "whole_from_one"]
+__all__ = ["Kernel", "pack_value"]
 
 
 class Kernel(ABC):
@@ -101,40 +100,6 @@ class Kernel(ABC):
 
     __radd__ = __add__
     __rmul__ = __mul__
-
-
-def positive(value: float, name: str) -> float:
-    """The value as a float, or InvalidParameter when it is no finite number above zero."""
-    number = _number(value)
-    if not 0.0 < number < np.inf:  # also catches NaN
-        raise InvalidParameter(f"{name} has to be a finite number above zero, got {value!r}.")
-    return number
-
-
-def not_negative(value: float, name: str) -> float:
-    """The value as a float, or InvalidParameter when it is no finite number from zero."""
-    number = _number(value)
-    if not 0.0 <= number < np.inf:
-        raise InvalidParameter(f"{name} has to be finite and not negative, got {value!r}.")
-    return number
-
-
-def whole_from_one(value: int, name: str) -> int:
-    """The value as an int, or InvalidParameter when it is no whole number above zero."""
-    number = _number(value)
-    if isinstance(value, bool) or not 1.0 <= number < np.inf or number != int(number):
-        raise InvalidParameter(f"{name} has to be a whole number from 1, got {value!r}.")
-    return int(number)
-
-
-def _number(value: Any) -> float:
-    """The value as a float; NaN, which every rule refuses, where it is no number."""
-    if isinstance(value, (str, bytes)):
-        return float("nan")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 def _fields(kernel: Kernel) -> tuple[dataclasses.Field[Any], ...]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels.base import Kernel, pack_value, positive
+from kernelbandits.kernels.base import Kernel, pack_value
 from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.pairwise import as_rows
 from kernelbandits.kernels.points import PointKind, describe_kind

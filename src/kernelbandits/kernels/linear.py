@@ -11,7 +11,8 @@ from math import comb, factorial, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.kernels.base import Kernel, not_negative, whole_from_one
+from kernelbandits.checks import a_count, not_negative
+from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.rows import Rows, is_sparse
@@ -53,7 +54,7 @@ class Polynomial(Kernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", whole_from_one(self.degree, "The degree"))
+        object.__setattr__(self, "degree", a_count(self.degree, "The degree"))
         object.__setattr__(self, "offset", not_negative(self.offset, "The offset"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:

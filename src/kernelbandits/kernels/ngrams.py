@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels.bags import Bag, Numbers
-from kernelbandits.kernels.base import whole_from_one
 from kernelbandits.types import Vector
 
 __all__ = ["NgramIndex", "ngram_lengths", "ngrams"]
@@ -26,9 +26,9 @@ VOCABULARY: Final = 1_000_000
 def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
     """Shortest and longest n-gram that `n` speaks of, or InvalidParameter."""
     if not isinstance(n, (tuple, list)):
-        length = whole_from_one(n, "The length n of n-grams")
+        length = a_count(n, "The length n of n-grams")
         return length, length
-    if len(n) != 2 or whole_from_one(n[0], "The shortest n-gram") > whole_from_one(n[1], "The longest n-gram"):
+    if len(n) != 2 or a_count(n[0], "The shortest n-gram") > a_count(n[1], "The longest n-gram"):
         raise InvalidParameter(f"n has to be a whole number or (shortest, longest), as in (2, 5), got {n!r}.")
     return int(n[0]), int(n[1])
 

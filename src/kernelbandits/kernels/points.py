@@ -37,6 +37,9 @@ class PointKind(Protocol):
     def single(self, point: Point) -> Points:
         """A collection that holds just this point: inverse of `one`, checked."""
 
+    def refuse_unlike(self, known: Points, points: Points) -> None:
+        """InvalidContexts where points cannot stand beside those known, such as rows of another length."""
+
     def stack(self, first: Points, second: Points) -> Points:
         """One collection after the other."""
 

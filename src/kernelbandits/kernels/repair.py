@@ -7,8 +7,8 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import not_negative
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels.base import not_negative
 from kernelbandits.kernels.growth import (
     GrowthRule,
     LandmarkGrowth,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from itertools import pairwise
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,9 @@ class Rows:
     """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
-        if type(points) is np.ndarray and points.dtype == np.float64 and points.ndim == 2 and points.size:
-            is_usual = points.flags.c_contiguous and isfinite(points.sum())  # a finite sum has finite terms
-            if is_usual:
-                return points
+        is_usual = type(points) is np.ndarray and points.dtype == np.float64 and points.ndim == 2 and points.size
+        if is_usual and points.flags.c_contiguous and np.isfinite(points).all():
+            return points
         rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
@@ -51,7 +49,7 @@ class Rows:
         return points[rows]
 
     def one(self, points: Points, row: int) -> Point:
-        return points[[row]] if is_sparse(points) else points[row].copy()
+        return points[[row]] if is_sparse(points) else _frozen(points[row].copy())
 
     def single(self, point: Point) -> Points:
         if type(point) is np.ndarray and point.ndim == 1:
@@ -62,7 +60,7 @@ class Rows:
         return rows
 
     def stack(self, first: Points, second: Points) -> Points:
-        self._refuse_unlike(first, second)
+        self.refuse_unlike(first, second)
         if is_sparse(first):
             from scipy.sparse import vstack
 
@@ -78,7 +76,7 @@ class Rows:
     def grow(self, store: Any, count: int, points: Points) -> Any:
         if store is None:
             return _SparseStore(points) if is_sparse(points) else points.copy()
-        self._refuse_unlike(store, points)
+        self.refuse_unlike(store, points)
         if isinstance(store, _SparseStore):
             store.put(count, points)
             return store
@@ -120,8 +118,7 @@ class Rows:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    @staticmethod
-    def _refuse_unlike(known: Any, points: Points) -> None:
+    def refuse_unlike(self, known: Any, points: Points) -> None:
         if known.shape[1] != points.shape[1]:
             raise InvalidContexts(
                 f"These contexts have {points.shape[1]} columns; those learnt before have {known.shape[1]}. "
@@ -212,3 +209,9 @@ def _first_bad_row(rows: Points, is_finite: NDArray[np.bool_]) -> int:
     if is_sparse(rows):
         return int(np.searchsorted(rows.indptr, place, side="right")) - 1
     return place // int(rows.shape[1])
+
+
+def _frozen(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The row, write-protected: a decision holds it, and what was decided does not change."""
+    row.setflags(write=False)
+    return row

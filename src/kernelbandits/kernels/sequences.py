@@ -61,6 +61,9 @@ class SequenceKind(ABC, Generic[Item]):
     def single(self, point: Point) -> list[Item]:
         return [self.check_one(point)]
 
+    def refuse_unlike(self, known: Points, points: Points) -> None:
+        """Any two items can stand side by side."""
+
     def stack(self, first: Points, second: Points) -> list[Item]:
         return [*first, *second]
 

@@ -9,9 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits.checks import a_count, positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels.base import Kernel, positive
-from kernelbandits.kernels.pairwise import Metric, Scale, as_rows, distances, row_pair, squared_distances
+from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
+from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
 
 __all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "median_length_scale"]
@@ -135,7 +137,8 @@ def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = Non
     >>> median_length_scale([[0.0], [1.0], [3.0]])
     2.0
     """
-    rows = as_rows(points)
+    rows = Rows().check(points)
+    sample = a_count(sample, "The sample", least=2)
     if rows.shape[0] > sample:
         chosen = np.random.default_rng(seed).choice(rows.shape[0], size=sample, replace=False)
         rows = rows[np.sort(chosen)]

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.bags import Numbers, bag_products
-from kernelbandits.kernels.base import Kernel, positive
+from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.ngrams import NgramIndex, ngram_lengths, ngrams
 from kernelbandits.kernels.sequences import Strings, pack_strings, unpack_strings
 from kernelbandits.types import Matrix, Parameters, Points, Vector

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.tables import SimilarityTable
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["FromCallable", "FromScikitLearn", "as_kernel"]
+__all__ = ["FromCallable", "FromScikitLearn", "KernelLike", "as_kernel"]
+
+KernelLike: TypeAlias = Kernel | Matrix | Callable[..., Matrix] | object
+"""What is taken wherever a kernel is: `as_kernel` makes one of it."""
 
 DIAGONAL_BLOCK: Final = 16
 """Points whose Gram matrix is computed for the sake of its diagonal: few calls, and few similarities too many."""

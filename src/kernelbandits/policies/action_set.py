@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import InvalidContexts
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import PointKind
 from kernelbandits.kernels.sequences import Ids
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, ItemId, Points
 
-__all__ = ["ActionSet", "checked_ids", "one_id_per_action"]
+__all__ = ["ActionSet", "CatalogueActions", "checked_ids", "no_ids_beside_a_catalogue", "one_id_per_action"]
 
 
-class ActionSet(NamedTuple):
-    """What a policy may choose among now."""
+class ActionSet:
+    """What a policy may choose among now; a place counts the eligible actions, a row all that were passed."""
 
-    points: Points
-    """Of the eligible actions."""
-
-    rows: Indices | None
-    """Their rows among all actions; None when all are eligible."""
-
-    ids: Sequence[ItemId] | None
-    """Of all actions."""
-
-    n_actions: int
-    """Eligible ones."""
-
-    @classmethod
-    def of(
-        cls, kind: PointKind, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
-    ) -> ActionSet:
-        """Checked points with their checked ids, restricted to those eligible."""
+    def __init__(
+        self, kind: PointKind, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
+    ) -> None:
         n_actions = kind.count(points)
         one_id_per_action(ids, n_actions)
-        if eligible is None:
-            return cls(points, None, ids, n_actions)
-        mask = np.asarray(eligible)
-        if mask.dtype != np.bool_ or mask.shape != (n_actions,):
-            raise InvalidContexts(
-                f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape "
-                f"{mask.shape}."
-            )
-        rows = np.flatnonzero(mask)
-        if not rows.size:
-            raise InvalidContexts("No action is eligible. A round without eligible actions needs no choice.")
-        return cls(kind.take(points, rows), rows, ids, len(rows))
+        self._ids = ids
+        self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
+        """Rows of the eligible actions; None when all are."""
+        self.points = points if self.rows is None else kind.take(points, self.rows)
+        """Of the eligible actions, in the order of their rows."""
+        self.n_rows = n_actions
+        """Actions passed, eligible or not."""
+        self.n_actions = n_actions if self.rows is None else len(self.rows)
+        """Eligible ones."""
 
     def row(self, place: int) -> int:
         """Row among all actions of the point at this place."""
@@ -58,7 +42,52 @@ class ActionSet(NamedTuple):
     def item(self, place: int) -> ItemId:
         """Id of the point at this place; its row where there are no ids."""
         row = self.row(place)
-        return row if self.ids is None else self.ids[row]
+        return row if self._ids is None else self._ids[row]
+
+
+class CatalogueActions:
+    """The same for items of a catalogue: rows are those of the whole catalogue, and points are looked up on demand."""
+
+    def __init__(
+        self,
+        items: Catalogue | CatalogueView,
+        eligible: NDArray[np.bool_] | None,
+        points: Callable[[CatalogueView], Points],
+    ) -> None:
+        self.view = items if isinstance(items, CatalogueView) else CatalogueView(items, None)
+        self.catalogue = self.view.catalogue
+        if eligible is not None:
+            self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
+        self._points_of = points
+        self.rows = None if self.view.is_whole else self.view.rows
+        self.n_rows = len(self.catalogue)
+        self.n_actions = len(self.view)
+
+    @cached_property
+    def points(self) -> Points:
+        """Of the eligible items, in the order of their rows."""
+        return self._points_of(self.view)
+
+    def row(self, place: int) -> int:
+        """Row in the whole catalogue of the item at this place."""
+        return place if self.rows is None else int(self.rows[place])
+
+    def item(self, place: int) -> ItemId:
+        """Id of the item at this place; its row where there are no ids."""
+        return self.catalogue.item(self.row(place))
+
+
+def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
+    mask = np.asarray(eligible)
+    if mask.dtype != np.bool_ or mask.shape != (n_actions,):
+        raise InvalidContexts(
+            f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape "
+            f"{mask.shape}."
+        )
+    rows = np.flatnonzero(mask)
+    if not rows.size:
+        raise InvalidContexts("No action is eligible. A round without eligible actions needs no choice.")
+    return rows
 
 
 def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
@@ -76,3 +105,9 @@ def one_id_per_action(ids: Sequence[ItemId] | None, n_actions: int) -> None:
     """InvalidContexts where there are ids, and not one per action."""
     if ids is not None and len(ids) != n_actions:
         raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
+
+
+def no_ids_beside_a_catalogue(ids: Sequence[ItemId] | None) -> None:
+    """InvalidParameter where ids are given for items that bring their own."""
+    if ids is not None:
+        raise InvalidParameter("A catalogue has its own ids, so none can be given beside it. Leave `ids` out.")

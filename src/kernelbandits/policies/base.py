@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import nan
 from os import PathLike
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import a_number
 from kernelbandits.errors import (
     AlreadyLearnt,
     DecisionError,
@@ -26,10 +28,11 @@ from kernelbandits.errors import (
     NotSupported,
 )
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.policies.action_set import ActionSet, checked_ids
+from kernelbandits.policies.action_set import ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.posterior.base import checked_rewards
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
 from kernelbandits.types import EMPTY, Decision, ItemId, Parameters, Point, Points, Seed, Slate, Vector
 
@@ -61,12 +64,9 @@ class Policy(ABC):
     kernel: Kernel | None = None
     """Similarity of actions, where the policy was given one."""
 
-    needs_fixed_actions: bool = False
-    """True where the algorithm is defined for one fixed set of actions only."""
-
     def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
         self.reward_range = _checked_range(reward_range)
-        self._rng = np.random.default_rng(seed)
+        self._rng = _generator(seed)
         self._issuer = IdIssuer()
         self._learnt = LearntIds()
         self._n_learnt = 0
@@ -150,6 +150,17 @@ class Policy(ABC):
     def _pending_changed(self) -> None:  # noqa: B027 – most policies derive nothing from it
         """The set of awaited decisions has changed: drop what was derived from it."""
 
+    def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
+        """`_pick` for a policy that makes something of a catalogue."""
+        return self._pick(actions.points, actions.n_actions)
+
+    def _refuse_incomparable(self, point: Points) -> None:  # noqa: B027 – most policies compare nothing
+        """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        """Checked points of the items of a catalogue."""
+        return view.points(self._kind(None))
+
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         """Checked points of a round."""
         return self._kind(contexts).check(contexts)
@@ -198,7 +209,8 @@ class Policy(ABC):
         Parameters
         ----------
         contexts
-            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes.
+            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes; or a `Catalogue`
+            that is asked about again and again, whole or restricted.
         k
             How many actions to rank, best first; a `Slate` comes back.
         diverse
@@ -214,7 +226,7 @@ class Policy(ABC):
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
-            return self._decision(given, self._pick(given.points, given.n_actions), self._named(id))
+            return self._decision(given, self._pick_among(given), self._named(id))
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
@@ -231,7 +243,7 @@ class Policy(ABC):
         probabilities = self._probabilities(given.points, given.n_actions)
         if given.rows is None:
             return probabilities
-        spread = np.zeros(len(np.asarray(eligible)))
+        spread = np.zeros(given.n_rows)
         spread[given.rows] = probabilities
         return spread
 
@@ -255,7 +267,7 @@ class Policy(ABC):
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""
-        decisions = tuple(decisions)
+        decisions = _listed(decisions)
         names: set[str] = set()
         for decision in decisions:
             self._admit(decision)
@@ -285,12 +297,15 @@ class Policy(ABC):
             raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
         if decision.id in self._pending:
             raise DecisionError(f"Decision {decision.id!r} is awaited already. Learn its reward, or withdraw it.")
-        self._point(decision)
-        self._pending[decision.id] = decision
+        point = self._point(decision)
+        self._refuse_incomparable(point)
+        # A copy: what the caller does to its own later may not change what is awaited.
+        self._pending[decision.id] = replace(decision, context=self._context(point, 0))
         self._pending_changed()
 
     def withdraw(self, decision: Decision) -> None:
         """Say that a reward will never come: forget that it was expected."""
+        self._require_own(decision)
         if decision.id not in self._pending:
             raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
         del self._pending[decision.id]
@@ -302,14 +317,16 @@ class Policy(ABC):
         return MappingProxyType(self._pending)
 
     def amend(self, decision: Decision, *, was: float, now: float) -> None:
-        """Correct a reward already learnt."""
+        """Correct a reward already learnt. `was` is taken on trust: what was learnt of each decision is not kept."""
         self._require_learnt(decision)
         change = self._checked_reward(now) - self._checked_reward(was)
         self._correct(decision, change)
 
     def unlearn(self, decision: Decision, reward: float) -> None:
-        """Take a learnt reward back; the decision may be learnt again."""
+        """Take a learnt reward back, on trust as in `amend`; the decision may be learnt again."""
         self._require_learnt(decision)
+        if not self._n_learnt:
+            raise NotLearnt("No decision has been learnt, so none can be taken back.")
         self._take_back(decision, self._checked_reward(reward))
         self._learnt.discard(decision.id)
         self._n_learnt -= 1
@@ -324,7 +341,7 @@ class Policy(ABC):
     def fingerprint(self) -> str:
         """A digest of class, kernel and parameters: equal for equally configured policies."""
         if not self._known_fingerprint:
-            text = json.dumps(self.describe(), sort_keys=True, default=repr)
+            text = json.dumps(self.describe(), sort_keys=True)
             self._known_fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         return self._known_fingerprint
 
@@ -334,6 +351,10 @@ class Policy(ABC):
 
         save_policy(self, path)
 
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
+        return f"{type(self).__name__}({parameters})"
+
     def copy(self) -> Self:
         """An independent policy with the same model and the same luck ahead."""
         return copy.deepcopy(self)
@@ -342,12 +363,15 @@ class Policy(ABC):
 
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
-    ) -> ActionSet:
+    ) -> ActionSet | CatalogueActions:
+        if isinstance(contexts, Catalogue | CatalogueView):
+            no_ids_beside_a_catalogue(ids)
+            return CatalogueActions(contexts, eligible, self._catalogue_points)
         names = checked_ids(ids)
         points = self._points(contexts, names)
-        return ActionSet.of(self._kind(points), points, names, eligible)
+        return ActionSet(self._kind(points), points, names, eligible)
 
-    def _decision(self, given: ActionSet, choice: Choice, name: str) -> Decision:
+    def _decision(self, given: ActionSet | CatalogueActions, choice: Choice, name: str) -> Decision:
         return Decision(
             action=given.row(choice.action),
             context=self._context(given.points, choice.action),
@@ -387,7 +411,7 @@ class Policy(ABC):
             raise NotLearnt(f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back.")
 
     def _require_own(self, decision: Decision) -> None:
-        if not isinstance(decision, Decision):
+        if not isinstance(decision, Decision) or not isinstance(decision.id, str):
             raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
         if decision.policy and decision.policy != self.fingerprint:
             raise ForeignDecision(
@@ -428,11 +452,29 @@ class Policy(ABC):
             raise
 
 
+def _generator(seed: Seed) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            f"A seed is a whole number from 0, a SeedSequence, a Generator or None, got {seed!r}."
+        ) from error
+
+
+def _listed(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    if isinstance(decisions, Decision):
+        raise DecisionError("Several decisions are needed, got a single one. For one: learn(decision, reward).")
+    try:
+        return tuple(decisions)
+    except TypeError as error:
+        raise DecisionError(f"A sequence of decisions is needed, got {type(decisions).__name__}.") from error
+
+
 def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
     if reward_range is None:
         return None
     try:
-        low, high = (float(end) for end in reward_range)
+        low, high = (a_number(end, "An end of the reward range") for end in reward_range)
     except (TypeError, ValueError):
         low = high = nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):

@@ -70,7 +70,7 @@ class Explanation:
             context = (
                 np.array2string(part.context, precision=3, threshold=6)
                 if isinstance(part.context, np.ndarray)
-                else part.context
+                else " ".join(str(part.context).split())
             )
             lines.append(
                 f"{part.share:>10.4g} {part.similarity:>11.4g} {part.weight:>10.4g} {part.times:>6d} "

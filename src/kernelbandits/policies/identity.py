@@ -28,15 +28,19 @@ class IdIssuer:
     """
 
     def __init__(self) -> None:
-        self._owner: tuple[int, int] | None = None
+        self._process = 0
         self._name = ""
         self._count = 0
 
+    def __reduce__(self) -> tuple[type[IdIssuer], tuple[()]]:
+        """A copy begins with a name of its own."""
+        return IdIssuer, ()
+
     def next(self) -> str:
         """A name that no other decision has."""
-        owner = (id(self), os.getpid())
-        if self._owner != owner:
-            self._owner, self._name, self._count = owner, secrets.token_hex(8), 0
+        process = os.getpid()
+        if self._process != process:
+            self._process, self._name, self._count = process, secrets.token_hex(8), 0
         self._count += 1
         return f"{self._name}-{self._count}"
 

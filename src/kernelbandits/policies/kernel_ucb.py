@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbandits.kernels import Kernel, as_kernel
-from kernelbandits.policies.kernel_like import KernelLike
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PosteriorFactory, posterior_factory

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from kernelbandits.checks import a_count, a_probability, not_negative, positive
-from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter
+from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.ties import tied_for_best
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.selection import tied_for_best
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
 
 __all__ = ["BaseKernelUCB", "LevelPolicy"]
+
+MOST_STAGES: Final = 64
+"""More levels than any walk visits: S = 64 would take a horizon of 2¹²⁸."""
 
 
 class BaseKernelUCB:
@@ -154,7 +156,7 @@ class LevelPolicy(Policy):
             width=float(last.prediction.width[place]),
             score=score,
             stage=last.stage if last.outcome == "explore" else None,
-            memo={"epoch": np.array([rules.epoch])} if self._restarts else {},
+            memo={"level": np.array([last.stage]), "epoch": np.array([rules.epoch])},
         )
 
     def _walk(self, points: Points, n_actions: int) -> tuple[tuple[StageStep, ...], _Rules]:
@@ -167,7 +169,7 @@ class LevelPolicy(Policy):
         levels = self._levels if rules.epoch == self._epoch else []  # a new epoch begins with empty levels
         steps: list[StageStep] = []
         active = np.arange(n_actions)
-        for stage in range(1, 65):  # a double has no 2^(-64) to tell widths apart; S is far smaller
+        for stage in range(1, MOST_STAGES + 1):
             level = levels[stage - 1] if stage <= len(levels) else self._blank
             prediction = level.estimate(points if len(active) == n_actions else self._kind(points).take(points, active))
             step = self._step(stage, active, prediction, rules)
@@ -246,18 +248,18 @@ class LevelPolicy(Policy):
     def _warn_beyond_horizon(self) -> None:
         if self._horizon is not None and self.round_index > self._horizon and not self._has_warned:
             self._has_warned = True
-            warnings.warn(
+            warn_user(
                 f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
                 "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
-                stacklevel=5,
             )
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Which past actions made this mean, by the level that decided (for an exploiting round: the deepest one)."""
+        """Which past actions made this mean, by the level that decided as it is now."""
         self._require_own(decision)
-        place = len(self._levels) if decision.stage is None else decision.stage
-        level = self._levels[place - 1] if 0 < place <= len(self._levels) else self._blank
+        place = self._noted(decision, "level", default=decision.stage or 1)
+        is_current = self._epoch_of(decision) == self._epoch
+        level = self._levels[place - 1] if is_current and 0 < place <= len(self._levels) else self._blank
         scale = self.scale_at(self.round_index, decision.n_actions)
         return explanation_of(level.posterior, self._point(decision), exploration=scale, most=most)
 
@@ -271,8 +273,9 @@ class LevelPolicy(Policy):
         if epoch >= self._epoch:  # a reward that comes after its epoch is over is learnt by no level
             levels = self._levels if epoch == self._epoch else []
             if decision.stage is not None:
-                levels = [*levels, *(self._new_level() for _ in range(decision.stage - len(levels)))]
-                levels[decision.stage - 1].observe(self._point(decision), reward)
+                stage = self._checked_stage(decision)
+                levels = [*levels, *(self._new_level() for _ in range(stage - len(levels)))]
+                levels[stage - 1].observe(self._point(decision), reward)
             self._levels, self._epoch = levels, epoch
         self._most_actions = max(self._most_actions, decision.n_actions)
 
@@ -290,10 +293,22 @@ class LevelPolicy(Policy):
         """The level that learnt from a decision; None when none did, or when its epoch is over."""
         if decision.stage is None or self._epoch_of(decision) != self._epoch:
             return None
-        return self._levels[decision.stage - 1]
+        stage = self._checked_stage(decision)
+        return self._levels[stage - 1] if stage <= len(self._levels) else None
 
     def _epoch_of(self, decision: Decision) -> int:
-        return int(decision.memo["epoch"][0]) if self._restarts and "epoch" in decision.memo else self._epoch
+        return self._noted(decision, "epoch", default=self._epoch)
+
+    @staticmethod
+    def _noted(decision: Decision, name: str, *, default: int) -> int:
+        return int(decision.memo[name][0]) if name in decision.memo else default
+
+    @staticmethod
+    def _checked_stage(decision: Decision) -> int:
+        stage = decision.stage
+        if isinstance(stage, bool) or not isinstance(stage, int) or not 1 <= stage <= MOST_STAGES:
+            raise DecisionError(f"A level is a whole number from 1 to {MOST_STAGES}, got stage={stage!r}.")
+        return stage
 
     # -- describing and keeping ------------------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, KernelBanditError
-from kernelbandits.kernels import Kernel, as_kernel, unpack_kernel
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.container import read_container, write_container
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
-from kernelbandits.policies.kernel_like import KernelLike
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.linear import LinUCB, SupLinUCB
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
@@ -74,7 +73,7 @@ def load(
         raise ForeignFile(
             f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}])."
         )
-    chosen = _chosen_kernel(content["kernel"], kernel)
+    chosen = _chosen_kernel(content, kernel)
     parameters = {key: value for key, value in content["policy"].items() if key != "class"}
     policy = known[name]._build(parameters, chosen)
     _check_probe(policy, content["probe"])
@@ -98,13 +97,20 @@ def _packed_kernel(kernel: Kernel | None) -> Any:
     return {"parameters": parameters, "arrays": arrays}
 
 
-def _chosen_kernel(packed: Any, given: KernelLike | None) -> Kernel | None:
+def _chosen_kernel(content: Mapping[str, Any], given: KernelLike | None) -> Kernel | None:
+    packed = content["kernel"]
     if packed is None:
         if given is not None:
             raise InvalidParameter("This file's policy has no kernel, so none can be given.")
         return None
     if given is not None:
-        return as_kernel(given)
+        kernel = as_kernel(given)
+        if "named" not in packed and kernel.describe() != content["policy"]["kernel"]:
+            raise ForeignFile(
+                f"The kernel given to load is not the one this policy learnt with, {content['policy']['kernel']}, but "
+                f"{kernel.describe()}."
+            )
+        return kernel
     if "named" in packed:
         raise ForeignFile(
             f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over: load(path, kernel=…)."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kernelbandits.kernels import Kernel, as_kernel
-from kernelbandits.policies.kernel_like import KernelLike
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.levels import BaseKernelUCB, LevelPolicy
 from kernelbandits.types import Parameters
 

@@ -1,4 +1,4 @@
-"""Which scores are tied: one rule for every engine, so that rounding differences between them do not show."""
+"""Which of the tied actions is taken."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.types import TIE_TOLERANCE, Indices, Vector
+from kernelbandits.selection import tied_for_best
+from kernelbandits.types import Indices, Vector
 
-__all__ = ["Ties", "checked_ties", "pick_best", "tied_for_best"]
+__all__ = ["Ties", "checked_ties", "pick_best", "pick_tied"]
 
 Ties: TypeAlias = Literal["lowest", "random"]
 
@@ -21,15 +22,13 @@ def checked_ties(ties: Ties) -> Ties:
     return ties
 
 
-def tied_for_best(scores: Vector) -> Indices:
-    """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
-    best = scores.max()
-    return np.flatnonzero(scores >= best - TIE_TOLERANCE * max(1.0, abs(best)))
-
-
 def pick_best(scores: Vector, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
     """A row of the best score and the probability with which this row was taken."""
-    tied = tied_for_best(scores)
+    return pick_tied(tied_for_best(scores), ties, rng)
+
+
+def pick_tied(tied: Indices, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
+    """One of the tied rows, lowest first, and the probability with which it was taken."""
     if ties == "lowest" or len(tied) == 1:
         return int(tied[0]), 1.0
     return int(tied[rng.integers(len(tied))]), 1.0 / len(tied)

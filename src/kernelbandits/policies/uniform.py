@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.selection import CatalogueView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 
 __all__ = ["UniformRandom"]
@@ -28,6 +29,9 @@ class UniformRandom(Policy):
 
     def _kind(self, contexts: Points) -> PointKind:
         return kind_of(contexts)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return view.points(view.catalogue.kind)
 
     def _parameters(self) -> Parameters:
         return {"reward_range": self.reward_range}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.errors import GuaranteeVoid
+from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind
+from kernelbandits.policies.action_set import ActionSet, CatalogueActions
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.ties import Ties, checked_ties, pick_best, tied_for_best
+from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
 from kernelbandits.posterior import Pending, Posterior
+from kernelbandits.selection import CatalogueEngine, SelectionReport, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
@@ -51,6 +54,10 @@ class UpperConfidencePolicy(Policy):
         self._ties = checked_ties(ties)
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
         self._has_warned = False
+        self._uses_engines = True
+        self._engines = Engines()
+        self._last_engine: CatalogueEngine | None = None
+        self._last_size = 0
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.posterior.kernel.kind
@@ -60,6 +67,41 @@ class UpperConfidencePolicy(Policy):
     def _pick(self, points: Points, n_actions: int) -> Choice:
         estimate = self._estimate(points, n_actions, self._waiting(), self.round_index)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
+
+    def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
+        engine = self._engine_for(actions)
+        if engine is None:
+            self._last_engine, self._last_size = None, actions.n_actions
+            return self._pick(actions.points, actions.n_actions)
+        exploration = self._exploration_now(actions.n_actions, None, self.round_index)
+        tied, _ = engine.best(exploration, actions.rows)
+        row, propensity = pick_tied(tied, self._ties, self._rng)
+        self._last_engine = engine
+        prediction = engine.estimate(np.array([row]))
+        mean, width = float(prediction.mean[0]), float(prediction.width[0])
+        place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
+        return Choice(place, mean, width, mean + exploration * width, propensity)
+
+    def _engine_for(self, actions: ActionSet | CatalogueActions) -> CatalogueEngine | None:
+        """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
+        if not self._uses_engines or self._pending or not isinstance(actions, CatalogueActions):
+            return None
+        return None if actions.view.context is not None else self._engines.engine(actions.catalogue, self.posterior)
+
+    @property
+    def last_selection(self) -> SelectionReport:
+        """How the last choice was found."""
+        if self._last_engine is not None:
+            return self._last_engine.report()
+        n_actions = self._last_size
+        return SelectionReport(
+            engine="exhaustive",
+            n_actions=n_actions,
+            means_computed=n_actions,
+            widths_computed=n_actions,
+            bounds_scanned=0,
+            bytes_held=0,
+        )
 
     def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
         n_actions = self._kind(points).count(points)
@@ -106,12 +148,17 @@ class UpperConfidencePolicy(Policy):
             regularisation=self.posterior.regularisation,
         )
         exploration = self.exploration(situation)
+        if not 0.0 <= exploration < inf:  # also catches NaN
+            raise InvalidParameter(
+                f"An exploration schedule has to give a finite number, zero or above, got {exploration!r} from "
+                f"{self.exploration.describe()} in round {round_index}."
+            )
         if self.exploration.is_tuned:
             return exploration
         broken = self.exploration.broken_by(situation)
         if broken and not self._has_warned:
             self._has_warned = True
-            warnings.warn(broken, GuaranteeVoid, stacklevel=5)
+            warn_user(broken, GuaranteeVoid)
         # A claim about the mean survives the narrower width only with this factor.
         return exploration * (waiting.inflation if waiting else 1.0)
 
@@ -133,6 +180,11 @@ class UpperConfidencePolicy(Policy):
 
     def _pending_changed(self) -> None:
         self._awaited = None
+
+    def _refuse_incomparable(self, point: Points) -> None:
+        self.posterior.predict(point)
+        if self._pending:
+            self.posterior.kernel.kind.stack(self._with_pending(None), point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""

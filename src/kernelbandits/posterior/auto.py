@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Posterior, RecordedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
+from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
@@ -41,6 +42,11 @@ class AutoPosterior(Posterior):
     def form(self) -> str:
         """Which form it has now: "exact" or "primal"."""
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
+
+    @property
+    def record(self) -> Observations:
+        """What was observed: distinct points in slots, their counts and reward sums."""
+        return self._form.record
 
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
         points = self.kernel.kind.check(points)

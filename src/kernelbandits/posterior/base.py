@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import positive
 from kernelbandits.errors import (
     IllConditioned,
     InvalidContexts,
@@ -19,6 +19,8 @@ from kernelbandits.errors import (
     InvalidReward,
     KernelBanditError,
     NotLearnt,
+    NumericalError,
+    warn_user,
 )
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Batch, Observations
@@ -149,6 +151,10 @@ class RecordedPosterior(Posterior):
         """Reward sums of the record have changed, and nothing else."""
 
     @abstractmethod
+    def _recover(self) -> None:
+        """The record was put back after the algebra had failed: make it anew where it stopped half-way."""
+
+    @abstractmethod
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         """Mean and width² of checked points."""
 
@@ -166,16 +172,19 @@ class RecordedPosterior(Posterior):
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
             diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
             refuse_overflow(diagonal)
-            undo, before = self.record.add(batch), self._largest_similarity
+            if is_new:
+                self._warn_if_ill_conditioned(float(diagonal.max()))
+            before = self._largest_similarity
+            undo = self.record.add(batch)
             self._largest_similarity = max(before, float(diagonal.max()))
             try:
                 self._follow(batch)
-            except KernelBanditError:
+            except (KernelBanditError, np.linalg.LinAlgError) as error:
+                refusal = self._refusal(error)
                 undo()
                 self._largest_similarity = before
-                raise
-        if is_new and SMALLEST_REGULARISATION * before <= self.regularisation and not self._is_well_posed:
-            self._warn_ill_conditioned()
+                self._recover()
+                raise refusal from error
 
     def amend(self, points: Points, changes: ArrayLike) -> None:
         points = self.kernel.kind.check(points)
@@ -192,8 +201,13 @@ class RecordedPosterior(Posterior):
         if short.size:
             seen = int(self.record.counts[short[0]])
             raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
-        self.record.subtract(slots, values)
-        self._forget()
+        undo = self.record.subtract(slots, values)
+        try:
+            self._forget()
+        except (KernelBanditError, np.linalg.LinAlgError) as error:
+            undo()
+            self._recover()
+            raise self._refusal(error) from error
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -203,6 +217,8 @@ class RecordedPosterior(Posterior):
         return Prediction(prediction.mean, np.sqrt(Pending(self, pending).reduce(points, prediction.width**2)))
 
     def estimate(self, points: Points) -> Prediction:
+        if self.record.n_slots:
+            self.kernel.kind.refuse_unlike(self.record.points, points)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
             mean, squared = self._predict(points)
         refuse_overflow(mean, squared)
@@ -240,20 +256,30 @@ class RecordedPosterior(Posterior):
         """Whether the regularisation is large enough for double precision."""
         return self.regularisation >= SMALLEST_REGULARISATION * self._largest_similarity
 
-    def _warn_ill_conditioned(self) -> None:
-        largest = self._largest_similarity
-        warnings.warn(
-            f"The regularisation {self.regularisation:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, so "
-            f"widths lose their digits. Take at least {SMALLEST_REGULARISATION * largest:.3g}.",
-            IllConditioned,
-            stacklevel=5,
+    def _warn_if_ill_conditioned(self, largest: float) -> None:
+        """Say once, and before anything has moved, that such points are too large for the regularisation."""
+        limit = SMALLEST_REGULARISATION * largest
+        if self._is_well_posed and self.regularisation < limit:
+            warn_user(
+                f"The regularisation {self.regularisation:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, "
+                f"so widths lose their digits. Take at least {limit:.3g}.",
+                IllConditioned,
+            )
+
+    def _refusal(self, error: Exception) -> Exception:
+        """What a user is told when the algebra could not follow."""
+        if isinstance(error, KernelBanditError):
+            return error
+        return NumericalError(
+            f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
+            f"{self._largest_similarity:.3g}: rounding errors are larger than it. Nothing was changed."
         )
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
     """InvalidContexts unless all numbers are finite: finite contexts can still have infinite similarities."""
     for array in arrays:
-        if isfinite(array.sum()) or np.isfinite(array).all():  # a finite sum has finite terms
+        if np.isfinite(array).all():
             continue
         raise InvalidContexts(
             "The similarities of these contexts overflow or are not numbers. Check the kernel's parameters and the "
@@ -264,19 +290,19 @@ def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
 def checked_regularisation(regularisation: float) -> float:
     """A positive finite number, or InvalidParameter."""
     try:
-        value = float(regularisation)
-    except (TypeError, ValueError):
-        value = np.nan
-    if not 0.0 < value < np.inf:  # also catches NaN
+        value = positive(regularisation, "The regularisation")
+    except InvalidParameter as error:
         raise InvalidParameter(
             f"The regularisation has to be positive and finite, got {regularisation!r}. It keeps the Gram matrix "
             "invertible; 1.0 is a good start."
-        )
+        ) from error
     return value
 
 
 def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
     """One finite number per point, or InvalidReward."""
+    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
+        raise InvalidReward("A masked value is no reward. Leave out what was not observed.")
     values = _numbers(rewards)
     if values.ndim == 0 and n_points == 1:
         values = values.reshape(1)

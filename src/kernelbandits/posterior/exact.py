@@ -13,7 +13,7 @@ from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPoster
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
-from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["ExactPosterior"]
 
@@ -25,7 +25,8 @@ ENTRIES_AT_ONCE: Final = 8_000_000
 
 REPEATS_PER_REBUILD: Final = 100
 """A rank-one change passes about five times over the factor, a rebuild does size/3 flops an entry at matrix-matrix
-speed plus the kernel: more repeats than size/100 (and than 8) at once are cheaper as a rebuild."""
+speed plus the kernel: more repeats than size/100 (and than 8) at once are cheaper as a rebuild. After 2·size changes
+(and 64) a rebuild costs less than they did, and sweeps their rounding errors out."""
 
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
@@ -64,6 +65,7 @@ class ExactPosterior(RecordedPosterior):
         self._factored: Vector = np.zeros(0)  # counts of the slots as they are in the factor
         self._diagonal: Vector = np.zeros(0)  # k(x, x) of these slots
         self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
+        self._n_recounts = 0  # since the factor was made; each adds its rounding errors
         self._version = -1  # of the record that all this belongs to
 
     # -- following the record ----------------------------------------------------------------------------------------
@@ -79,9 +81,14 @@ class ExactPosterior(RecordedPosterior):
         return self._is_certified and self._is_well_posed
 
     def _forget(self) -> None:
+        if not self._is_sure:
+            self._catch_up()
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
             self._forget_factor()
+
+    def _recover(self) -> None:
+        """Whatever failed has left a factor that belongs to some record, or none."""
 
     def _retarget(self) -> None:
         self._whitened_targets = None
@@ -92,15 +99,12 @@ class ExactPosterior(RecordedPosterior):
             return
         counts, size = self.record.counts, self._factor.size
         changed = np.flatnonzero(counts[:size] != self._factored)
-        if len(changed) > max(8, size / REPEATS_PER_REBUILD):
+        if len(changed) > max(8, size / REPEATS_PER_REBUILD) or self._n_recounts > max(64, 2 * size):
             self._rebuild()
         else:
             if self.record.n_slots > size:
                 self._append_new_slots()
-            for slot in changed:
-                self._recount(int(slot), self._factored[slot], counts[slot])
-            if len(changed):
-                self._whitened_targets = None
+            self._recount_all(changed)
         self._factored = counts.copy()
         self._version = self.record.version
 
@@ -109,6 +113,7 @@ class ExactPosterior(RecordedPosterior):
         fresh.record = self.record
         fresh._append_new_slots()
         self._factor, self._diagonal, self._whitened_targets = fresh._factor, fresh._diagonal, None
+        self._n_recounts = 0
 
     def _append_new_slots(self) -> None:
         """Rows for the slots that the factor does not have yet; on a refusal the factor is as it was."""
@@ -168,6 +173,17 @@ class ExactPosterior(RecordedPosterior):
         if not short <= slack:
             raise _not_a_kernel(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
 
+    def _recount_all(self, slots: Indices) -> None:
+        try:
+            for slot in slots:
+                self._recount(int(slot), self._factored[slot], self.record.counts[slot])
+        except KernelBanditError:  # half-way: the factor is of no use any more, and the record knows all
+            self._forget_factor()
+            raise
+        if len(slots):
+            self._whitened_targets = None
+            self._n_recounts += len(slots)
+
     def _recount(self, slot: int, old: float, new: float) -> None:
         """Another count for one point: M changes in one row and column.
 
@@ -191,6 +207,8 @@ class ExactPosterior(RecordedPosterior):
 
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         prior = self.kernel.diagonal(points)
+        if (prior < 0.0).any():
+            raise _not_a_kernel(f"is {prior.min():.3g} before there are any")
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularisation
         mean, explained = np.empty(len(prior)), np.empty(len(prior))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, log, pi
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import checked_regularisation, checked_rewards
+from kernelbandits.checks import a_count
+from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
+from kernelbandits.posterior.base import checked_regularisation, checked_rewards, refuse_overflow
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
 
 __all__ = ["KernelFit", "fit_kernel"]
@@ -34,11 +35,11 @@ class KernelFit:
 
 
 def fit_kernel(
-    candidates: Iterable[Kernel],
+    candidates: Iterable[KernelLike] | KernelLike,
     points: Points,
     rewards: Vector,
     *,
-    regularisation: Sequence[float],
+    regularisation: Sequence[float] | float,
     criterion: Criterion = "marginal_likelihood",
     folds: int = 5,
     seed: Seed = None,
@@ -61,8 +62,9 @@ def fit_kernel(
     >>> fit.kernel, fit.regularisation
     (Gaussian(length_scale=0.3), 0.01)
     """
-    kernels = tuple(candidates)
-    gammas = [checked_regularisation(value) for value in regularisation]
+    kernels = tuple(as_kernel(kernel) for kernel in _several(candidates))
+    gammas = [checked_regularisation(value) for value in np.atleast_1d(np.asarray(regularisation, dtype=object))]
+    folds = a_count(folds, "The number of folds")
     if not kernels or not gammas:
         raise InvalidParameter("There has to be at least one candidate kernel and one regularisation to choose from.")
     if criterion not in ("marginal_likelihood", "cross_validation"):
@@ -73,6 +75,7 @@ def fit_kernel(
         checked = kernel.kind.check(points)
         targets = checked_rewards(rewards, kernel.kind.count(checked))
         gram = kernel.gram(checked)
+        refuse_overflow(gram)
         if criterion == "marginal_likelihood":
             values = _log_likelihoods(gram, targets, gammas)
         else:
@@ -87,11 +90,11 @@ def fit_kernel(
 
 
 def _log_likelihoods(gram: Matrix, targets: Vector, gammas: Sequence[float]) -> list[float]:
-    spectrum, basis = np.linalg.eigh(gram)
+    spectrum, basis = _eigen(gram)
     energies = (basis.T @ targets) ** 2
     values = []
     for gamma in gammas:
-        variances = np.maximum(spectrum, 0.0) + gamma
+        variances = spectrum + gamma
         fit, volume = float((energies / variances).sum()), float(np.log(variances).sum())
         values.append(-0.5 * (fit + volume + len(targets) * log(2.0 * pi)))
     return values
@@ -101,12 +104,29 @@ def _errors_left_out(gram: Matrix, targets: Vector, gammas: Sequence[float], fol
     total = np.zeros(len(gammas))
     for left_out in folds:
         kept = np.setdiff1d(np.arange(len(targets)), left_out)
-        spectrum, basis = np.linalg.eigh(gram[np.ix_(kept, kept)])
+        spectrum, basis = _eigen(gram[np.ix_(kept, kept)])
         rotated = basis.T @ targets[kept]
         for place, gamma in enumerate(gammas):
-            weights = basis @ (rotated / (np.maximum(spectrum, 0.0) + gamma))
+            weights = basis @ (rotated / (spectrum + gamma))
             total[place] += float(((gram[np.ix_(left_out, kept)] @ weights - targets[left_out]) ** 2).sum())
     return [float(value) for value in total / len(targets)]
+
+
+def _several(candidates: Any) -> list[Any]:
+    """The candidates in a list; one on its own is a list of one."""
+    is_one = isinstance(candidates, Kernel | np.ndarray) or callable(candidates) or not isinstance(candidates, Iterable)
+    return [candidates] if is_one else list(candidates)
+
+
+def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:
+    """Eigenvalues, those that rounding has pushed below zero at zero, and eigenvectors."""
+    spectrum, basis = np.linalg.eigh(gram)
+    if spectrum[0] < -1e-8 * max(spectrum[-1], 0.0):
+        raise NotPositiveSemidefinite(
+            f"The similarities of the sample are not positive semi-definite: their smallest eigenvalue is "
+            f"{spectrum[0]:.3g}. Repair them first: kb.kernels.repair(table, method='clip')."
+        )
+    return np.maximum(spectrum, 0.0), np.asarray(basis, dtype=np.float64)
 
 
 def _folds(n_points: int, folds: int, seed: Seed) -> list[Indices]:

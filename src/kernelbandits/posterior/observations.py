@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.errors import NotLearnt
+from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Indices, Points, Vector
 
@@ -119,6 +119,8 @@ class Observations:
     def add(self, batch: Batch) -> Callable[[], None]:
         """Keep what was sorted; gives a function that undoes it, for as long as nothing else has changed."""
         before = (self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots])
+        if not (np.isfinite(batch.sums).all() and np.isfinite(before[3] + batch.slot_sums).all()):
+            raise InvalidReward("The rewards of a context add up to more than a double can hold. Scale them down.")
         if batch.keys:
             n_slots = self.n_slots + len(batch.keys)
             self._store = self._kind.grow(self._store, self.n_slots, batch.points)
@@ -154,11 +156,17 @@ class Observations:
 
     def change(self, slots: Indices, changes: Vector) -> None:
         """Add to the reward sums."""
+        if not np.isfinite(self._sums[slots] + changes).all():
+            raise InvalidReward("The rewards of a context add up to more than a double can hold. Scale them down.")
         np.add.at(self._sums, slots, changes)
         self.version += 1
 
-    def subtract(self, slots: Indices, rewards: Vector) -> None:
-        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point."""
+    def subtract(self, slots: Indices, rewards: Vector) -> Callable[[], None]:
+        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point.
+
+        Gives a function that undoes it, for as long as nothing else has changed.
+        """
+        before = (self._counts.copy(), self._sums.copy(), dict(self._slots), self.n_observations)
         np.subtract.at(self._counts, slots, 1.0)
         np.subtract.at(self._sums, slots, rewards)
         self.n_observations -= len(slots)
@@ -167,11 +175,16 @@ class Observations:
             self._sums[slot] = 0.0
             del self._slots[self._keys[slot]]
 
+        def undo() -> None:
+            self._counts, self._sums, self._slots, self.n_observations = before
+            self.version += 1
+
+        return undo
+
     def kept(self) -> tuple[Points, Vector, Vector]:
-        """Points, counts and sums without the empty slots; only where there is a point."""
+        """Copies of points, counts and sums without the empty slots; only where there is a point."""
         live = np.flatnonzero(self.counts)
-        points = self.points if len(live) == self.n_slots else self._kind.take(self.points, live)
-        return points, self.counts[live], self.sums[live]
+        return self._kind.take(self.points, live), self.counts[live], self.sums[live]
 
     def totals(self, points: Points, counts: Vector, sums: Vector) -> Batch:
         """Distinct points never seen here, with their totals, as `kept` gives them."""

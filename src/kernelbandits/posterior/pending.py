@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kernelbandits.posterior.base import Posterior
 
 __all__ = ["Pending"]
+
+ENTRIES_AT_ONCE: Final = 8_000_000
+"""Similarities held at a time: 64 MB."""
 
 
 class Pending:
@@ -38,6 +41,13 @@ class Pending:
 
     def reduce(self, points: Points, squared_width: Vector) -> Vector:
         """Squared widths at the points once the pending ones count too."""
-        whitened = np.ascontiguousarray(self._posterior.covariance(self._points, points))
-        solve_lower(self._factor, whitened)
-        return np.asarray(np.maximum(squared_width - np.einsum("pn,pn->n", whitened, whitened), 0.0))
+        kind, n_points = self._posterior.kernel.kind, len(squared_width)
+        step = max(1, ENTRIES_AT_ONCE // (self._posterior.size + len(self._factor)))
+        reduced = np.empty(n_points)
+        for start in range(0, n_points, step):
+            rows = np.arange(start, min(n_points, start + step))
+            part = points if len(rows) == n_points else kind.take(points, rows)
+            whitened = np.ascontiguousarray(self._posterior.covariance(self._points, part))
+            solve_lower(self._factor, whitened)
+            reduced[rows] = squared_width[rows] - np.einsum("pn,pn->n", whitened, whitened)
+        return np.maximum(reduced, 0.0)

@@ -56,9 +56,12 @@ class PerActionPosterior(RecordedPosterior):
             parts.append((known, batch.slot_counts, batch.slot_sums))
         for points, _, _ in parts:
             rows = self._rows(points)
+            self.kernel.columns(rows.shape[1])
             refuse_overflow(rows * rows)
         for points, counts, sums in parts:
             self._absorb_rows(points, counts, sums)
+            if not self._is_well_posed:
+                self._predict(points)  # now, while the observation can still be refused
 
     def _absorb_rows(self, points: PairRows, counts: Vector, sums: Vector) -> None:
         rows = self._rows(points)
@@ -81,15 +84,22 @@ class PerActionPosterior(RecordedPosterior):
     def _block(self, label: ItemId) -> int:
         """Number of the label's block, made where there is none."""
         if label not in self._labels:
-            self._labels[label] = len(self._own_precision)
-            self._own_precision = np.concatenate([self._own_precision, self._own_precision[:1]])
-            self._links = np.concatenate([self._links, self._links[:1]])
-            self._own_moments = np.concatenate([self._own_moments, self._own_moments[:1]])
+            block = 1 + len(self._labels)
+            if block == len(self._own_precision):  # twice the room, so that a label costs no copy of all others
+                self._own_precision = np.concatenate([self._own_precision, _repeated(self._own_precision[0], block)])
+                self._links = np.concatenate([self._links, np.zeros_like(self._links)])
+                self._own_moments = np.concatenate([self._own_moments, np.zeros_like(self._own_moments)])
+            self._labels[label] = block
         return self._labels[label]
 
     def _forget(self) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
         self.record = self.record.compacted()
+        self._retarget()
+
+    def _recover(self) -> None:
+        if not self.size:
+            self._n_columns = None
         self._retarget()
 
     def _retarget(self) -> None:
@@ -125,7 +135,7 @@ class PerActionPosterior(RecordedPosterior):
 
     @property
     def log_det_gain(self) -> float:
-        _, own = np.linalg.slogdet(self._own_precision / self.regularisation)
+        _, own = np.linalg.slogdet(self._own_precision[: 1 + len(self._labels)] / self.regularisation)
         _, shared = np.linalg.slogdet(self._shared_precision / self.regularisation)
         return float(own.sum() + shared)
 
@@ -150,3 +160,7 @@ class PerActionPosterior(RecordedPosterior):
                 "every action with the same columns."
             )
         return rows
+
+
+def _repeated(matrix: Matrix, times: int) -> Matrix:
+    return np.repeat(matrix[None], times, axis=0)

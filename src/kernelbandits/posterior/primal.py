@@ -40,9 +40,11 @@ class PrimalPosterior(RecordedPosterior):
     def _follow(self, batch: Batch) -> None:
         if batch.keys:
             self._add(batch.points, batch.counts, batch.sums)
-        if len(batch.slots):  # points known already, so nothing can be wrong with them
+        if len(batch.slots):
             known = self.kernel.kind.take(self.record.points, batch.slots)
             self._add(known, batch.slot_counts, batch.slot_sums)
+        if not self._is_well_posed:
+            self._lower()  # now, while the observation can still be refused
 
     def _add(self, points: Points, counts: Vector, sums: Vector) -> None:
         features = self._features(points)
@@ -63,6 +65,9 @@ class PrimalPosterior(RecordedPosterior):
         self._precision = self._factor = self._weights = None
         if self.size:
             self._add(*self.record.kept())
+
+    def _recover(self) -> None:
+        self._forget()
 
     def _retarget(self) -> None:
         points, _, sums = self.record.kept()

@@ -162,6 +162,10 @@ class PolicyContract:
             policy.learn(replace(decision, policy="0123456789abcdef"), 0.5)
         with pytest.raises(DecisionError, match="is needed, got int"):
             policy.learn(3, 0.5)  # type: ignore[arg-type]
+        with pytest.raises(DecisionError, match="is needed, got str"):
+            policy.withdraw("x")  # type: ignore[arg-type]
+        with pytest.raises(DecisionError, match="a single one"):
+            policy.learn_many(decision, [0.5])  # type: ignore[arg-type]
         fresh.learn(Decision.from_dict(decision.to_dict()), 0.5)
 
         assert (policy.round_index, fresh.round_index) == (1, 2)
@@ -330,7 +334,7 @@ class PolicyContract:
         """And issues ids of its own."""
         policy = self._trained(make_policy, make_round)
         contexts = make_round(np.random.default_rng(17), 3)
-        policy.choose(contexts)
+        policy.expect(policy.choose(contexts))
         copied = policy.copy()
 
         left, right = policy.choose(contexts), copied.choose(contexts)
@@ -338,6 +342,7 @@ class PolicyContract:
 
         assert left.action == right.action
         assert left.id != right.id
+        assert list(copied.pending) == list(policy.pending)
         assert copied.round_index == policy.round_index + 1
 
     def test_describe_gives_plain_values(self, make_policy: MakePolicy) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose
 
+from kernelbandits.errors import KernelBanditError
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Matrix, Points, Vector
 
@@ -175,6 +177,38 @@ class PosteriorContract:
         assert_allclose(fresh.predict(points).width, posterior.predict(points).width, rtol=1e-6)
         assert fresh.n_observations == posterior.n_observations
 
+    def test_a_refused_call_changes_nothing(self, posterior: Posterior, points: Points) -> None:
+        """Neither what is known, nor that learning goes on."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows[:10]), rewards[:10])
+        known, unknown = _take(posterior, points, rows[:1]), _take(posterior, points, [11])
+
+        for call in (
+            lambda: posterior.observe(_take(posterior, points, [0, 9]), [1.0, np.nan]),
+            lambda: posterior.observe(_take(posterior, points, [0, 9]), [1.0, 2.0], times=0),
+            lambda: posterior.observe(_take(posterior, points, [9, 9]), [1.5e308, 1.5e308]),
+            lambda: posterior.amend(unknown, [1.0]),
+            lambda: posterior.amend(known, [np.inf]),
+            lambda: posterior.remove(unknown, [1.0]),
+            lambda: posterior.remove(_take(posterior, points, [rows[0]] * 11), np.ones(11)),
+        ):
+            _assert_refused(call)
+
+        self._assert_equals_definition(posterior, points, rows[:10], rewards[:10])
+        posterior.observe(_take(posterior, points, rows[10:]), rewards[10:])
+        self._assert_equals_definition(posterior, points, rows, rewards)
+
+    def test_what_is_given_out_is_a_copy(self, posterior: Posterior, points: Points) -> None:
+        """Writing on it does not reach the model."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        for given in (*posterior.support(), *posterior.state().values()):
+            if isinstance(given, np.ndarray) and given.flags.writeable:
+                given[...] = 1
+
+        self._assert_equals_definition(posterior, points, rows, rewards)
+
     def _assert_equals_definition(self, posterior: Posterior, points: Points, rows: Any, rewards: Vector) -> None:
         mean, width = _definition(posterior, points, rows, rewards)
         prediction = posterior.predict(points)
@@ -185,6 +219,14 @@ class PosteriorContract:
         assert_allclose(posterior.log_det_gain, gain, rtol=self.tolerance)
         assert posterior.n_observations == len(rows)
         assert posterior.size == len(set(posterior.kernel.kind.keys(_take(posterior, points, rows))))
+
+
+def _assert_refused(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except KernelBanditError:
+        return
+    raise AssertionError("a call that breaks a rule was not refused")
 
 
 def _history(points: Points, posterior: Posterior) -> tuple[Any, Vector]:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
+from kernelbandits.errors import CannotSave, NotSupported
 from kernelbandits.kernels import Constant, Delta, Gaussian, Kernel, Linear, Product, Rows, Scaled, Sum
-from kernelbandits.kernels.base import not_negative, positive, whole_from_one
 
 
 @dataclass(frozen=True)
@@ -91,30 +90,6 @@ def test_kernels_can_be_copied_and_sent_to_another_process():
 
     assert copy.deepcopy(kernel) == kernel
     assert pickle.loads(pickle.dumps(kernel)) == kernel
-
-
-@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, "2", None, [1.0, 2.0], 1j])
-def test_positive_refuses_what_is_no_finite_number_above_zero(value):
-    with pytest.raises(InvalidParameter, match="The factor has to be a finite number above zero, got"):
-        positive(value, "The factor")
-
-
-@pytest.mark.parametrize("value", [-1e-300, np.nan, np.inf, "2", None])
-def test_not_negative_refuses_what_is_no_finite_number_from_zero(value):
-    with pytest.raises(InvalidParameter, match="The offset has to be finite and not negative, got"):
-        not_negative(value, "The offset")
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, np.nan, np.inf, "2", None])
-def test_whole_from_one_refuses_what_is_no_whole_number(value):
-    with pytest.raises(InvalidParameter, match="The degree has to be a whole number from 1, got"):
-        whole_from_one(value, "The degree")
-
-
-def test_checked_parameters_are_plain_numbers():
-    assert type(positive(np.float32(0.5), "x")) is float
-    assert type(not_negative(0, "x")) is float
-    assert type(whole_from_one(np.int64(3), "x")) is int
 
 
 def test_importing_the_kernels_imports_neither_scipy_nor_pytest():

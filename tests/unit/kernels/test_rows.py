@@ -184,9 +184,9 @@ def test_one_row_is_a_copy():
     rows = DENSE.copy()
 
     row = KIND.one(rows, 0)
-    row[:] = 9.0
+    rows[:] = 9.0
 
-    assert_array_equal(rows, DENSE)
+    assert_array_equal(row, DENSE[0])
 
 
 def test_all_rows_are_of_one_kind():

@@ -45,7 +45,8 @@ def test_the_decision_holds_the_row_and_the_label():
         ({"model": "hybrid"}, "names the columns that a hybrid model shares"),
         ({"model": "disjoint", "shared_columns": [0]}, "and only there"),
         ({"model": "hybrid", "shared_columns": [0, 0]}, "different numbers from 0"),
-        ({"model": "hybrid", "shared_columns": [-1]}, "different numbers from 0"),
+        ({"model": "hybrid", "shared_columns": [-1]}, "whole number of at least 0"),
+        ({"model": "hybrid", "shared_columns": [1.7]}, "whole number of at least 0"),
         ({"regularisation": 0.0}, "regularisation has to be positive"),
     ],
 )

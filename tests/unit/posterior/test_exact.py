@@ -138,7 +138,7 @@ def test_a_regularisation_below_rounding_is_refused_in_words():
     points = np.linspace(0, 1e-6, 60)[:, None]
     posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-18)
 
-    with pytest.raises(NumericalError, match="too small beside similarities"):
+    with pytest.warns(IllConditioned), pytest.raises(NumericalError, match="too small beside similarities"):
         posterior.observe(points, np.zeros(60))
 
     assert posterior.size == 0

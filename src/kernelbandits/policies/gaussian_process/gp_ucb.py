@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from kernelbandits.errors import ForeignFile, InvalidParameter
-from kernelbandits.kernels import Kernel, PairProduct, PairSum, as_kernel
+from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_kernel
 from kernelbandits.policies.base import Policy
-from kernelbandits.policies.kernel_like import KernelLike
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import AutoPosterior

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
+from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import LabelledLinear, Linear, Rows
+from kernelbandits.kernels import Ids, LabelledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.action_set import one_id_per_action
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
+from kernelbandits.selection import CatalogueView
 from kernelbandits.theory.widths import Exploration, as_exploration
 from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Seed
 
@@ -26,7 +26,7 @@ class LinUCB(UpperConfidencePolicy):
     shared: one weight vector for all actions; KernelUCB with the linear kernel. disjoint: a weight vector per action.
     hybrid: the shared columns have one weight vector for all, the other columns one per action. For the last two,
     `ids` (or the row numbers, where there are none) say which action is which. A round costs the same however much was
-    learnt: O(N d²) shared, O(N d³) otherwise.
+    learnt: O(N d² + d³) shared, O(N d³) otherwise.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ class LinUCB(UpperConfidencePolicy):
     ) -> None:
         if model not in ("shared", "disjoint", "hybrid"):
             raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {model!r}.")
-        if (model == "hybrid") != bool(shared_columns):
+        columns = [] if shared_columns is None else [a_count(c, "A shared column", least=0) for c in shared_columns]
+        if (model == "hybrid") != bool(columns):
             raise InvalidParameter(
                 f"`shared_columns` names the columns that a hybrid model shares, and only there; got model={model!r}, "
                 f"shared_columns={shared_columns!r}."
@@ -72,26 +73,33 @@ class LinUCB(UpperConfidencePolicy):
         if model == "shared":
             posterior = PrimalPosterior(Linear(), regularisation=regularisation)
         else:
-            posterior = PerActionPosterior(LabelledLinear(tuple(shared_columns or ())), regularisation=regularisation)
+            posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation)
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
-        self._shared_columns = list(shared_columns) if shared_columns else None
+        self._uses_engines = model == "shared"  # labels are no part of a catalogue's items
+        self._shared_columns = columns or None
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         if self._model == "shared":
             return super()._points(contexts, ids)
         rows = Rows().check(contexts)
-        labels = list(range(len(rows))) if ids is None else list(ids)
-        one_id_per_action(labels, len(rows))
+        n_actions = Rows().count(rows)
+        labels = list(range(n_actions)) if ids is None else list(ids)
+        one_id_per_action(labels, n_actions)
         return PairRows(labels, rows, is_shared=False)
 
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        if self._model == "shared":
+            return super()._catalogue_points(view)
+        return PairRows(list(view.ids), view.points(Rows()), is_shared=False)
+
     def _context(self, points: Points, row: int) -> Point:
-        return super()._context(points, row) if self._model == "shared" else np.array(points.actions[row])
+        return super()._context(points, row) if self._model == "shared" else Rows().one(points.actions, row)
 
     def _point(self, decision: Decision) -> Points:
         if self._model == "shared":
             return super()._point(decision)
-        return PairRows([decision.item], Rows().single(decision.context), is_shared=False)
+        return PairRows([Ids().check_one(decision.item)], Rows().single(decision.context), is_shared=False)
 
     def _parameters(self) -> Parameters:
         return {

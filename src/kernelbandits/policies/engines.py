@@ -1,0 +1,44 @@
+"""The engines that a policy keeps for the catalogues it is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from kernelbandits.posterior import Posterior
+from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection import Catalogue, CatalogueEngine
+
+__all__ = ["Engines"]
+
+
+class Engines:
+    """One engine a catalogue: derived state, made anew when it is missing, never saved and never copied.
+
+    An engine lives as long as its catalogue does.
+    """
+
+    def __init__(self) -> None:
+        self._engines: WeakKeyDictionary[Catalogue, CatalogueEngine] = WeakKeyDictionary()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Engines:
+        return Engines()
+
+    def engine(self, catalogue: Catalogue, posterior: Posterior) -> CatalogueEngine | None:
+        """The engine for this catalogue, up to date with the posterior; None where brute force has to do.
+
+        It is for posteriors that keep a record and kernels beyond doubt: brute force looks at every width, so it
+        notices similarities that are no kernel.
+        """
+        record = getattr(posterior, "record", None)
+        if not isinstance(record, Observations) or not posterior.kernel.is_certified:
+            return None
+        engine = self._engines.get(catalogue)
+        if engine is None:
+            points = catalogue.points(posterior.kernel.kind)
+            engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
+            self._engines[catalogue] = engine
+        elif len(engine) < len(catalogue):
+            engine.grow(catalogue.points(posterior.kernel.kind))
+        engine.catch_up(record)
+        return engine

@@ -1,0 +1,19 @@
+"""Which scores are tied: one rule for every engine, so that rounding differences between them do not show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelbandits.types import TIE_TOLERANCE, Indices, Vector
+
+__all__ = ["tied_for_best", "worst_tied"]
+
+
+def worst_tied(best: float) -> float:
+    """The lowest score that is tied with the best: best − TIE_TOLERANCE · max(1, |best|)."""
+    return best - TIE_TOLERANCE * max(1.0, abs(best))
+
+
+def tied_for_best(scores: Vector) -> Indices:
+    """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
+    return np.flatnonzero(scores >= worst_tied(float(scores.max())))

@@ -1,0 +1,265 @@
+"""Refused calls leave a policy as it was: the cases that once did not."""
+
+import copy
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+
+import kernelbandits as kb
+from kernelbandits.errors import (
+    DecisionError,
+    ForeignFile,
+    IllConditioned,
+    InvalidContexts,
+    InvalidParameter,
+    InvalidReward,
+    KernelBanditError,
+    NotLearnt,
+    NotPositiveSemidefinite,
+    NumericalError,
+)
+from kernelbandits.kernels import Gaussian, Linear, Matern, Precomputed
+from kernelbandits.posterior import ExactPosterior
+
+ROWS = np.random.default_rng(0).uniform(size=(6, 3))
+
+
+@pytest.mark.parametrize(
+    "make_policy",
+    [lambda: kb.KernelUCB(Gaussian(length_scale=1.0)), kb.LinUCB, lambda: kb.KernelUCB(Linear(), posterior="primal")],
+)
+def test_dense_and_sparse_rounds_do_not_mix(make_policy):
+    policy = make_policy()
+    sparse = policy.choose(csr_array(ROWS))
+    policy.learn(policy.choose(ROWS), 1.0)
+    before = policy.choose(ROWS)
+
+    with pytest.raises(InvalidContexts, match="Dense and sparse"):
+        policy.learn(sparse, 5.0)
+    with pytest.raises(InvalidContexts, match="Dense and sparse"):
+        policy.choose(csr_array(ROWS))
+    with pytest.raises(InvalidContexts, match="Dense and sparse"):
+        policy.expect(sparse)
+
+    after = policy.choose(ROWS)
+    assert (after.action, after.mean, after.width) == (before.action, before.mean, before.width)
+    assert policy.round_index == 2
+
+
+def test_awaited_decisions_have_to_be_comparable():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    narrow, wide = policy.choose(ROWS[:, :2]), policy.choose(ROWS)
+    policy.expect(narrow)
+
+    with pytest.raises(InvalidContexts, match="columns"):
+        policy.expect(wide)
+
+    assert policy.choose(ROWS[:, :2]).round_index == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_indefinite_table_never_leaves_a_broken_model(seed):
+    """Batches of new and known items, additions and removals, some refused: what is accepted stays exact."""
+    rng = np.random.default_rng(seed)
+    size = 8
+    table = rng.uniform(-1, 1, size=(size, size))
+    table = (table + table.T) / 2
+    np.fill_diagonal(table, rng.uniform(1.0, 2.5))
+    kernel, gamma = Precomputed(table), float(10 ** rng.uniform(-3, 0))
+    posterior, items, rewards = ExactPosterior(kernel, regularisation=gamma), [], []
+    for _ in range(12):
+        batch = rng.integers(0, size, size=rng.integers(1, 5)).tolist()
+        values = rng.normal(size=len(batch))
+        try:
+            posterior.observe(batch, values)
+        except KernelBanditError:
+            continue
+        items += batch
+        rewards += values.tolist()
+    assert posterior.n_observations == len(items)
+    if items:
+        gram = kernel.gram(items) + gamma * np.eye(len(items))
+        mean = kernel.gram(items, items).T @ np.linalg.solve(gram, rewards)
+        try:
+            assert_allclose(posterior.predict(items).mean, mean, rtol=1e-5, atol=1e-6)
+        except NotPositiveSemidefinite:  # said in words, and no worse
+            assert posterior.n_observations == len(items)
+
+
+def test_a_warning_that_is_an_error_comes_before_anything_moves():
+    policy = kb.KernelUCB(Linear(), regularisation=1e-3)
+    decision = policy.choose(1e4 * ROWS)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(IllConditioned):
+            policy.learn(decision, 1.0)
+
+    assert policy.posterior.n_observations == 0
+    assert policy.round_index == 1
+
+
+def test_a_warning_names_the_line_that_led_to_it():
+    policy = kb.KernelUCB(Linear(), regularisation=1e-3)
+    decision = policy.choose(1e4 * ROWS)
+
+    with pytest.warns(IllConditioned) as caught:
+        policy.learn(decision, 1.0)
+
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("policy", [kb.LinUCB(regularisation=1e-14), kb.LinUCB(model="disjoint", regularisation=1e-14)])
+def test_a_hopeless_regularisation_is_refused_in_words_or_survived(policy):
+    contexts = 1e4 * np.vstack([ROWS, ROWS[:1] * (1 + 1e-12)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(6):
+            decision = policy.choose(contexts)
+            try:
+                policy.learn(decision, 1.0)
+            except NumericalError:
+                assert policy.choose(contexts).round_index == decision.round_index
+                return
+
+    assert np.isfinite(policy.choose(contexts).score)
+
+
+def test_rewards_that_add_up_to_infinity_are_refused():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    for _ in range(2):
+        decision = policy.choose(ROWS[:1])
+        if policy.round_index == 1:
+            policy.learn(decision, 1.5e308)
+
+    with pytest.raises(InvalidReward, match="more than a double can hold"):
+        policy.learn(decision, 1.5e308)
+
+    assert policy.round_index == 2
+    assert np.isfinite(policy.choose(ROWS).score)
+
+
+def test_a_masked_value_is_no_reward():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+
+    with pytest.raises(InvalidReward, match="masked"):
+        policy.learn(policy.choose(ROWS), np.ma.masked)
+
+
+def test_a_decision_cannot_be_written_on():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    decision = policy.choose(ROWS)
+
+    with pytest.raises(ValueError, match="read-only"):
+        decision.context[:] = 9.0
+
+
+def test_what_is_awaited_is_a_copy():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    context = ROWS[0].copy()
+    policy.expect(kb.Decision(action=0, context=context, id="mine"))
+    before = policy.choose(ROWS).width
+
+    context[:] = 99.0
+
+    assert policy.choose(ROWS).width == before
+
+
+def test_decisions_can_be_copied_and_sent_to_another_process():
+    decision = kb.KernelUCB(Gaussian(length_scale=1.0)).choose(ROWS)
+
+    assert copy.deepcopy(decision).id == decision.id
+    assert pickle.loads(pickle.dumps(decision)).id == decision.id
+
+
+def test_nothing_learnt_cannot_be_unlearnt_by_hand():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    policy.warm_start(ROWS[:1], [1.0])
+
+    with pytest.raises(NotLearnt, match="No decision has been learnt"):
+        policy.unlearn(kb.Decision(action=0, context=ROWS[0]), 1.0)
+
+    assert policy.round_index == 1
+
+
+def test_another_kernel_is_refused_even_where_its_similarities_agree(tmp_path):
+    policy = kb.KernelUCB(Gaussian(length_scale=0.5))
+    policy.learn(policy.choose(ROWS), 1.0)
+    policy.save(tmp_path / "policy.kb")
+
+    with pytest.raises(ForeignFile, match="not the one this policy learnt with"):
+        kb.load(tmp_path / "policy.kb", kernel=Matern(smoothness=0.5, length_scale=9.0))
+
+
+@pytest.mark.parametrize("model", ["disjoint", "hybrid"])
+def test_linucb_takes_sparse_rows_and_arrays_of_columns(model):
+    columns = np.array([0]) if model == "hybrid" else None
+    dense, sparse = (kb.LinUCB(model=model, shared_columns=columns) for _ in range(2))
+    for row in range(5):
+        left, right = dense.choose(ROWS), sparse.choose(csr_array(ROWS))
+        assert left.action == right.action
+        assert right.mean == pytest.approx(left.mean, abs=1e-12)
+        dense.learn(left, float(row))
+        sparse.learn(right, float(row))
+
+
+def test_a_label_that_is_no_id_is_refused():
+    policy = kb.LinUCB(model="disjoint")
+
+    with pytest.raises(InvalidContexts, match="An id is an integer or a string"):
+        policy.learn(kb.Decision(action=0, context=ROWS[0]), 1.0)
+
+
+@pytest.mark.parametrize("stage", [0, -1, 10**6, 1.5, "a", True])
+def test_levels_that_no_walk_visits_are_refused(stage):
+    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=1.0)
+    decision = replace(policy.choose(ROWS), stage=stage)
+
+    with pytest.raises(DecisionError, match="A level is a whole number from 1"):
+        policy.learn(decision, 0.5)
+
+    assert policy.stages == ()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_schedule_has_to_give_a_number(value):
+    class Own:
+        def __call__(self, situation):
+            return value
+
+        def describe(self):
+            return {"class": "Own"}
+
+    with pytest.raises(InvalidParameter, match="finite number, zero or above"):
+        kb.KernelUCB(Gaussian(length_scale=1.0), exploration=Own()).choose(ROWS)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(InvalidParameter, match="A seed is"):
+        kb.UniformRandom(seed=seed)
+
+
+@pytest.mark.parametrize("values", [{}, {"action": 1}, {"action": 1, "context": {"unknown": 2}}, [1, 2], None])
+def test_values_that_are_no_decision_are_refused(values):
+    with pytest.raises(DecisionError, match="no decision"):
+        kb.Decision.from_dict(values)
+
+
+def test_repeats_at_tiny_regularisation_stay_accurate():
+    rng = np.random.default_rng(1)
+    points = rng.uniform(size=(20, 2))
+    single, batch = (ExactPosterior(Gaussian(length_scale=0.3), regularisation=1e-6) for _ in range(2))
+    pulls = rng.integers(0, 20, size=1500)
+    for pull in pulls:
+        single.observe(points[[pull]], [0.0])
+        single.predict(points[:1])
+
+    batch.observe(points[pulls], np.zeros(1500))
+
+    assert_allclose(single.predict(ROWS[:, :2]).width, batch.predict(ROWS[:, :2]).width, rtol=1e-7)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.selection import set_threads, threads
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    yield
+    set_threads(None)
+
+
+def test_small_work_stays_in_one_thread():
+    set_threads(8)
+
+    assert threads.threads_for(100_000) == 1
+    assert threads.threads_for(8_000_000) == 4
+    assert threads.threads_for(10**9) == 8
+
+
+def test_a_worker_process_keeps_to_what_it_was_told(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    assert threads.threads_for(10**9) == 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_every_part_is_done_once(n_threads):
+    set_threads(n_threads)
+    done = np.zeros(10_000, dtype=int)
+
+    def work(start, stop):
+        assert start % 1024 == 0
+        done[start:stop] += 1
+
+    threads.for_each_part(work, 10_000, align=1024, n_bytes=10**9)
+
+    assert (done == 1).all()
+
+
+def test_an_error_in_a_part_comes_out():
+    set_threads(2)
+
+    def work(start, stop):
+        if start:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        threads.for_each_part(work, 10_000, align=1024, n_bytes=10**9)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "two"])
+def test_the_number_of_threads_is_checked(n):
+    with pytest.raises(InvalidParameter, match="number of threads"):
+        set_threads(n)

@@ -1,0 +1,20 @@
+import numpy as np
+
+from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.loops import best_loop
+from kernelbandits.types import TIE_TOLERANCE
+
+
+def test_scores_within_the_tolerance_are_tied():
+    assert tied_for_best(np.array([0.0, 3.0, 3.0 - 2e-10, 3.0 - 4e-10])).tolist() == [1, 2]
+
+
+def test_the_tolerance_is_absolute_below_one():
+    assert tied_for_best(np.array([-1e-3, -1e-3 - 0.9e-10, -1e-3 - 1.1e-10])).tolist() == [0, 1]
+
+
+def test_the_compiled_loop_has_the_same_tolerance():
+    below = TIE_TOLERANCE * np.array([0.0, 0.9, 1.1])
+    tied = np.zeros(3, dtype=np.int64)
+
+    assert best_loop(1.0 - below, np.zeros(3), 1.0, 3, np.ones(1, dtype=np.uint8), tied) == (1.0, 2)
