@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.selection import CatalogueEngine, tied_for_best
+from kernelbandits.selection import CatalogueEngine, columns, tied_for_best
 from kernelbandits.selection import engine as engine_module
 from kernelbandits.selection.columns import ColumnLog
 from kernelbandits.selection.front import Front
@@ -148,7 +148,9 @@ def test_so_is_every_choice_from_a_front(world, regime, early_fronts):
 
 EVENTS = st.lists(
     st.sampled_from(
-        ["pull"] * 6 + ["batch", "late", "amend", "remove", "outside", "grow", "restrict", "new record", "bolder"]
+        ["pull"] * 6
+        + ["again"] * 3
+        + ["batch", "late", "amend", "remove", "outside", "grow", "restrict", "new record", "bolder"]
     ),
     min_size=5,
     max_size=40,
@@ -167,6 +169,13 @@ def test_so_it_is_with_a_front(events, seed, regularisation, early_fronts):
     follow(events, seed, regularisation)
 
 
+@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_and_where_runs_are_merged_often(events, seed, regularisation, monkeypatch):
+    monkeypatch.setattr(columns, "TAILS", (2, 4, 8))
+    follow(events, seed, regularisation)
+
+
 def follow(events, seed, regularisation):
     rng = np.random.default_rng(seed)
     items = rows_of(rng, 30)
@@ -181,6 +190,8 @@ def follow(events, seed, regularisation):
         tied = watched.choose(np.sort(rng.choice(30, size=8, replace=False)) if event == "restrict" else None)
         if event == "batch":
             observe(watched.items[rng.integers(len(watched.items), size=9)], rng.normal(size=9))
+        elif event == "again":
+            observe(watched.items[rng.integers(3, size=1)], rng.normal(size=1))
         elif event == "late":
             observe(watched.items[rng.integers(len(watched.items), size=1)], rng.normal(size=1))
         elif event == "outside":

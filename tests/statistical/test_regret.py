@@ -48,8 +48,9 @@ def test_sup_kernel_ucb_stays_below_the_corrected_theorem_and_the_printed_one(se
 
     trace = kb.simulate(environment, policy, horizon=300, seed=seed)
 
-    contexts = np.random.default_rng(0).uniform(size=(300, 1))  # as spread out as those played
-    dimension = effective_dimension(KERNEL.gram(contexts), regularisation=GAMMA, horizon=300)
+    played = np.vstack([level.posterior.support()[0] for level in policy.stages])
+    dimension = effective_dimension(KERNEL.gram(played), regularisation=GAMMA, horizon=300)
+    assert len(played) == 300  # every round was explored, so the levels hold all contexts
     data = sup_kernel_ucb_data_bound(
         scale=policy.scale_at(1),
         horizon=300,

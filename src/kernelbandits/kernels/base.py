@@ -10,12 +10,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from kernelbandits.errors import CannotSave, NotSupported
+from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["Kernel", "pack_value"]
+__all__ = ["Kernel", "a_kernel", "pack_value"]
 
 
 class Kernel(ABC):
@@ -100,6 +100,16 @@ class Kernel(ABC):
 
     __radd__ = __add__
     __rmul__ = __mul__
+
+
+def a_kernel(value: Kernel) -> Kernel:
+    """The value, or InvalidParameter when it is no kernel."""
+    if not isinstance(value, Kernel):
+        raise InvalidParameter(
+            f"A kernel made of kernels needs kernels, got {value!r:.60}. Wrap a function or a table first: "
+            "kb.kernels.as_kernel(...)."
+        )
+    return value
 
 
 def _fields(kernel: Kernel) -> tuple[dataclasses.Field[Any], ...]:

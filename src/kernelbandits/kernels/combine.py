@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.checks import positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels.base import Kernel, pack_value
+from kernelbandits.kernels.base import Kernel, a_kernel, pack_value
 from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.pairwise import as_rows
 from kernelbandits.kernels.points import PointKind, describe_kind
@@ -31,6 +31,7 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
+        a_kernel(self.kernel)
         object.__setattr__(self, "factor", positive(self.factor, "The factor of a kernel"))
 
     @property
@@ -57,7 +58,7 @@ class _Several(Kernel):
     parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(self.parts)
+        parts = tuple(a_kernel(part) for part in self.parts)
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]
@@ -155,6 +156,9 @@ class Normalised(Kernel):
 
     kernel: Kernel
 
+    def __post_init__(self) -> None:
+        a_kernel(self.kernel)
+
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
         return self.kernel.kind
@@ -186,7 +190,7 @@ class Columns(Kernel):
     columns: Sequence[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kernel.kind, Rows):
+        if not isinstance(a_kernel(self.kernel).kind, Rows):
             raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
         columns = np.asarray(self.columns)
         if columns.ndim != 1 or columns.dtype.kind not in "iu" or not columns.size or columns.min() < 0:

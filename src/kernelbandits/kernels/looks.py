@@ -22,18 +22,20 @@ def kind_of(points: Points) -> PointKind:
     if isinstance(points, Pairs | PairRows):
         first = points.context if isinstance(points, Pairs) else points.contexts
         return PairPoints(kind_of(first), kind_of(points.actions))
-    if isinstance(points, np.ndarray) and points.dtype.kind in "USO":
+    if isinstance(points, np.ndarray) and (
+        points.dtype.kind in "USO" or (points.ndim == 1 and points.dtype.kind in "iu")
+    ):
         return kind_of(points.tolist())
     if is_sparse(points) or hasattr(points, "__array__"):
         return Rows()
     if isinstance(points, str):
         return Strings()
-    if isinstance(points, int):
+    if isinstance(points, int | np.integer):
         return Ids()
     if isinstance(points, set | frozenset):
         return Sets()
     members = points if isinstance(points, list | tuple) else []
-    for kind, types in ((Strings(), str), (Ids(), int | str), (Sets(), set | frozenset)):
+    for kind, types in ((Strings(), str), (Ids(), int | np.integer | str), (Sets(), set | frozenset)):
         if members and all(isinstance(member, types) for member in members):
             return kind
     return Rows() if members else Objects()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.combine import paired_features
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
@@ -128,6 +128,10 @@ class _PairKernel(Kernel):
 
     context: Kernel
     action: Kernel
+
+    def __post_init__(self) -> None:
+        a_kernel(self.context)
+        a_kernel(self.action)
 
     @property
     def kind(self) -> PairPoints:  # type: ignore[override]

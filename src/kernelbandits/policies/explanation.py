@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelbandits.checks import a_count
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Point, Points, Prediction
 
@@ -88,7 +89,7 @@ def explanation_of(
     if prediction is None:
         prediction = posterior.predict(point)
     mean, width = float(prediction.mean[0]), float(prediction.width[0])
-    contributions = _contributions(posterior, point, most=most)
+    contributions = _contributions(posterior, point, most=a_count(most, "The number of past actions", least=0))
     return Explanation(
         mean=mean,
         width=width,

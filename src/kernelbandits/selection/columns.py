@@ -21,6 +21,9 @@ used, since the system gives memory when it is first written to; moving columns 
 
 FIRST_BYTES: Final = 2_000_000_000
 
+TAILS: Final = (32, 64, 128)
+"""Lengths of a log's end that may be shortened; it is looked at whenever it has grown by the first of them."""
+
 COLUMNS_AT_ONCE: Final = 8192
 """Actions in a part of a product, so that the result of a part stays in cache."""
 
@@ -87,6 +90,7 @@ class ColumnLog:
         self.drift = 0.0
         """Largest difference seen between the two values that the log has for v(x) of a repeated x."""
         self.last_run: dict[int, int] = {}
+        self._next_look = TAILS[0]
         self.sealed = 0
         """Runs before this one are not continued, so that the state they make up can still be read."""
         self._make_room(np.empty((max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size))), self.size)))
@@ -97,7 +101,7 @@ class ColumnLog:
         self.rows = rows
         for name, kind in (("slots", np.intp), ("positions", np.intp), ("before", np.intp)):
             self._extend(name, np.zeros(capacity, dtype=kind), used)
-        for name in ("counts", "starts", "scales", "weights", "lifts"):
+        for name in ("counts", "totals", "starts", "scales", "weights", "lifts"):
             self._extend(name, np.zeros(capacity), used)
         self._coefficients = np.zeros(capacity)
 
@@ -114,6 +118,8 @@ class ColumnLog:
     _scales: Vector  # d
     _weights: Vector  # n/d
     _lifts: Vector  # μ = Σ_j lifts_j c_j
+
+    _totals: Vector  # reward sums
 
     @property
     def n_bytes(self) -> int:
@@ -137,6 +143,9 @@ class ColumnLog:
         if known == self.n_runs - 1 and known >= self.sealed:
             self._continue(pull, known, screen)
             return
+        if self.n_runs >= self._next_look:
+            self._shorten()
+            known = self.last_run.get(pull.slot, -1)
         if self.n_runs == len(self.rows):
             self.reserve(1)
         run = self.n_runs
@@ -171,12 +180,13 @@ class ColumnLog:
         whole = count * float(self._starts[run]) + gamma
         self._counts[run], self._scales[run], self._weights[run] = count, whole, count / whole
         self._lifts[run] += factor * gain
+        self._totals[run] += pull.total
         self.variance[position] = start * gamma / scale
 
     def _describe(self, run: int, pull: Pull, known: int, start: float, scale: float, gain: float) -> None:
         self._slots[run], self._positions[run], self._before[run] = pull.slot, pull.position, known
         self._counts[run], self._starts[run], self._scales[run] = pull.times, start, scale
-        self._weights[run], self._lifts[run] = pull.times / scale, gain
+        self._weights[run], self._lifts[run], self._totals[run] = pull.times / scale, gain, pull.total
         self.last_run[pull.slot] = run
 
     def _pass(
@@ -259,6 +269,7 @@ class ColumnLog:
         lifts[1:] = -step * self._weights[run + 1 : last] * self.rows[run + 1 : last, position]
         self.mean += lifts @ self.rows[run:last]
         self._lifts[run:last] += lifts
+        self._totals[run] += change
 
     def covariances_at(self, position: int, positions: Indices, known: int, column: Vector | None) -> Vector:
         """Posterior covariances of one action with others, by the sealed runs only.
@@ -274,6 +285,63 @@ class ColumnLog:
             weights = self._weights[known + 1 : end] * self.rows[known + 1 : end, position]
             covariances -= weights @ self.rows[known + 1 : end, positions]
         return np.asarray(covariances)
+
+    # -- fewer runs ------------------------------------------------------------------------------------------------
+
+    def _shorten(self) -> None:
+        """Where few points take turns, make one run a point of the many that end the log.
+
+        The longest tail that is worth it is taken: half its runs have to be of points with a later run.
+        """
+        slots = self._slots[: self.n_runs]
+        for length in reversed(TAILS):
+            first = self.n_runs - length
+            if first >= self.sealed and 2 * len(np.unique(slots[first:])) <= length:
+                self._merge(first)
+                break
+        self._next_look = self.n_runs + TAILS[0]
+
+    def _merge(self, first: int) -> None:
+        """One run a point from run `first` on; the means and variances are what they were.
+
+        With P the covariance before those runs, and i the first of them that is of x, P(·, x) = c_i + Σ_{first ≤ j < i}
+        (n_j/d_j) c_j(x) c_j. So the new columns are combinations of the old ones, found by elimination among the few
+        points, and formed in one product.
+        """
+        runs = np.arange(first, self.n_runs)
+        slots, weights = self._slots[runs], self._weights[runs]
+        order = sorted(set(slots.tolist()), key=self.last_run.__getitem__)  # pulled last, placed last
+        begins = [int(np.argmax(slots == slot)) for slot in order]
+        positions, before = self._positions[runs][begins], self._before[runs][begins]
+        counts = np.array([self._counts[runs][slots == slot].sum() for slot in order])
+        totals = np.array([self._totals[runs][slots == slot].sum() for slot in order])
+        at_points = self.rows[first : self.n_runs, positions]  # (runs, points)
+        mean = self.mean[positions] - self._lifts[runs] @ at_points
+
+        size = len(order)
+        mixture = np.zeros((size, len(runs)))
+        scales, starts, lifts = np.empty(size), np.empty(size), np.empty(size)
+        reduced = np.empty((size, size))  # the new columns at the points
+        for place, begin in enumerate(begins):
+            mixture[place, :begin] = weights[:begin] * at_points[:begin, place]
+            mixture[place, begin] = 1.0
+            known = counts[:place] / scales[:place] * reduced[:place, place]
+            mixture[place] -= known @ mixture[:place]
+            reduced[place] = mixture[place] @ at_points
+            starts[place] = max(reduced[place, place], 0.0)
+            scales[place] = counts[place] * starts[place] + self.regularisation
+            lifts[place] = (totals[place] - counts[place] * mean[place]) / scales[place]
+            mean += lifts[place] * reduced[place]
+        last = first + size
+        for begin in range(0, self.size, COLUMNS_AT_ONCE):
+            part = slice(begin, begin + COLUMNS_AT_ONCE)
+            self.rows[first:last, part] = mixture @ self.rows[first : self.n_runs, part]
+        self.n_runs = last
+        self._slots[first:last], self._positions[first:last], self._before[first:last] = order, positions, before
+        self._counts[first:last], self._totals[first:last] = counts, totals
+        self._starts[first:last], self._scales[first:last] = starts, scales
+        self._weights[first:last], self._lifts[first:last] = counts / scales, lifts
+        self.last_run.update(zip(order, range(first, last), strict=True))
 
     # -- from nothing ----------------------------------------------------------------------------------------------
 
@@ -322,10 +390,11 @@ class ColumnLog:
             self.variance[begin : begin + BLOCK] -= np.einsum("ma,ma->a", part, part)
         rows *= (pivots / roots)[:, None]
         self.n_runs = n_pulls
+        self._next_look = n_pulls + TAILS[0]
         scales = pivots**2
         self._slots[:n_pulls] = [pull.slot for pull in pulls]
         self._positions[:n_pulls], self._before[:n_pulls] = positions, -1
-        self._counts[:n_pulls], self._scales[:n_pulls] = counts, scales
+        self._counts[:n_pulls], self._totals[:n_pulls], self._scales[:n_pulls] = counts, totals, scales
         self._starts[:n_pulls] = np.maximum(scales - self.regularisation, 0.0) / counts
         self._weights[:n_pulls], self._lifts[:n_pulls] = counts / scales, targets * roots / pivots
         self.last_run = {pull.slot: run for run, pull in enumerate(pulls)}

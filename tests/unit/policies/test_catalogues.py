@@ -1,0 +1,139 @@
+"""Choosing from a catalogue is choosing from its items, found faster."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.errors import InvalidParameter, UnknownItem
+from kernelbandits.kernels import Delta, Gaussian, Linear, Precomputed, Spectrum
+from kernelbandits.theory import widths
+
+RNG = np.random.default_rng(0)
+ITEMS = RNG.uniform(size=(60, 2))
+MIXTURE = widths.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=0.1)
+
+POLICIES = {
+    "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=0.4),
+    "linear kernel": lambda: kb.KernelUCB(Linear() + 0.5, regularisation=0.2, exploration=0.4),
+    "schedule": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=MIXTURE),
+    "GPUCB": lambda: kb.GPUCB(Gaussian(length_scale=0.3), noise_variance=0.1),
+    "LinUCB": lambda: kb.LinUCB(exploration=0.4),
+    "disjoint": lambda: kb.LinUCB(model="disjoint", exploration=0.4),
+    "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=0.3), scale=0.2),
+    "random": lambda: kb.UniformRandom(seed=4),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_it_is_choosing_from_the_items(name):
+    """With repeats, late and amended and removed rewards, restrictions and growth on the way."""
+    rng = np.random.default_rng(1)
+    ids = [f"item {row}" for row in range(60)]
+    catalogue = kb.Catalogue(ITEMS[:50], ids=ids[:50])
+    whole, plain = POLICIES[name](), POLICIES[name]()
+    waiting = []
+    for number in range(120):
+        if number == 60:
+            catalogue.add(ITEMS[50:], ids=ids[50:])
+        n_items = len(catalogue)
+        if number % 5 == 2:
+            allowed = rng.choice(n_items, size=20, replace=False)
+            view = catalogue.only([ids[row] for row in allowed])
+        else:
+            allowed, view = np.arange(n_items), catalogue
+        mask = np.zeros(n_items, dtype=bool)
+        mask[allowed] = True
+        left = whole.choose(view)
+        right = plain.choose(ITEMS[:n_items], ids=ids[:n_items], eligible=mask)
+        assert (left.action, left.item, left.stage, left.propensity) == (
+            right.action, right.item, right.stage, right.propensity,
+        )  # fmt: skip
+        assert left.n_actions == right.n_actions
+        np.testing.assert_allclose([left.mean, left.width], [right.mean, right.width], rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(left.context, ITEMS[left.action])
+        waiting.append((left, right, float(rng.uniform())))
+        if number % 7 == 0:
+            continue  # this reward comes later
+        while waiting:
+            left, right, reward = waiting.pop()
+            whole.learn(left, reward)
+            plain.learn(right, reward)
+        if number % 11 == 3:
+            for policy, decision in ((whole, left), (plain, right)):
+                policy.amend(decision, was=reward, now=0.5 * reward)
+        if number % 13 == 5:
+            for policy, decision in ((whole, left), (plain, right)):
+                policy.unlearn(decision, reward if number % 11 != 3 else 0.5 * reward)
+
+
+def test_awaited_decisions_and_slates_work_as_ever():
+    catalogue = kb.Catalogue(ITEMS)
+    whole, plain = POLICIES["KernelUCB"](), POLICIES["KernelUCB"]()
+    for policy, contexts in ((whole, catalogue), (plain, ITEMS)):
+        for _ in range(10):
+            policy.learn(policy.choose(contexts), 0.3)
+        policy.expect(policy.choose(contexts))
+
+    left, right = whole.choose(catalogue, k=5, diverse=True), plain.choose(ITEMS, k=5, diverse=True)
+
+    assert left.actions.tolist() == right.actions.tolist()
+    assert whole.choose(catalogue).action == plain.choose(ITEMS).action
+
+
+def test_strings_tables_and_pairs_can_be_catalogues():
+    words = ["red boat", "red coat", "blue goat", "blue coat"]
+    for kernel, items in [
+        (Spectrum(n=2), words),
+        (Precomputed(np.eye(4) + 0.3, ids=words), words),
+        (Precomputed(np.eye(4) + 0.3), [0, 1, 2, 3]),
+        (Delta(), [7, "x", 9, 11]),
+    ]:
+        policy, plain = kb.KernelUCB(kernel, exploration=0.5), kb.KernelUCB(kernel, exploration=0.5)
+        catalogue = kb.Catalogue(items)
+        for reward in (0.1, 0.9, 0.3, 0.8):
+            left, right = policy.choose(catalogue), plain.choose(items)
+            assert left.context == right.context
+            policy.learn(left, reward)
+            plain.learn(right, reward)
+    pairs = kb.CGPUCB(context_kernel=Linear(), action_kernel=Delta(), noise_variance=0.1)
+    decision = pairs.choose(kb.Catalogue(words, ids=list("abcd")).given([0.5, 1.0]))
+    assert decision.item in "abcd"
+    pairs.learn(decision, 1.0)
+
+
+def test_an_engine_is_used_reported_and_dropped_with_its_catalogue():
+    policy = POLICIES["KernelUCB"]()
+    catalogue = kb.Catalogue(ITEMS)
+    policy.learn(policy.choose(catalogue), 0.5)
+    policy.choose(catalogue)
+    assert policy.last_selection.engine != "exhaustive"
+    assert policy.last_selection.n_actions == 60
+    policy.choose(ITEMS)
+    assert policy.last_selection.engine == "exhaustive"
+
+    copied = policy.copy()
+    del catalogue
+    gc.collect()
+
+    assert len(policy._engines._engines) == len(copied._engines._engines) == 0
+
+
+def test_probabilities_are_those_of_the_whole_catalogue():
+    policy = POLICIES["KernelUCB"]()
+    catalogue = kb.Catalogue(ITEMS, ids=[f"item {row}" for row in range(60)])
+
+    probabilities = policy.probabilities(catalogue.only(["item 7", "item 3"]))
+
+    assert probabilities.shape == (60,)
+    assert np.flatnonzero(probabilities).tolist() == [3]
+
+
+def test_ids_belong_to_the_catalogue():
+    policy = POLICIES["KernelUCB"]()
+
+    with pytest.raises(InvalidParameter, match="A catalogue has its own ids"):
+        policy.choose(kb.Catalogue(ITEMS), ids=list(range(60)))
+    with pytest.raises(UnknownItem, match="No item 'z'"):
+        kb.Catalogue(ITEMS, ids=[f"item {row}" for row in range(60)]).only(["z"])
