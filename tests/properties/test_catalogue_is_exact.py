@@ -176,7 +176,7 @@ def test_and_where_runs_are_merged_often(events, seed, regularisation, monkeypat
     follow(events, seed, regularisation)
 
 
-def follow(events, seed, regularisation):
+def follow(events, seed, regularisation):  # noqa: C901 – one branch an event
     rng = np.random.default_rng(seed)
     items = rows_of(rng, 30)
     watched = Watched(Gaussian(length_scale=0.6), items, regularisation, 0.7)

@@ -22,9 +22,7 @@ def kind_of(points: Points) -> PointKind:
     if isinstance(points, Pairs | PairRows):
         first = points.context if isinstance(points, Pairs) else points.contexts
         return PairPoints(kind_of(first), kind_of(points.actions))
-    if isinstance(points, np.ndarray) and (
-        points.dtype.kind in "USO" or (points.ndim == 1 and points.dtype.kind in "iu")
-    ):
+    if isinstance(points, np.ndarray) and points.dtype.kind in ("USOiu" if points.ndim == 1 else "USO"):
         return kind_of(points.tolist())
     if is_sparse(points) or hasattr(points, "__array__"):
         return Rows()

@@ -31,10 +31,10 @@ class Engines:
         notices similarities that are no kernel.
         """
         record = getattr(posterior, "record", None)
-        if not isinstance(record, Observations) or not posterior.kernel.is_certified:
-            return None
         engine = self._engines.get(catalogue)
         if engine is None:
+            if not isinstance(record, Observations) or not posterior.kernel.is_certified:
+                return None
             points = catalogue.points(posterior.kernel.kind)
             engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
             self._engines[catalogue] = engine

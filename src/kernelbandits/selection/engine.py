@@ -87,10 +87,12 @@ class CatalogueEngine:
 
     Cost of a round: a pass over all N items, about 40 bytes each, where the item was pulled a moment ago; q columns
     more where q runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is much, because new
-    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192, is kept instead, and all
-    items catch up at matrix-matrix speed when the front's bound on the others no longer holds. Memory: N doubles a run,
-    at least one run for each of the m distinct points and at most max(m, 512) more (64 more at a million items), and no
-    N×N matrix: 2.9 GB for N = 1e6 and m = 300, and for a moment twice what is there when the log outgrows its room.
+    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192, is kept instead,
+    and all items catch up at matrix-matrix speed when the front's bound on the others no longer holds.
+
+    Memory: N doubles a run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more at
+    a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
+    for a moment.
 
     Rounding errors of updates might add up, in proportion to 1/γ. The log checks itself in every round at no cost: a
     repeated point's own entry of its column has to be its variance. Where they part by more than 1e-11 of k(x, x), or
