@@ -18,6 +18,10 @@ EXPANSION_LIMIT: Final = 1e3
 
 Scale: TypeAlias = float | Vector  # one length scale, or one per column
 
+FEW_ROWS: Final = 2
+"""Rows on one side up to which differences are as fast as a product: one row against 10,000 of ten columns took 0.14 ms
+so, and 0.54 ms by the expansion with its temporary arrays."""
+
 SPARSE_BLOCK: Final = 2_000_000
 """Entries of the dense block that sparse distances are computed in."""
 
@@ -57,7 +61,9 @@ def squared_norms(rows: Points) -> Vector:
 
 
 def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.0) -> Matrix:
-    """‖(x − z) / ℓ‖² of every pair, at matrix-product speed where that is accurate."""
+    """‖(x − z) / ℓ‖² of every pair, at matrix-product speed where that is accurate and pays."""
+    if min(first.shape[0], second.shape[0]) <= FEW_ROWS and not is_sparse(first) and not is_sparse(second):
+        return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
     left, right = _near_origin(first, second, length_scale)
     norms = squared_norms(left)
     other_norms = norms if right is left else squared_norms(right)

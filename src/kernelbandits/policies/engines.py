@@ -31,9 +31,11 @@ class Engines:
         notices similarities that are no kernel.
         """
         record = getattr(posterior, "record", None)
+        if not isinstance(record, Observations):
+            return None
         engine = self._engines.get(catalogue)
         if engine is None:
-            if not isinstance(record, Observations) or not posterior.kernel.is_certified:
+            if not posterior.kernel.is_certified:
                 return None
             points = catalogue.points(posterior.kernel.kind)
             engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)

@@ -77,8 +77,7 @@ class UpperConfidencePolicy(Policy):
         tied, _ = engine.best(exploration, actions.rows)
         row, propensity = pick_tied(tied, self._ties, self._rng)
         self._last_engine = engine
-        prediction = engine.estimate(np.array([row]))
-        mean, width = float(prediction.mean[0]), float(prediction.width[0])
+        mean, width = engine.estimate_one(row)
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
         return Choice(place, mean, width, mean + exploration * width, propensity)
 

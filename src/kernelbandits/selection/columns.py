@@ -19,7 +19,7 @@ FIRST_ROWS: Final = 2112
 """Columns that a new log has room for, unless they would be more than `FIRST_BYTES`. Room costs nothing until it is
 used, since the system gives memory when it is first written to; moving columns to a larger buffer costs a lot."""
 
-FIRST_BYTES: Final = 2_000_000_000
+FIRST_BYTES: Final = 3_000_000_000
 
 TAILS: Final = (32, 64, 128)
 """Lengths of a log's end that may be shortened; it is looked at whenever it has grown by the first of them."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 import benchmarks.__main__
 import numpy as np
 import pytest
+from benchmarks import checkpoints, sessions, table, timing
 from benchmarks import duel as duel_module
-from benchmarks import sessions, table, timing
 from benchmarks.cases import Case, Pace
 from benchmarks.duel import duel
 from benchmarks.peers import PEERS, Peer
@@ -119,6 +119,6 @@ def test_an_unknown_case_is_refused(capsys):
     assert "No case begins with 'w9'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", [sessions, table, timing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [checkpoints, table, timing], ids=lambda module: module.__name__)
 def test_examples_are_true(module):
     assert doctest.testmod(module).failed == 0

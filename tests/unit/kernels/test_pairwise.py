@@ -97,9 +97,20 @@ def test_the_expansion_is_as_accurate_as_it_claims(rows, offset):
     assert np.abs(squared - expected).max() <= 1e-12 + 1e-14 * expected.max()
 
 
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_few_rows_give_the_same_from_either_side(n_rows):
+    rows = np.random.default_rng(0).normal(size=(9, 4))
+
+    few = squared_distances(rows[:n_rows], rows, length_scale=0.7)
+
+    assert_allclose(few, exact_squared_distances(rows[:n_rows], rows) / 0.49, atol=1e-12)
+    assert_allclose(squared_distances(rows, rows[:n_rows], length_scale=0.7), few.T, atol=1e-12)
+
+
 def test_the_product_form_is_used_up_to_its_limit_only(monkeypatch):
     calls = []
     monkeypatch.setattr(pairwise, "distances", lambda *_, **kwargs: calls.append(kwargs) or np.zeros((1, 1)))
+    monkeypatch.setattr(pairwise, "FEW_ROWS", 0)
     origin, edge = np.zeros((1, 1)), np.array([[np.sqrt(EXPANSION_LIMIT)]])
 
     near = squared_distances(origin, edge / 1.001)
