@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,9 +40,9 @@ class _Ngrams(Kernel):
         (bags,), _ = self._index.bags(points, weigh=self._weigh)
         return np.array([weights @ weights for _, weights in bags], dtype=np.float64)
 
+    @abstractmethod
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
         """Weights of the n-grams of one string, given their numbers in the index and their counts."""
-        raise NotImplementedError
 
 
 def _unit(weights: Vector) -> Vector:

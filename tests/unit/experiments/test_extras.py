@@ -8,8 +8,10 @@ from kernelbandits.experiments.figures import regret_figure
 from kernelbandits.experiments.terminal import progress_bar, regret_table
 
 
-def test_an_installed_package_is_no_news():
+def test_an_installed_package_is_no_news(capsys):
     require("numpy")
+
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

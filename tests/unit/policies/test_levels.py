@@ -168,18 +168,27 @@ def test_the_walk_shows_levels_active_sets_and_outcomes():
         assert decision.stage == (steps[-1].stage if steps[-1].outcome == "explore" else None)
 
 
-def test_an_explanation_comes_from_the_level_that_decided():
-    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularisation=0.5)
-    played(policy, 100)
-    contexts, _ = next(world(7))
-    decision = policy.choose(contexts)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"horizon": 300, "n_actions": 6, "scale": 0.3},
+        {"horizon": 300, "n_actions": 6, "scale": 0.05, "explore": "lowest"},
+        {"scale": 0.05},
+        {"norm_bound": 1.0, "unknown_horizon": "doubling"},
+    ],
+    ids=str,
+)
+def test_an_explanation_comes_from_the_level_that_decided(parameters):
+    policy = kb.SupKernelUCB(KERNEL, regularisation=0.5, **parameters)
+    for contexts, rewards in islice(world(7), 150):
+        decision = policy.choose(contexts)
 
-    explanation = policy.explain(decision, most=500)
+        explanation = policy.explain(decision, most=500)
 
-    assert sum(part.share for part in explanation.contributions) == pytest.approx(explanation.mean)
-    assert explanation.exploration == pytest.approx(0.3)
-    if decision.stage is not None:
-        assert explanation.mean == pytest.approx(decision.mean)
+        assert explanation.mean == pytest.approx(decision.mean, abs=1e-9)
+        assert explanation.width == pytest.approx(decision.width)
+        assert sum(part.share for part in explanation.contributions) == pytest.approx(explanation.mean, abs=1e-9)
+        policy.learn(decision, rewards[decision.action])
 
 
 def test_more_rounds_than_the_horizon_are_said_once():
