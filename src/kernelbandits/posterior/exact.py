@@ -63,6 +63,7 @@ class ExactPosterior(RecordedPosterior):
     def _forget_factor(self) -> None:
         self._factor = GrowingCholesky()
         self._factored: Vector = np.zeros(0)  # counts of the slots as they are in the factor
+        self._targeted: Vector = np.zeros(0)  # reward sums of the slots as they are in z
         self._diagonal: Vector = np.zeros(0)  # k(x, x) of these slots
         self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
         self._n_recounts = 0  # since the factor was made; each adds its rounding errors
@@ -98,6 +99,8 @@ class ExactPosterior(RecordedPosterior):
         if self._version == self.record.version:
             return
         counts, size = self.record.counts, self._factor.size
+        if not np.array_equal(self.record.sums[:size], self._targeted):
+            self._whitened_targets = None
         changed = np.flatnonzero(counts[:size] != self._factored)
         if len(changed) > max(8, size / REPEATS_PER_REBUILD) or self._n_recounts > max(64, 2 * size):
             self._rebuild()
@@ -105,7 +108,7 @@ class ExactPosterior(RecordedPosterior):
             if self.record.n_slots > size:
                 self._append_new_slots()
             self._recount_all(changed)
-        self._factored = counts.copy()
+        self._factored, self._targeted = counts.copy(), self.record.sums.copy()
         self._version = self.record.version
 
     def _rebuild(self) -> None:
@@ -181,7 +184,7 @@ class ExactPosterior(RecordedPosterior):
             self._forget_factor()
             raise
         if len(slots):
-            self._whitened_targets = None
+            self._whitened_targets = None  # z depends on the counts too
             self._n_recounts += len(slots)
 
     def _recount(self, slot: int, old: float, new: float) -> None:
