@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 from dataclasses import replace
 
-import benchmarks.__main__
 import numpy as np
 import pytest
 from benchmarks import checkpoints, sessions, table, timing
@@ -112,11 +111,6 @@ def test_a_run_keeps_what_was_chosen(case):
 
 def test_workers_have_their_threads_set():
     assert {environment(2)[name] for name in THREAD_VARIABLES} == {"2"}
-
-
-def test_an_unknown_case_is_refused(capsys):
-    assert benchmarks.__main__.main(["--only", "w9"]) == 2
-    assert "No case begins with 'w9'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", [checkpoints, table, timing], ids=lambda module: module.__name__)

@@ -68,6 +68,11 @@ def test_the_quick_form_says_that_it_is(report):
     assert "The quick form" in markdown(replace(report, is_quick=True), [])
 
 
+def test_a_machine_that_was_not_idle_is_mentioned(report):
+    assert "not idle" not in markdown(report, [CASE])
+    assert "not idle" in markdown(replace(report, load=[1.4, 1.0]), [CASE])
+
+
 def test_a_busy_machine_is_mentioned(report):
     report.cases[0].cpu_share = 0.5
 

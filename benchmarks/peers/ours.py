@@ -1,0 +1,34 @@
+"""kernelbandits, by its public path."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import kernelbandits as kb
+from benchmarks.peers.base import Peer, Setting
+from benchmarks.workloads import KernelSpec, Matrix
+
+__all__ = ["PEER", "fixed", "kernel_of"]
+
+
+def kernel_of(kernel: KernelSpec) -> kb.kernels.Kernel:
+    """Our kernel for the specification."""
+    if kernel.family == "linear":
+        return kb.kernels.Linear()
+    return kb.kernels.Gaussian(length_scale=kernel.length_scale)
+
+
+def start(setting: Setting) -> kb.KernelUCB:
+    """A policy with its defaults: which engine it takes is its own business."""
+    return kb.KernelUCB(
+        kernel_of(setting.kernel), regularisation=setting.regularisation, exploration=setting.exploration
+    )
+
+
+def fixed(contexts: Matrix) -> Any:
+    """A catalogue, where this version of the library has one; otherwise the rows themselves."""
+    catalogue = getattr(kb, "Catalogue", None)
+    return contexts if catalogue is None else catalogue(contexts)
+
+
+PEER: Final = Peer(name="kernelbandits", start=start, fixed=fixed)
