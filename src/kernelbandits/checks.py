@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
-__all__ = ["a_count", "a_number", "a_probability", "a_vector", "not_negative", "positive"]
+__all__ = ["a_count", "a_number", "a_probability", "a_vector", "an_array", "not_negative", "positive"]
 
 
 def a_number(value: float, name: str) -> float:
@@ -60,13 +60,24 @@ def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> in
 
 def a_vector(values: ArrayLike, name: str) -> Vector:
     """The values as one row of finite numbers."""
-    vector = np.asarray(values, dtype=np.float64)
+    vector = an_array(values, name)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise InvalidParameter(
             f"{name} have to be one row of finite numbers, got shape {vector.shape}"
             f"{'' if vector.ndim != 1 else ' with NaN or infinite entries'}."
         )
     return vector
+
+
+def an_array(values: ArrayLike, name: str) -> Vector:
+    """The values as float64, of any shape, or InvalidParameter when they are no real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidParameter(f"{name} have to be an array of numbers: {error}.") from error
+    if array.dtype.kind not in "buif":
+        raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
+    return array.astype(np.float64)
 
 
 def _tail(way_out: str) -> str:

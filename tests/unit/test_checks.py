@@ -3,7 +3,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from kernelbandits.checks import a_count, a_number, a_probability, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_number, a_probability, a_vector, an_array, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 
 
@@ -56,3 +56,9 @@ def test_large_counts_stay_exact():
 def test_vectors_are_one_row_of_finite_numbers(values):
     with pytest.raises(InvalidParameter, match="The things have to be one row of finite numbers"):
         a_vector(values, "The things")
+
+
+@pytest.mark.parametrize("values", ["text", [[1.0], [1.0, 2.0]], [1j], [None], {"a": 1}])
+def test_what_is_no_array_of_real_numbers_is_refused(values):
+    with pytest.raises(InvalidParameter, match="The weights have to be"):
+        an_array(values, "The weights")

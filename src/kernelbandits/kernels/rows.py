@@ -171,6 +171,8 @@ def _dense_rows(points: Points) -> Matrix:
         rows = np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
     except ValueError as error:
         raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
+    if rows.ndim and not len(rows):
+        raise InvalidContexts(NO_CONTEXT)
     if rows.dtype.kind not in "buif":
         raise InvalidContexts(
             f"This kernel takes rows of real numbers, got {type(points).__name__} with dtype {rows.dtype}. "

@@ -46,7 +46,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_vector, an_array, not_negative, positive
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.types import Matrix, Vector
 
@@ -307,7 +307,7 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
 
 
 def _square(gram: ArrayLike) -> Matrix:
-    matrix = np.asarray(gram, dtype=np.float64)
+    matrix = an_array(gram, "The entries of a Gram matrix")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InvalidParameter(f"A Gram matrix is square and not empty, got shape {matrix.shape}.")
     if not np.all(np.isfinite(matrix)):
