@@ -148,7 +148,7 @@ class LevelPolicy(Policy):
             place = int(tied_for_best(last.prediction.mean + last.scaled_width)[0])
             score = float(last.prediction.mean[place] + last.scaled_width[place])
         else:
-            place = self._widest(last, self._coarse(last.stage))
+            place = self._explored_place(last, self._coarse(last.stage))
             score = float(last.scaled_width[place])
         return Choice(
             action=int(last.active[place]),
@@ -191,7 +191,7 @@ class LevelPolicy(Policy):
             outcome = "explore"
         return StageStep(stage, active, prediction, widths, outcome)
 
-    def _widest(self, step: StageStep, threshold: float) -> int:
+    def _explored_place(self, step: StageStep, threshold: float) -> int:
         """Which wide action to explore. It may not look at this level's means: that would undo the independence."""
         wide = np.flatnonzero(step.scaled_width > threshold)
         if self._explore == "lowest":

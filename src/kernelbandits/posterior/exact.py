@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
@@ -19,9 +19,6 @@ __all__ = ["ExactPosterior"]
 
 SLACK: Final = 1e-8
 """Share of k(x, x) by which a similarity may fall short of being positive semi-definite before it is refused."""
-
-ENTRIES_AT_ONCE: Final = 8_000_000
-"""Similarities held at a time while predicting: 64 MB."""
 
 REPEATS_PER_REBUILD: Final = 100
 """A rank-one change passes about five times over the factor, a rebuild does size/3 flops an entry at matrix-matrix
@@ -217,7 +214,7 @@ class ExactPosterior(RecordedPosterior):
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
         with few_threads(float(self.record.n_slots) ** 2 * len(prior)):
             self._catch_up()
-            for block, part in self._blocks(points):
+            for block, part in blocks(self.kernel.kind, points, self._factor.size):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
                 explained[block] = np.einsum("mn,mn->n", whitened, whitened)
@@ -259,15 +256,6 @@ class ExactPosterior(RecordedPosterior):
     def log_det_gain(self) -> float:
         self._catch_up()
         return self._factor.log_determinant() - self._factor.size * float(np.log(self.regularisation))
-
-    def _blocks(self, points: Points) -> Iterator[tuple[slice, Points]]:
-        n_points, step = self.kernel.kind.count(points), max(1, ENTRIES_AT_ONCE // self._factor.size)
-        if n_points <= step:
-            yield slice(0, n_points), points
-            return
-        for first in range(0, n_points, step):
-            rows = np.arange(first, min(n_points, first + step))
-            yield slice(first, first + len(rows)), self.kernel.kind.take(points, rows)
 
     def _whiten(self, points: Points) -> Matrix:
         """L⁻¹ D^½ k: one column a point; the squared length of a column is what the data explain of k(x, x)."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.types import Points, Vector
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from kernelbandits.posterior.base import Posterior
 
 __all__ = ["Pending"]
-
-ENTRIES_AT_ONCE: Final = 8_000_000
-"""Similarities held at a time: 64 MB."""
 
 
 class Pending:
@@ -41,13 +39,10 @@ class Pending:
 
     def reduce(self, points: Points, squared_width: Vector) -> Vector:
         """Squared widths at the points once the pending ones count too."""
-        kind, n_points = self._posterior.kernel.kind, len(squared_width)
-        step = max(1, ENTRIES_AT_ONCE // (self._posterior.size + len(self._factor)))
-        reduced = np.empty(n_points)
-        for start in range(0, n_points, step):
-            rows = np.arange(start, min(n_points, start + step))
-            part = points if len(rows) == n_points else kind.take(points, rows)
+        reduced = np.empty(len(squared_width))
+        n_known = self._posterior.size + len(self._factor)
+        for block, part in blocks(self._posterior.kernel.kind, points, n_known):
             whitened = np.ascontiguousarray(self._posterior.covariance(self._points, part))
             solve_lower(self._factor, whitened)
-            reduced[rows] = squared_width[rows] - np.einsum("pn,pn->n", whitened, whitened)
+            reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return np.maximum(reduced, 0.0)

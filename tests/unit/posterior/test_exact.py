@@ -309,9 +309,10 @@ def test_a_long_prediction_is_the_same_in_blocks(monkeypatch):
     rng = np.random.default_rng(4)
     posterior = observed(Gaussian(length_scale=0.5), rng.uniform(size=(20, 2)), rng.normal(size=20), 0.1)
     queries = rng.uniform(size=(101, 2))
-    whole = posterior.predict(queries)
+    whole, waiting = posterior.predict(queries), posterior.predict(queries, pending=queries[:4])
 
-    monkeypatch.setattr("kernelbandits.posterior.exact.ENTRIES_AT_ONCE", 20 * 10)
+    monkeypatch.setattr("kernelbandits.posterior.blocks.ENTRIES_AT_ONCE", 20 * 10)
 
     assert_allclose(posterior.predict(queries).mean, whole.mean, rtol=1e-12)
     assert_allclose(posterior.predict(queries).width, whole.width, rtol=1e-12)
+    assert_allclose(posterior.predict(queries, pending=queries[:4]).width, waiting.width, rtol=1e-12)
