@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.kernels.rows import FLOAT64, is_sparse
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["as_rows", "dense", "distances", "inner_products", "row_pair", "squared_distances", "squared_norms"]
@@ -28,6 +28,8 @@ SPARSE_BLOCK: Final = 2_000_000
 
 def as_rows(points: Points) -> Points:
     """Rows as float64, without the checks that a boundary makes."""
+    if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
+        return points
     if is_sparse(points):
         return points.tocsr()
     rows = np.asarray(points, dtype=np.float64)
@@ -55,6 +57,8 @@ def inner_products(first: Points, second: Points) -> Matrix:
 
 def squared_norms(rows: Points) -> Vector:
     """‖x‖² of every row."""
+    if type(rows) is np.ndarray and len(rows) == 1:
+        return np.array([np.vdot(rows, rows)])
     if is_sparse(rows):
         return dense(rows.multiply(rows).sum(axis=1)).ravel()
     return np.asarray(np.einsum("nd,nd->n", rows, rows))
@@ -138,4 +142,6 @@ def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, In
 
 def dense(product: Any) -> Matrix:
     """The same numbers as an ordinary array."""
+    if type(product) is np.ndarray:
+        return product
     return product.toarray() if is_sparse(product) else np.asarray(product)

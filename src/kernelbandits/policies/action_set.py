@@ -24,7 +24,8 @@ class ActionSet:
         self, kind: PointKind, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
     ) -> None:
         n_actions = kind.count(points)
-        one_id_per_action(ids, n_actions)
+        if ids is not None:
+            one_id_per_action(ids, n_actions)
         self._ids = ids
         self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
         """Rows of the eligible actions; None when all are."""
@@ -39,9 +40,8 @@ class ActionSet:
         """Row among all actions of the point at this place."""
         return place if self.rows is None else int(self.rows[place])
 
-    def item(self, place: int) -> ItemId:
-        """Id of the point at this place; its row where there are no ids."""
-        row = self.row(place)
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself where there are no ids."""
         return row if self._ids is None else self._ids[row]
 
 
@@ -72,9 +72,9 @@ class CatalogueActions:
         """Row in the whole catalogue of the item at this place."""
         return place if self.rows is None else int(self.rows[place])
 
-    def item(self, place: int) -> ItemId:
-        """Id of the item at this place; its row where there are no ids."""
-        return self.catalogue.item(self.row(place))
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself where there are no ids."""
+        return self.catalogue.item(row)
 
 
 def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import nan
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Final, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,11 @@ from kernelbandits.theory.widths import exploration_from
 from kernelbandits.types import EMPTY, Decision, ItemId, Parameters, Point, Points, Seed, Slate, Vector
 
 __all__ = ["Choice", "Policy"]
+
+CATALOGUES: Final = (Catalogue, CatalogueView)
+
+LARGEST_REWARD: Final = 1e300
+"""Up to here a plain number needs no closer look."""
 
 
 class Choice(NamedTuple):
@@ -72,6 +77,7 @@ class Policy(ABC):
         self._n_learnt = 0
         self._pending: dict[str, Decision] = {}
         self._known_fingerprint = ""
+        self._latest: Decision | None = None  # chosen last, under a name of our own, and not learnt
 
     # -- what a new policy writes ----------------------------------------------------------------------------------
 
@@ -226,7 +232,9 @@ class Policy(ABC):
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
-            return self._decision(given, self._pick_among(given), self._named(id))
+            decision = self._decision(given, self._pick_among(given), self._named(id))
+            self._latest = decision if id is None else None
+            return decision
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
@@ -260,9 +268,11 @@ class Policy(ABC):
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Take in the reward of a decision: once, in any order, however late."""
-        self._admit(decision)
+        if decision is not self._latest:  # that one is ours and was never learnt
+            self._admit(decision)
         value = self._checked_reward(reward)
         self._take_in(decision, value)
+        self._latest = None
         self._settle(decision)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
@@ -364,29 +374,21 @@ class Policy(ABC):
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
     ) -> ActionSet | CatalogueActions:
-        if isinstance(contexts, Catalogue | CatalogueView):
+        if isinstance(contexts, CATALOGUES):
             no_ids_beside_a_catalogue(ids)
             return CatalogueActions(contexts, eligible, self._catalogue_points)
-        names = checked_ids(ids)
+        names = None if ids is None else checked_ids(ids)
         points = self._points(contexts, names)
         return ActionSet(self._kind(points), points, names, eligible)
 
     def _decision(self, given: ActionSet | CatalogueActions, choice: Choice, name: str) -> Decision:
+        place, mean, width, score, propensity, stage, memo = choice
+        row = given.row(place)
+        # By position, in the order of the fields: keywords cost as much again as the rest.
         return Decision(
-            action=given.row(choice.action),
-            context=self._context(given.points, choice.action),
-            mean=choice.mean,
-            width=choice.width,
-            score=choice.score,
-            propensity=choice.propensity,
-            stage=choice.stage,
-            item=given.item(choice.action),
-            n_actions=given.n_actions,
-            round_index=self.round_index,
-            id=name,
-            policy=self.fingerprint,
-            memo=choice.memo,
-        )
+            row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
+            given.n_actions, self.round_index, name, self._known_fingerprint or self.fingerprint, memo,
+        )  # fmt: skip
 
     def _named(self, name: str | None) -> str:
         if name is None:
@@ -427,6 +429,10 @@ class Policy(ABC):
             self._pending_changed()
 
     def _checked_reward(self, reward: float) -> float:
+        if isinstance(reward, float | int):
+            value = float(reward) if -LARGEST_REWARD <= reward <= LARGEST_REWARD else nan
+            if value == value and (self.reward_range is None or self.reward_range[0] <= value <= self.reward_range[1]):
+                return value
         return float(self._checked_rewards(reward, 1)[0])
 
     def _checked_rewards(self, rewards: ArrayLike, n_rewards: int) -> Vector:

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -53,29 +54,32 @@ class LearntIds:
         self._given: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        issued = ISSUED.fullmatch(name)
-        if issued is None:
+        place = _place(name)
+        if place is None:
             return name in self._given
-        page, byte, bit = _place(issued)
+        page, byte, bit = place
         bits = self._pages.get(page)
         return bits is not None and bool(bits[byte] & bit)
 
     def add(self, name: str) -> None:
         """Remember an id."""
-        issued = ISSUED.fullmatch(name)
-        if issued is None:
+        place = _place(name)
+        if place is None:
             self._given.add(name)
             return
-        page, byte, bit = _place(issued)
-        self._pages.setdefault(page, bytearray(PAGE // 8))[byte] |= bit
+        page, byte, bit = place
+        bits = self._pages.get(page)
+        if bits is None:
+            bits = self._pages[page] = bytearray(PAGE // 8)
+        bits[byte] |= bit
 
     def discard(self, name: str) -> None:
         """Forget an id."""
-        issued = ISSUED.fullmatch(name)
-        if issued is None:
+        place = _place(name)
+        if place is None:
             self._given.discard(name)
             return
-        page, byte, bit = _place(issued)
+        page, byte, bit = place
         if page in self._pages:
             self._pages[page][byte] &= ~bit
 
@@ -101,6 +105,11 @@ class LearntIds:
         self._given = set(unpack_strings({key: state[f"given.{key}"] for key in ("text", "ends")}))
 
 
-def _place(issued: re.Match[str]) -> tuple[tuple[str, int], int, int]:
+@lru_cache(maxsize=8)
+def _place(name: str) -> tuple[tuple[str, int], int, int] | None:
+    """Page, byte and bit of an issued id; None for one that a user chose. An id is asked about before it is added."""
+    issued = ISSUED.fullmatch(name)
+    if issued is None:
+        return None
     page, within = divmod(int(issued[2]), PAGE)
     return (issued[1], page), within >> 3, 1 << (within & 7)

@@ -57,7 +57,7 @@ class UpperConfidencePolicy(Policy):
         self._uses_engines = True
         self._engines = Engines()
         self._last_engine: CatalogueEngine | None = None
-        self._last_size = 0
+        self._last_size = self._last_widths = 0
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.posterior.kernel.kind
@@ -71,8 +71,9 @@ class UpperConfidencePolicy(Policy):
     def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
         engine = self._engine_for(actions)
         if engine is None:
-            self._last_engine, self._last_size = None, actions.n_actions
-            return self._pick(actions.points, actions.n_actions)
+            self._last_engine, self._last_size, self._last_widths = None, actions.n_actions, actions.n_actions
+            found = self._pick_by_posterior(actions) if self._uses_engines and not self._pending else None
+            return self._pick(actions.points, actions.n_actions) if found is None else found
         exploration = self._exploration_now(actions.n_actions, None, self.round_index)
         tied, _ = engine.best(exploration, actions.rows)
         row, propensity = pick_tied(tied, self._ties, self._rng)
@@ -80,6 +81,19 @@ class UpperConfidencePolicy(Policy):
         mean, width = engine.estimate_one(row)
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
         return Choice(place, mean, width, mean + exploration * width, propensity)
+
+    def _pick_by_posterior(self, actions: ActionSet | CatalogueActions) -> Choice | None:
+        """What the posterior says without scoring all; None where it cannot."""
+        exploration = self._exploration_now(actions.n_actions, None, self.round_index)
+        best = self.posterior.best(actions.points, exploration)
+        if best is None:
+            return None
+        tied, mean, width, self._last_widths = best
+        row, propensity = pick_tied(tied, self._ties, self._rng)
+        if row != tied[0]:
+            prediction = self.posterior.estimate(self._kind(actions.points).take(actions.points, np.array([row])))
+            mean, width = prediction.mean.item(), prediction.width.item()
+        return Choice(row, mean, width, mean + exploration * width, propensity)
 
     def _engine_for(self, actions: ActionSet | CatalogueActions) -> CatalogueEngine | None:
         """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
@@ -92,13 +106,14 @@ class UpperConfidencePolicy(Policy):
         """How the last choice was found."""
         if self._last_engine is not None:
             return self._last_engine.report()
-        n_actions = self._last_size
+        n_actions, n_widths = self._last_size, self._last_widths
+        is_exhaustive = n_widths == n_actions
         return SelectionReport(
-            engine="exhaustive",
+            engine="exhaustive" if is_exhaustive else "screened",
             n_actions=n_actions,
             means_computed=n_actions,
-            widths_computed=n_actions,
-            bounds_scanned=0,
+            widths_computed=n_widths,
+            bounds_scanned=0 if is_exhaustive else n_actions,
             bytes_held=0,
         )
 
@@ -197,7 +212,7 @@ class UpperConfidencePolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self.posterior.observe(self._point(decision), [reward])
+        self.posterior.observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:

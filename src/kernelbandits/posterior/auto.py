@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Posterior, RecordedPosterior
+from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
@@ -56,6 +56,11 @@ class AutoPosterior(Posterior):
         self._take_cheaper_form(points, self.size + n_points)
         self._form.observe(points, rewards, times=times)
 
+    def observe_one(self, point: Points, reward: float) -> None:
+        if isinstance(self._form, ExactPosterior):  # the primal form stays the cheaper one as points are added
+            self._take_cheaper_form(point, self.size + 1)
+        self._form.observe_one(point, reward)
+
     def amend(self, points: Points, changes: ArrayLike) -> None:
         self._form.amend(points, changes)
 
@@ -85,6 +90,9 @@ class AutoPosterior(Posterior):
 
     def estimate(self, points: Points) -> Prediction:
         return self._form.estimate(points)
+
+    def best(self, points: Points, exploration: float) -> Best | None:
+        return self._form.best(points, exploration)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)

@@ -73,6 +73,10 @@ class ExactPosterior(RecordedPosterior):
         if not (self._is_sure and self._factor.size):
             self._catch_up()
 
+    def _follow_one(self, point: Points, slot: int, reward: float) -> None:
+        if not (self._is_sure and self._factor.size):
+            self._catch_up()
+
     @property
     def _is_sure(self) -> bool:
         """Whether no observation can be refused: a kernel beyond doubt, and room for its digits."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 
 from kernelbandits.errors import InvalidReward, NotLearnt
-from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.points import PointKind, stack_all
 from kernelbandits.types import Indices, Points, Vector
 
-__all__ = ["Batch", "Observations"]
+__all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations"]
 
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
+FIRST: Final = np.zeros(1, dtype=np.intp)
+LONGEST_QUEUE: Final = 256
+TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +56,8 @@ class Observations:
         self._store: Any = None
         self._counts: Vector = np.zeros(0)
         self._sums: Vector = np.zeros(0)
-        self.n_slots = 0
+        self._n_slots = 0
+        self._queue: list[tuple[Points, float]] = []
         self.n_observations = 0
         self.version = 0
         """Grows with every change, so that what is derived from the record knows when it is behind."""
@@ -60,7 +65,14 @@ class Observations:
     @property
     def size(self) -> int:
         """Distinct points."""
+        self._take_over()
         return len(self._slots)
+
+    @property
+    def n_slots(self) -> int:
+        """Distinct points ever seen, those taken back too."""
+        self._take_over()
+        return self._n_slots
 
     @property
     def points(self) -> Points:
@@ -79,8 +91,7 @@ class Observations:
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is kept yet."""
-        if len(rewards) == 1:
-            return self._sort_one(points, rewards, times)
+        self._take_over()
         fresh: dict[Hashable, int] = {}
         first_rows: list[int] = []
         places = np.empty(len(rewards), dtype=np.intp)  # slot of a known point, −1 − place of a new one
@@ -107,20 +118,48 @@ class Observations:
             n_observations=int(times.sum()),
         )
 
-    def _sort_one(self, points: Points, rewards: Vector, times: Vector) -> Batch:
-        """The same for a single observation, the usual case, at a tenth of the cost."""
-        (key,) = self._kind.keys(points)
-        slot = self._slots.get(key)
-        n_observations = int(times[0])
-        if slot is None:
-            return Batch([key], points, times, rewards * times, NO_SLOTS, NOTHING, NOTHING, n_observations)
-        return Batch([], None, NOTHING, NOTHING, np.array([slot]), times, rewards * times, n_observations)
+    def locate(self, point: Points) -> tuple[Hashable, int]:
+        """Key of the only point of a collection, and its slot; −1 where it was never seen."""
+        self._take_over()
+        key = self._kind.keys(point)[0]
+        return key, self._slots.get(key, -1)
+
+    def add_one(self, point: Points, key: Hashable, slot: int, reward: float) -> None:
+        """One more observation of a point that was located: the usual case, at a tenth of the cost."""
+        if slot < 0:
+            slot = self._n_slots
+            self._store = self._kind.grow(self._store, slot, point)
+            if slot == len(self._counts):
+                self._counts, self._sums = _roomier(self._counts), _roomier(self._sums)
+            self._counts[slot], self._sums[slot] = 1.0, reward
+            self._keys.append(key)
+            self._slots[key] = slot
+            self._n_slots = slot + 1
+        else:
+            total = self._sums.item(slot) + reward
+            if not isfinite(total):
+                raise InvalidReward(TOO_MUCH)
+            self._counts[slot] += 1.0
+            self._sums[slot] = total
+        self.n_observations += 1
+        self.version += 1
+
+    def retract_one(self, slot: int, total: float) -> None:
+        """Undo `add_one`, for as long as nothing else has changed: the slot it was given, and the sum before."""
+        if slot < 0:
+            self._n_slots -= 1
+            del self._slots[self._keys.pop()]
+        else:
+            self._counts[slot] -= 1.0
+            self._sums[slot] = total
+        self.n_observations -= 1
+        self.version += 1
 
     def add(self, batch: Batch) -> Callable[[], None]:
         """Keep what was sorted; gives a function that undoes it, for as long as nothing else has changed."""
         before = (self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots])
         if not (np.isfinite(batch.sums).all() and np.isfinite(before[3] + batch.slot_sums).all()):
-            raise InvalidReward("The rewards of a context add up to more than a double can hold. Scale them down.")
+            raise InvalidReward(TOO_MUCH)
         if batch.keys:
             n_slots = self.n_slots + len(batch.keys)
             self._store = self._kind.grow(self._store, self.n_slots, batch.points)
@@ -128,14 +167,14 @@ class Observations:
             self._sums = _extended(self._sums, self.n_slots, batch.sums)
             self._keys.extend(batch.keys)
             self._slots.update(zip(batch.keys, range(self.n_slots, n_slots), strict=True))
-            self.n_slots = n_slots
+            self._n_slots = n_slots
         self._counts[batch.slots] += batch.slot_counts
         self._sums[batch.slots] += batch.slot_sums
         self.n_observations += batch.n_observations
         self.version += 1
 
         def undo() -> None:
-            self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots] = before
+            self._n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots] = before
             for key in batch.keys:
                 del self._slots[key]
             del self._keys[self.n_slots :]
@@ -143,8 +182,28 @@ class Observations:
 
         return undo
 
+    def queue(self, point: Points, reward: float) -> None:
+        """One more observation, not too large to be added, that is sorted when someone asks for what was observed."""
+        # A copy, as of all that is kept: the caller may change its own before it is sorted.
+        self._queue.append((point.copy() if type(point) is np.ndarray else self._kind.take(point, FIRST), reward))
+        self.n_observations += 1
+        self.version += 1
+        if len(self._queue) >= LONGEST_QUEUE:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Sort what is queued."""
+        if self._queue:
+            points, rewards = stack_all(self._kind, [point for point, _ in self._queue]), [r for _, r in self._queue]
+            self._queue = []
+            batch = self.sort(points, np.array(rewards), np.ones(len(rewards)))
+            self.n_observations -= batch.n_observations  # they were counted when they came
+            self.version -= 1
+            self.add(batch)
+
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""
+        self._take_over()
         keys = self._kind.keys(points)
         unknown = next((row for row, key in enumerate(keys) if key not in self._slots), None)
         if unknown is not None:
@@ -157,7 +216,7 @@ class Observations:
     def change(self, slots: Indices, changes: Vector) -> None:
         """Add to the reward sums."""
         if not np.isfinite(self._sums[slots] + changes).all():
-            raise InvalidReward("The rewards of a context add up to more than a double can hold. Scale them down.")
+            raise InvalidReward(TOO_MUCH)
         np.add.at(self._sums, slots, changes)
         self.version += 1
 
@@ -208,8 +267,13 @@ def _extended(buffer: Vector, used: int, values: Vector) -> Vector:
     """A buffer with room to spare that begins with the used part and then the values."""
     needed = used + len(values)
     if needed > len(buffer):
-        larger = np.zeros(max(needed, 2 * len(buffer)))
-        larger[:used] = buffer[:used]
-        buffer = larger
+        buffer = _roomier(buffer, needed)
     buffer[used:needed] = values
     return buffer
+
+
+def _roomier(buffer: Vector, needed: int = 16) -> Vector:
+    """The same with room for twice as much, and for as much as is needed."""
+    larger = np.zeros(max(needed, 2 * len(buffer)))
+    larger[: len(buffer)] = buffer
+    return larger

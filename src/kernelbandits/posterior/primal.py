@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
-from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
+from kernelbandits.posterior.base import Best, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.cholesky import cholesky
+from kernelbandits.posterior.feature_loops import feature_loops
+from kernelbandits.posterior.minorant import Minorant, minorant_of
 from kernelbandits.posterior.observations import Batch
-from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["PrimalPosterior"]
+
+TURNS_PER_FACTOR: Final = 1024
+"""Rank-one changes after which the factor is computed anew from the sums, and not before there were four a feature. A
+change is backward stable, so their rounding errors add up to 1e-13 of the largest eigenvalue at worst."""
+
+GROWTH: Final = 1.25
+"""Observations, relative to when it was made, after which the bound on widths is made anew."""
+
+LISTED_TIES: Final = 64
+
+LARGEST: Final = 1e100
+"""Features and rewards beyond this are left to the careful way, which notices what overflows before it moves."""
 
 
 class PrimalPosterior(RecordedPosterior):
     """Ridge regression on explicit features: O(D²) a query whatever was observed, for kernels that have features.
 
-    With Φ the features of the observations and C = ΦᵀΦ + γI = L Lᵀ:
+    With Φ the features of the observations and C = ΦᵀΦ + γI = UᵀU:
 
-        mean = φᵀ C⁻¹ Φᵀy,   width² = φᵀ C⁻¹ φ = ‖L⁻¹φ‖².
+        mean = φᵀ C⁻¹ Φᵀy,   width² = φᵀ C⁻¹ φ = ‖U⁻ᵀφ‖².
 
-    LinUCB's form. Equal to the exact posterior of the same kernel.
+    LinUCB's form. Equal to the exact posterior of the same kernel. A single observation changes U by rank one, O(D²).
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior = PrimalPosterior(Linear(), regularisation=0.5)
@@ -34,8 +50,41 @@ class PrimalPosterior(RecordedPosterior):
         super().__init__(kernel, regularisation=regularisation)
         self._precision: Matrix | None = None  # C
         self._moments: Vector = np.zeros(0)  # Φᵀy
-        self._factor: Matrix | None = None  # L; None when C has changed
+        self._known: Points = None  # one of the points observed: others have to be of its sort
+        self._upper: Matrix | None = None  # U; None when C has changed
         self._weights: Vector | None = None  # C⁻¹Φᵀy; None when C or the rewards have changed
+        self._n_turns = 0  # rank-one changes since U was computed from C
+        self._minorant: Minorant | None = None
+        self._minorant_until = 0  # observations up to which it is good enough
+        self._spare: Vector = np.zeros(0)
+        self._bounds: Vector = np.zeros(0)
+        self._tied: Indices = np.zeros(LISTED_TIES, dtype=np.int64)
+
+    # -- following the record --------------------------------------------------------------------------------------
+
+    def observe_one(self, point: Points, reward: float) -> None:
+        """By rank one, where the factor is there and nothing can overflow; the record sorts the point in later."""
+        if self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
+            super().observe_one(point, reward)
+            return
+        self.kernel.kind.refuse_unlike(self._known, point)
+        features = self._features(point)
+        similarity = float(np.vdot(features, features))
+        if similarity > self._largest_similarity:
+            if not similarity < LARGEST:
+                super().observe_one(point, reward)
+                return
+            self._warn_if_ill_conditioned(similarity)
+            self._largest_similarity = similarity
+        if not feature_loops.is_compiled:
+            feature_loops.note(features.size**2)
+        feature_loops.take_in(
+            features[0], reward, self._precision, self._upper, self._moments, self._weights, self._spare
+        )
+        self.record.queue(point, reward)
+        self._n_turns += 1
+        if self._n_turns >= max(TURNS_PER_FACTOR, 4 * len(self._spare)):
+            self._upper = self._weights = None
 
     def _follow(self, batch: Batch) -> None:
         if batch.keys:
@@ -44,12 +93,13 @@ class PrimalPosterior(RecordedPosterior):
             known = self.kernel.kind.take(self.record.points, batch.slots)
             self._add(known, batch.slot_counts, batch.slot_sums)
         if not self._is_well_posed:
-            self._lower()  # now, while the observation can still be refused
+            self._factor()  # now, while the observation can still be refused
 
     def _add(self, points: Points, counts: Vector, sums: Vector) -> None:
         features = self._features(points)
         precision = self._precision
         if precision is None:
+            self._known = self.kernel.kind.take(points, np.zeros(1, dtype=np.intp))
             precision = self.regularisation * np.eye(features.shape[1])
             self._moments = np.zeros(features.shape[1])
         scaled = features * np.sqrt(counts)[:, None]
@@ -57,12 +107,12 @@ class PrimalPosterior(RecordedPosterior):
         refuse_overflow(precision)
         self._precision = precision
         self._moments = self._moments + sums @ features
-        self._factor = self._weights = None
+        self._upper = self._weights = None
 
     def _forget(self) -> None:
         """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
         self.record = self.record.compacted()
-        self._precision = self._factor = self._weights = None
+        self._precision = self._upper = self._weights = self._minorant = None
         if self.size:
             self._add(*self.record.kept())
 
@@ -74,12 +124,37 @@ class PrimalPosterior(RecordedPosterior):
         self._moments = sums @ self._features(points)
         self._weights = None
 
+    # -- predicting ------------------------------------------------------------------------------------------------
+
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         features = self._features(points)
         if self._precision is None:
             return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularisation
         whitened = self._whiten(features)
         return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
+
+    def best(self, points: Points, exploration: float) -> Best | None:
+        """As described in `Posterior`: an exact width only where a bound on it can still win.
+
+        None before any observation, where something overflows, and where more are tied than can be listed.
+        """
+        if self._precision is None or exploration < 0.0:
+            return None
+        self.kernel.kind.refuse_unlike(self._known, points)
+        features = self._features(points)
+        n_points = len(features)
+        if n_points > len(self._bounds):
+            self._bounds = np.empty(2 * n_points)
+        if not feature_loops.is_compiled:
+            feature_loops.note(features.size)
+        weights, bound = self._mean_weights(), self._width_bound()
+        n_tied, mean, width, n_widths = feature_loops.best(
+            features, weights, self._factor(), bound.direction, bound.flat, bound.peak, exploration,
+            self._bounds, self._spare, self._tied,
+        )  # fmt: skip
+        if not 0 < n_tied <= LISTED_TIES:
+            return None
+        return Best(self._tied[:n_tied], mean, width, n_widths)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
@@ -92,7 +167,7 @@ class PrimalPosterior(RecordedPosterior):
     def log_det_gain(self) -> float:
         if self._precision is None:
             return 0.0
-        diagonal = np.diagonal(self._lower())
+        diagonal = np.diagonal(self._factor())
         return float(2.0 * np.log(diagonal).sum() - len(diagonal) * np.log(self.regularisation))
 
     @property
@@ -110,20 +185,30 @@ class PrimalPosterior(RecordedPosterior):
         return features
 
     def _whiten(self, features: Matrix) -> Matrix:
+        from scipy.linalg.blas import dtrsm
+
         whitened = np.array(features.T, order="C")
-        solve_lower(self._lower(), whitened)
+        dtrsm(1.0, self._factor().T, whitened.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return whitened
 
-    def _lower(self) -> Matrix:
-        if self._factor is None:
+    def _factor(self) -> Matrix:
+        if self._upper is None:
             assert self._precision is not None
-            self._factor = cholesky(self._precision)
-        return self._factor
+            self._upper = np.ascontiguousarray(cholesky(self._precision).T)
+            self._spare = np.zeros(len(self._upper))
+            self._n_turns = 0
+        return self._upper
 
     def _mean_weights(self) -> Vector:
         if self._weights is None:
-            weights = self._moments[:, None].copy()
-            solve_lower(self._lower(), weights)
-            solve_lower_transposed(self._lower(), weights)
-            self._weights = weights[:, 0]
+            from scipy.linalg import cho_solve
+
+            self._weights = cho_solve((self._factor(), False), self._moments, check_finite=False)
         return self._weights
+
+    def _width_bound(self) -> Minorant:
+        if self._minorant is None or self.n_observations > self._minorant_until:
+            assert self._precision is not None
+            self._minorant = minorant_of(self._precision, self.regularisation)
+            self._minorant_until = int(GROWTH * self.n_observations) + 8
+        return self._minorant

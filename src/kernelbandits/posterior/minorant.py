@@ -1,0 +1,45 @@
+"""A matrix below the precision of a linear model whose inverse costs nothing: it bounds widths from above."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kernelbandits.types import Matrix, Vector
+
+__all__ = ["Minorant", "minorant_of"]
+
+MARGIN: Final = 1e-6
+"""Share by which the matrix stays below what the eigenvalues allow, far above their rounding errors."""
+
+
+class Minorant(NamedTuple):
+    """M = μI + κqqᵀ ≤ C with ‖q‖ = 1, so that width² = φᵀC⁻¹φ ≤ φᵀM⁻¹φ = flat · ‖φ‖² − peak · (qᵀφ)².
+
+    It stays below C as C grows by further observations.
+    """
+
+    direction: Vector
+    flat: float
+    """1/μ"""
+    peak: float
+    """1/μ − 1/(μ + κ)"""
+
+
+def minorant_of(precision: Matrix, regularisation: float) -> Minorant:
+    """The largest M of this form but for a margin: μ from the smallest eigenvalue of C, κ and q from the largest.
+
+    Features often share a direction, such as a constant column, that is known well long before the others are: κ takes
+    it out of the bound. That M is below C is checked by a Cholesky factor of the difference; where rounding spoils it,
+    γI is below C for sure.
+    """
+    values, vectors = np.linalg.eigh(precision)
+    floor = max(regularisation, float(values[0])) * (1.0 - MARGIN)
+    direction = np.ascontiguousarray(vectors[:, -1])
+    rise = max(0.0, (float(values[-1]) - floor) * (1.0 - MARGIN))
+    try:
+        np.linalg.cholesky(precision - floor * np.eye(len(precision)) - rise * np.outer(direction, direction))
+    except np.linalg.LinAlgError:
+        return Minorant(direction, 1.0 / (regularisation * (1.0 - MARGIN)), 0.0)
+    return Minorant(direction, 1.0 / floor, 1.0 / floor - 1.0 / (floor + rise))
