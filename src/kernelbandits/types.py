@@ -20,6 +20,7 @@ __all__ = [
     "Matrix",
     "Pairs",
     "Parameters",
+    "Plays",
     "Point",
     "Points",
     "Prediction",
@@ -152,6 +153,29 @@ class Slate(Sequence[Decision]):
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plays:
+    """Many rounds that were chosen and learnt in one call, as columns: a `Decision` each would cost more than they."""
+
+    action: Indices
+    """Row of the round's contexts that was chosen."""
+
+    reward: Vector
+    """What it paid, and what was learnt."""
+
+    mean: Vector
+    """Reward that was estimated; nan where a policy makes no estimate (likewise `width`)."""
+
+    width: Vector
+    """Confidence width of the mean."""
+
+    propensity: Vector
+    """Probability of the choice."""
+
+    def __len__(self) -> int:
+        return len(self.action)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

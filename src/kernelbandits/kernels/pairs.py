@@ -70,10 +70,10 @@ class PairPoints:
         self.context.refuse_unlike(known.contexts, points.contexts)
         self.action.refuse_unlike(known.actions, points.actions)
 
-    def stack(self, first: PairRows, second: PairRows) -> PairRows:
-        first, second = self._spread(first), self._spread(second)
-        contexts = self.context.stack(first.contexts, second.contexts)
-        return PairRows(contexts, self.action.stack(first.actions, second.actions), is_shared=False)
+    def stack(self, *collections: PairRows) -> PairRows:
+        pairs = [self._spread(points) for points in collections]
+        contexts = self.context.stack(*(points.contexts for points in pairs))
+        return PairRows(contexts, self.action.stack(*(points.actions for points in pairs)), is_shared=False)
 
     def keys(self, points: PairRows) -> list[Hashable]:
         context_keys = self.context.keys(points.contexts)

@@ -6,14 +6,14 @@ policy over strings is the same code as a policy over vectors.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 from kernelbandits.types import Indices, Point, Points
 
-__all__ = ["NO_CONTEXT", "PointKind", "describe_kind", "stack_all"]
+__all__ = ["NO_CONTEXT", "PointKind", "describe_kind"]
 
 NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
 
@@ -40,8 +40,8 @@ class PointKind(Protocol):
     def refuse_unlike(self, known: Points, points: Points) -> None:
         """InvalidContexts where points cannot stand beside those known, such as rows of another length."""
 
-    def stack(self, first: Points, second: Points) -> Points:
-        """One collection after the other."""
+    def stack(self, *collections: Points) -> Points:
+        """One collection after the other, at least one."""
 
     def keys(self, points: Points) -> list[Hashable]:
         """Equal keys if and only if the points are the same point."""
@@ -57,17 +57,6 @@ class PointKind(Protocol):
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         """Inverse of `pack`."""
-
-
-def stack_all(kind: PointKind, collections: Sequence[Points]) -> Points:
-    """One collection after the other, all at once: two at a time would copy the first again and again."""
-    if len(collections) == 1:
-        return collections[0]
-    store, count = None, 0
-    for points in collections:
-        store = kind.grow(store, count, points)
-        count += kind.count(points)
-    return kind.view(store, count)
 
 
 def describe_kind(kind: PointKind) -> Any:

@@ -66,8 +66,8 @@ class TableIds:
     def refuse_unlike(self, known: TableRows, points: TableRows) -> None:
         """Any two items of a table can stand side by side."""
 
-    def stack(self, first: TableRows, second: TableRows) -> TableRows:
-        return TableRows(np.concatenate([first.rows, second.rows]), self.table)
+    def stack(self, *collections: TableRows) -> TableRows:
+        return TableRows(np.concatenate([points.rows for points in collections]), self.table)
 
     def keys(self, points: Points) -> list[Hashable]:
         return list(self.lookup(points).rows.tolist())

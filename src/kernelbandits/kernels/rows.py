@@ -71,18 +71,20 @@ class Rows:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
 
-    def stack(self, first: Points, second: Points) -> Points:
-        self.refuse_unlike(first, second)
+    def stack(self, *collections: Points) -> Points:
+        first, *others = collections
+        for points in others:
+            self.refuse_unlike(first, points)
         if is_sparse(first):
             from scipy.sparse import vstack
 
-            return vstack([first, second], format="csr")
-        return np.concatenate([first, second])
+            return vstack(collections, format="csr")
+        return np.concatenate(collections)
 
     def keys(self, points: Points) -> list[Hashable]:
         if not is_sparse(points):
-            rows = np.asarray(points) + 0.0  # −0.0 and 0.0 are the same number
-            return [rows.tobytes()] if len(rows) == 1 else [row.tobytes() for row in rows]
+            rows = np.add(points, 0.0, order="C")  # −0.0 and 0.0 are the same number
+            return [rows.tobytes()] if len(rows) == 1 else rows.view(f"V{rows.strides[0]}").ravel().tolist()
         columns = points.indices.astype(np.int64)  # SciPy keeps them in 32 or 64 bits, as it sees fit
         return [(columns[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in pairwise(points.indptr)]
 
@@ -224,7 +226,8 @@ def _surely_finite(rows: Matrix) -> bool:
     """Whether every number is finite; False also where it would take a closer look."""
     if rows.size <= FEW_NUMBERS:
         return isfinite(np.vdot(rows, rows))  # one that is not would show in the sum of squares
-    return bool(np.isfinite(rows).all())
+    numbers = rows.reshape(-1)
+    return all(_surely_finite(numbers[a : a + FEW_NUMBERS]) for a in range(0, len(numbers), FEW_NUMBERS))
 
 
 def _first_bad_row(rows: Points, is_finite: NDArray[np.bool_]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -64,8 +65,8 @@ class SequenceKind(ABC, Generic[Item]):
     def refuse_unlike(self, known: Points, points: Points) -> None:
         """Any two items can stand side by side."""
 
-    def stack(self, first: Points, second: Points) -> list[Item]:
-        return [*first, *second]
+    def stack(self, *collections: Points) -> list[Item]:
+        return list(chain.from_iterable(collections))
 
     def keys(self, points: Points) -> list[Hashable]:
         return [self.key(item) for item in points]

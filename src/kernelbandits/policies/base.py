@@ -30,11 +30,24 @@ from kernelbandits.errors import (
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
 from kernelbandits.policies.explanation import Explanation
-from kernelbandits.policies.identity import IdIssuer, LearntIds
+from kernelbandits.policies.identity import IdIssuer, LearntIds, Place
+from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
-from kernelbandits.types import EMPTY, Decision, ItemId, Parameters, Point, Points, Seed, Slate, Vector
+from kernelbandits.types import (
+    EMPTY,
+    Decision,
+    ItemId,
+    Matrix,
+    Parameters,
+    Plays,
+    Point,
+    Points,
+    Seed,
+    Slate,
+    Vector,
+)
 
 __all__ = ["Choice", "Policy"]
 
@@ -78,6 +91,7 @@ class Policy(ABC):
         self._pending: dict[str, Decision] = {}
         self._known_fingerprint = ""
         self._latest: Decision | None = None  # chosen last, under a name of our own, and not learnt
+        self._latest_place: Place | None = None
 
     # -- what a new policy writes ----------------------------------------------------------------------------------
 
@@ -160,6 +174,10 @@ class Policy(ABC):
         """`_pick` for a policy that makes something of a catalogue."""
         return self._pick(actions.points, actions.n_actions)
 
+    def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:
+        """`_pick_among` for many rounds on the same model."""
+        return [self._pick_among(actions) for actions in rounds]
+
     def _refuse_incomparable(self, point: Points) -> None:  # noqa: B027 – most policies compare nothing
         """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
 
@@ -232,9 +250,12 @@ class Policy(ABC):
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
-            decision = self._decision(given, self._pick_among(given), self._named(id))
-            self._latest = decision if id is None else None
-            return decision
+            choice = self._pick_among(given)
+            if id is not None:
+                return self._decision(given, choice, self._named(id))
+            self._latest = self._decision(given, choice, self._issuer.next())
+            self._latest_place = self._issuer.latest
+            return self._latest
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
@@ -242,6 +263,17 @@ class Policy(ABC):
             raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
         choices = self._rank(given.points, int(k), diverse=diverse)
         return Slate(tuple(self._decision(given, choice, self._issuer.next()) for choice in choices))
+
+    def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
+        """Independent rounds decided on the same model: what `choose` says of each, computed together where that pays.
+
+        Rounds are what `choose` takes. A randomised policy draws in their order.
+        """
+        given = [self._actions(contexts, None) for contexts in rounds]
+        return [
+            self._decision(actions, choice, self._issuer.next())
+            for actions, choice in zip(given, self._pick_for_each(given), strict=True)
+        ]
 
     def probabilities(
         self, contexts: Points, *, ids: Sequence[ItemId] | None = None, eligible: NDArray[np.bool_] | None = None
@@ -268,12 +300,13 @@ class Policy(ABC):
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Take in the reward of a decision: once, in any order, however late."""
-        if decision is not self._latest:  # that one is ours and was never learnt
+        place = self._latest_place if decision is self._latest else None
+        if place is None:  # the latest is ours, and was never learnt
             self._admit(decision)
         value = self._checked_reward(reward)
         self._take_in(decision, value)
         self._latest = None
-        self._settle(decision)
+        self._settle(decision, place)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""
@@ -291,6 +324,47 @@ class Policy(ABC):
         self._take_in_many(decisions, values)
         for decision in decisions:
             self._settle(decision)
+
+    def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
+        """Choose and learn round after round where every reward is known beforehand.
+
+        The answers are those of a loop over `choose` and `learn`, without a decision object for each round, and at the
+        speed of a compiled loop where the policy has one. All rounds are learnt, or none.
+
+        Parameters
+        ----------
+        rounds
+            The actions of every round; an array rounds × actions × columns is the fastest form.
+        rewards
+            For every round, what each of its actions would pay.
+        """
+        known = KnownRounds(
+            rounds,
+            rewards,
+            points_of=lambda contexts: self._points(contexts, None),
+            count=lambda points: self._kind(points).count(points),
+            checked_rewards=self._checked_rewards,
+        )
+        action, unknown = np.zeros(len(known), dtype=np.intp), np.full((3, len(known)), nan)
+        plays = Plays(action, unknown[0], unknown[1], unknown[2], np.ones(len(known)))
+        with self._all_or_nothing():
+            self._play(known, plays)
+        return plays
+
+    def _play(self, known: KnownRounds, plays: Plays) -> None:
+        """Play all rounds, in turn."""
+        for t in range(len(known)):
+            self._play_round(known, plays, t)
+
+    def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
+        points = known.points[t]
+        given = ActionSet(self._kind(points), points, None, None)
+        choice = self._pick_among(given)
+        reward = float(known.rewards[t][choice.action])
+        self._take_in(self._decision(given, choice, ""), reward)
+        self._n_learnt += 1
+        plays.action[t], plays.reward[t], plays.propensity[t] = choice.action, reward, choice.propensity
+        plays.mean[t], plays.width[t] = choice.mean, choice.width
 
     def warm_start(
         self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None
@@ -390,9 +464,7 @@ class Policy(ABC):
             given.n_actions, self.round_index, name, self._known_fingerprint or self.fingerprint, memo,
         )  # fmt: skip
 
-    def _named(self, name: str | None) -> str:
-        if name is None:
-            return self._issuer.next()
+    def _named(self, name: str) -> str:
         if not isinstance(name, str) or not name:
             raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {name!r}.")
         if name in self._learnt or name in self._pending:
@@ -421,11 +493,11 @@ class Policy(ABC):
                 f"this one is {self.fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
             )
 
-    def _settle(self, decision: Decision) -> None:
+    def _settle(self, decision: Decision, place: Place | None = None) -> None:
         if decision.id:
-            self._learnt.add(decision.id)
+            self._learnt.add(decision.id, place)
         self._n_learnt += 1
-        if self._pending.pop(decision.id, None) is not None:
+        if self._pending and self._pending.pop(decision.id, None) is not None:
             self._pending_changed()
 
     def _checked_reward(self, reward: float) -> float:

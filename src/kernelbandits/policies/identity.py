@@ -6,19 +6,20 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 
-__all__ = ["IdIssuer", "LearntIds"]
+__all__ = ["IdIssuer", "LearntIds", "Place"]
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
 """Ids of one issuer that share a bitmap: 4 kB."""
+
+Place: TypeAlias = tuple[tuple[str, int], int, int]  # page, byte and bit
 
 
 class IdIssuer:
@@ -32,6 +33,8 @@ class IdIssuer:
         self._process = 0
         self._name = ""
         self._count = 0
+        self.latest: Place | None = None
+        """Where `LearntIds` keeps the name given last."""
 
     def __reduce__(self) -> tuple[type[IdIssuer], tuple[()]]:
         """A copy begins with a name of its own."""
@@ -43,6 +46,8 @@ class IdIssuer:
         if self._process != process:
             self._process, self._name, self._count = process, secrets.token_hex(8), 0
         self._count += 1
+        page, within = divmod(self._count, PAGE)
+        self.latest = (self._name, page), within >> 3, 1 << (within & 7)
         return f"{self._name}-{self._count}"
 
 
@@ -61,9 +66,9 @@ class LearntIds:
         bits = self._pages.get(page)
         return bits is not None and bool(bits[byte] & bit)
 
-    def add(self, name: str) -> None:
-        """Remember an id."""
-        place = _place(name)
+    def add(self, name: str, place: Place | None = None) -> None:
+        """Remember an id; its place, where the caller knows it, spares a look at the name."""
+        place = place or _place(name)
         if place is None:
             self._given.add(name)
             return
@@ -105,9 +110,8 @@ class LearntIds:
         self._given = set(unpack_strings({key: state[f"given.{key}"] for key in ("text", "ends")}))
 
 
-@lru_cache(maxsize=8)
-def _place(name: str) -> tuple[tuple[str, int], int, int] | None:
-    """Page, byte and bit of an issued id; None for one that a user chose. An id is asked about before it is added."""
+def _place(name: str) -> Place | None:
+    """Page, byte and bit of an issued id; None for one that a user chose."""
     issued = ISSUED.fullmatch(name)
     if issued is None:
         return None

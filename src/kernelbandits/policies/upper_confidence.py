@@ -15,11 +15,12 @@ from kernelbandits.policies.action_set import ActionSet, CatalogueActions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
 from kernelbandits.posterior import Pending, Posterior
 from kernelbandits.selection import CatalogueEngine, SelectionReport, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration, Situation
-from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
+from kernelbandits.types import Decision, Parameters, Plays, Points, Prediction, Seed, Vector
 
 __all__ = ["UpperConfidencePolicy"]
 
@@ -95,6 +96,21 @@ class UpperConfidencePolicy(Policy):
             mean, width = prediction.mean.item(), prediction.width.item()
         return Choice(row, mean, width, mean + exploration * width, propensity)
 
+    def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:
+        """All means and widths in one question to the posterior, at matrix-matrix speed."""
+        if len(rounds) < 2 or any(isinstance(actions, CatalogueActions) for actions in rounds):
+            return super()._pick_for_each(rounds)
+        points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
+        waiting = self._waiting()
+        whole, choices, first = self._predict(points, waiting), [], 0
+        for actions in rounds:
+            part = slice(first, first + actions.n_actions)
+            exploration = self._exploration_now(actions.n_actions, waiting, self.round_index)
+            estimate = _Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
+            choices.append(self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng)))
+            first = part.stop
+        return choices
+
     def _engine_for(self, actions: ActionSet | CatalogueActions) -> CatalogueEngine | None:
         """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
         if not self._uses_engines or self._pending or not isinstance(actions, CatalogueActions):
@@ -146,11 +162,15 @@ class UpperConfidencePolicy(Policy):
         return probabilities
 
     def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> _Estimate:
-        """Mean from settled data, width from settled and pending, and the exploration they call for."""
+        """What is predicted, and the exploration that it calls for."""
+        return _Estimate(self._predict(points, waiting), self._exploration_now(n_actions, waiting, round_index))
+
+    def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
+        """Mean from settled data, width from settled and pending."""
         prediction = self.posterior.estimate(points)
-        if waiting is not None:
-            prediction = Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
-        return _Estimate(prediction, self._exploration_now(n_actions, waiting, round_index))
+        if waiting is None:
+            return prediction
+        return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
 
     def _exploration_now(self, n_actions: int, waiting: Pending | None, round_index: int) -> float:
         if isinstance(self.exploration, Constant):  # looks at nothing
@@ -187,10 +207,7 @@ class UpperConfidencePolicy(Policy):
         collections = [self._point(decision) for decision in self._pending.values()]
         if placed is not None:
             collections.append(placed)
-        points = collections[0]
-        for more in collections[1:]:
-            points = kind.stack(points, more)
-        return points
+        return kind.stack(*collections)
 
     def _pending_changed(self) -> None:
         self._awaited = None
@@ -215,10 +232,26 @@ class UpperConfidencePolicy(Policy):
         self.posterior.observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
+    def _play(self, known: KnownRounds, plays: Plays) -> None:
+        """All in the posterior's own loop, where it has one, and no schedule, chance or awaited decision interferes."""
+        t = 0
+        while t < len(known):
+            if isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._pending:
+                for start, contexts, rewards in known.blocks(t):
+                    rows, means, widths = self.posterior.play(contexts, rewards, self.exploration.value)
+                    t = start + len(rows)
+                    done = slice(start, t)
+                    plays.action[done], plays.mean[done], plays.width[done] = rows, means, widths
+                    plays.reward[done] = rewards[np.arange(len(rows)), rows]
+                    self._n_learnt += len(rows)
+                    if len(rows) < len(contexts):
+                        break
+            if t < len(known):
+                self._play_round(known, plays, t)
+                t += 1
+
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        points = self._point(decisions[0])
-        for decision in decisions[1:]:
-            points = self.posterior.kernel.kind.stack(points, self._point(decision))
+        points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))
         self.posterior.observe(points, rewards)
         self._awaited = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.kernels import Kernel
@@ -12,7 +13,7 @@ from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
-from kernelbandits.types import Matrix, Points, Prediction, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]
 
@@ -93,6 +94,9 @@ class AutoPosterior(Posterior):
 
     def best(self, points: Points, exploration: float) -> Best | None:
         return self._form.best(points, exploration)
+
+    def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
+        return self._form.play(rounds, rewards, exploration)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)

@@ -102,6 +102,18 @@ class Posterior(ABC):
         """
         return None
 
+    def play(
+        self,
+        rounds: NDArray[np.float64],
+        rewards: Matrix,
+        exploration: float,
+    ) -> tuple[Indices, Vector, Vector]:
+        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths.
+
+        Most posteriors play no round this way.
+        """
+        return NO_SLOTS, NOTHING, NOTHING
+
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         """Posterior covariance divided by γ; its diagonal is width²."""

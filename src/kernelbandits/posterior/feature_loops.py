@@ -77,16 +77,20 @@ def bound_rows(
     direction: Vector,
     flat: float,
     peak: float,
+    most: float,
     exploration: float,
     bounds: Vector,
 ) -> int:
-    """An upper bound on mean + exploration · width for every row, and the row of the highest; −1 on an overflow."""
+    """An upper bound on mean + exploration · width for every row, and the row of the highest.
+
+    −1 where a row has a squared length above `most`, or a bound overflows.
+    """
     n_rows, size = features.shape
     length = 0.0
     for j in range(size):
         length += weights[j] * weights[j]
     slack = 1e-12 * sqrt(length)  # far above the rounding error of a mean, which is below size · 1e-16 · ‖φ‖ ‖weights‖
-    leader, highest, total = 0, -inf, 0.0
+    leader, highest, longest, total = 0, -inf, 0.0, 0.0
     for i in range(n_rows):
         mean, square, along = 0.0, 0.0, 0.0
         for j in range(size):
@@ -96,10 +100,11 @@ def bound_rows(
             along += x * direction[j]
         bound = mean + exploration * sqrt(max(flat * square - peak * along * along, 0.0)) + slack * sqrt(square)
         bounds[i] = bound
-        total += bound + square  # either may overflow without the other
+        total += bound
+        longest = max(longest, square)
         if bound > highest:
             leader, highest = i, bound
-    return leader if isfinite(total) else -1
+    return leader if longest <= most and isfinite(total) else -1
 
 
 def best_loop(
@@ -109,6 +114,7 @@ def best_loop(
     direction: Vector,
     flat: float,
     peak: float,
+    most: float,
     exploration: float,
     bounds: Vector,
     spare: Vector,
@@ -118,9 +124,9 @@ def best_loop(
 
     For all rows the mean, and from a matrix below C (`Minorant`) width² ≤ flat · ‖φ‖² − peak · (qᵀφ)²; the exact
     width only where that bound can still win. Of the tied rows, lowest first, `tied` lists as many as fit. None are
-    tied where a number overflowed.
+    tied where a row is longer than `most` allows or a number overflowed.
     """
-    leader = bound_rows(features, weights, direction, flat, peak, exploration, bounds)
+    leader = bound_rows(features, weights, direction, flat, peak, most, exploration, bounds)
     if leader < 0:
         return 0, 0.0, 0.0, 0
     n_rows = len(features)
@@ -157,6 +163,7 @@ def play_loop(
     direction: Vector,
     flat: float,
     peak: float,
+    most: float,
     exploration: float,
     bounds: Vector,
     spare: Vector,
@@ -167,11 +174,11 @@ def play_loop(
 ) -> int:
     """Round after round, the lowest row of the best is taken and its reward taken in; how many rounds were played.
 
-    It stops early where a number overflows.
+    It stops early at a round with too long a row.
     """
     for t in range(len(rounds)):
         n_tied, mean, width, _ = best_loop(
-            rounds[t], weights, upper, direction, flat, peak, exploration, bounds, spare, tied
+            rounds[t], weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
         )
         if n_tied == 0:
             return t
@@ -205,6 +212,7 @@ def best_twin(
     direction: Vector,  # noqa: ARG001 – what the loop needs
     flat: float,  # noqa: ARG001
     peak: float,  # noqa: ARG001
+    most: float,
     exploration: float,
     bounds: Vector,  # noqa: ARG001
     spare: Vector,  # noqa: ARG001
@@ -215,7 +223,7 @@ def best_twin(
     widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
     scores = means + exploration * widths
     best = float(scores.max())
-    if not isfinite(best):
+    if not (isfinite(best) and np.square(features).sum(axis=1).max() <= most):
         return 0, 0.0, 0.0, 0
     found = np.flatnonzero(scores >= best - 1e-10 * max(1.0, abs(best)))
     tied[: len(found)] = found[: len(tied)]
@@ -232,6 +240,7 @@ def play_twin(
     direction: Vector,
     flat: float,
     peak: float,
+    most: float,
     exploration: float,
     bounds: Vector,
     spare: Vector,
@@ -243,7 +252,7 @@ def play_twin(
     """`play_loop` in NumPy."""
     for t, features in enumerate(rounds):
         n_tied, mean, width, _ = best_twin(
-            features, weights, upper, direction, flat, peak, exploration, bounds, spare, tied
+            features, weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
         )
         if not n_tied:
             return t
@@ -255,7 +264,7 @@ def play_twin(
 ROW, ROWS = "Array(float64, 1, 'C', readonly=True)", "Array(float64, 2, 'C', readonly=True)"
 ROUNDS, PLACES = "Array(float64, 3, 'C', readonly=True)", "int64[::1]"
 MODEL = f"{MATRIX}, {MATRIX}, {VECTOR}, {VECTOR}"
-SEARCH = f"{VECTOR}, float64, float64, float64, {VECTOR}, {VECTOR}, {PLACES}"
+SEARCH = f"{VECTOR}, float64, float64, float64, float64, {VECTOR}, {VECTOR}, {PLACES}"
 
 feature_loops: Final = Loops(
     take_in=Loop(

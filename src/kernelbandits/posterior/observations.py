@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
@@ -10,15 +10,14 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits.errors import InvalidReward, NotLearnt
-from kernelbandits.kernels.points import PointKind, stack_all
+from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations"]
 
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
-FIRST: Final = np.zeros(1, dtype=np.intp)
-LONGEST_QUEUE: Final = 256
+LONGEST_QUEUE: Final = 512
 TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
 
@@ -57,7 +56,8 @@ class Observations:
         self._counts: Vector = np.zeros(0)
         self._sums: Vector = np.zeros(0)
         self._n_slots = 0
-        self._queue: list[tuple[Points, float]] = []
+        self._queue: list[Points] = []
+        self._queued_rewards: list[float] = []
         self.n_observations = 0
         self.version = 0
         """Grows with every change, so that what is derived from the record knows when it is behind."""
@@ -92,24 +92,19 @@ class Observations:
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is kept yet."""
         self._take_over()
-        fresh: dict[Hashable, int] = {}
-        first_rows: list[int] = []
-        places = np.empty(len(rewards), dtype=np.intp)  # slot of a known point, −1 − place of a new one
-        for row, key in enumerate(self._kind.keys(points)):
-            slot = self._slots.get(key)
-            if slot is None:
-                place = fresh.setdefault(key, len(fresh))
-                if place == len(first_rows):
-                    first_rows.append(row)
-                slot = -1 - place
-            places[row] = slot
-        weighted = rewards * times
+        keys, slot_of = self._kind.keys(points), self._slots.get
+        places = np.array([slot_of(key, -1) for key in keys], dtype=np.intp)
         is_new = places < 0
-        new = -1 - places[is_new]
+        new_rows = np.flatnonzero(is_new)
+        fresh: dict[Hashable, int] = {}
+        new = np.array([fresh.setdefault(keys[row], len(fresh)) for row in new_rows.tolist()], dtype=np.intp)
+        first_rows = np.zeros(len(fresh), dtype=np.intp)
+        first_rows[new[::-1]] = new_rows[::-1]  # the lowest row of each is written last
+        weighted = rewards * times
         slots, known = np.unique(places[~is_new], return_inverse=True)
         return Batch(
             keys=list(fresh),
-            points=self._kind.take(points, np.array(first_rows, dtype=np.intp)) if fresh else None,
+            points=self._kind.take(points, first_rows) if fresh else None,
             counts=_totals(new, times[is_new], len(fresh)),
             sums=_totals(new, weighted[is_new], len(fresh)),
             slots=slots,
@@ -182,24 +177,25 @@ class Observations:
 
         return undo
 
-    def queue(self, point: Points, reward: float) -> None:
-        """One more observation, not too large to be added, that is sorted when someone asks for what was observed."""
+    def queue(self, points: Points, rewards: Sequence[float]) -> None:
+        """More observations, not too large to be added, that are sorted when someone asks for what was observed."""
         # A copy, as of all that is kept: the caller may change its own before it is sorted.
-        self._queue.append((point.copy() if type(point) is np.ndarray else self._kind.take(point, FIRST), reward))
-        self.n_observations += 1
+        is_array = type(points) is np.ndarray
+        self._queue.append(points.copy() if is_array else self._kind.take(points, np.arange(len(rewards))))
+        self._queued_rewards += rewards
+        self.n_observations += len(rewards)
         self.version += 1
-        if len(self._queue) >= LONGEST_QUEUE:
+        if len(self._queued_rewards) >= LONGEST_QUEUE:
             self._take_over()
 
     def _take_over(self) -> None:
         """Sort what is queued."""
         if self._queue:
-            points, rewards = stack_all(self._kind, [point for point, _ in self._queue]), [r for _, r in self._queue]
-            self._queue = []
-            batch = self.sort(points, np.array(rewards), np.ones(len(rewards)))
-            self.n_observations -= batch.n_observations  # they were counted when they came
+            points, rewards = self._kind.stack(*self._queue), np.array(self._queued_rewards)
+            self._queue, self._queued_rewards = [], []
+            self.n_observations -= len(rewards)  # they were counted when they came
             self.version -= 1
-            self.add(batch)
+            self.add(self.sort(points, rewards, np.ones(len(rewards))))
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""

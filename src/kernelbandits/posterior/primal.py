@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Best, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.feature_loops import feature_loops
 from kernelbandits.posterior.minorant import Minorant, minorant_of
@@ -53,7 +54,7 @@ class PrimalPosterior(RecordedPosterior):
         self._known: Points = None  # one of the points observed: others have to be of its sort
         self._upper: Matrix | None = None  # U; None when C has changed
         self._weights: Vector | None = None  # C⁻¹Φᵀy; None when C or the rewards have changed
-        self._n_turns = 0  # rank-one changes since U was computed from C
+        self._turns_left = 0  # rank-one changes until U is computed from C again
         self._minorant: Minorant | None = None
         self._minorant_until = 0  # observations up to which it is good enough
         self._spare: Vector = np.zeros(0)
@@ -67,7 +68,6 @@ class PrimalPosterior(RecordedPosterior):
         if self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
             super().observe_one(point, reward)
             return
-        self.kernel.kind.refuse_unlike(self._known, point)
         features = self._features(point)
         similarity = float(np.vdot(features, features))
         if similarity > self._largest_similarity:
@@ -81,9 +81,9 @@ class PrimalPosterior(RecordedPosterior):
         feature_loops.take_in(
             features[0], reward, self._precision, self._upper, self._moments, self._weights, self._spare
         )
-        self.record.queue(point, reward)
-        self._n_turns += 1
-        if self._n_turns >= max(TURNS_PER_FACTOR, 4 * len(self._spare)):
+        self.record.queue(point, [reward])
+        self._turns_left -= 1
+        if self._turns_left <= 0:
             self._upper = self._weights = None
 
     def _follow(self, batch: Batch) -> None:
@@ -140,7 +140,6 @@ class PrimalPosterior(RecordedPosterior):
         """
         if self._precision is None or exploration < 0.0:
             return None
-        self.kernel.kind.refuse_unlike(self._known, points)
         features = self._features(points)
         n_points = len(features)
         if n_points > len(self._bounds):
@@ -149,12 +148,46 @@ class PrimalPosterior(RecordedPosterior):
             feature_loops.note(features.size)
         weights, bound = self._mean_weights(), self._width_bound()
         n_tied, mean, width, n_widths = feature_loops.best(
-            features, weights, self._factor(), bound.direction, bound.flat, bound.peak, exploration,
+            features, weights, self._factor(), bound.direction, bound.flat, bound.peak, LARGEST, exploration,
             self._bounds, self._spare, self._tied,
         )  # fmt: skip
         if not 0 < n_tied <= LISTED_TIES:
             return None
         return Best(self._tied[:n_tied], mean, width, n_widths)
+
+    def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
+        rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
+        n_points, done = rounds.shape[1], 0
+        if self._precision is not None and exploration >= 0.0 and np.abs(rewards).max(initial=0.0) < LARGEST:
+            features = self._features(rounds.reshape(-1, rounds.shape[2])).reshape(len(rounds), n_points, -1)
+            most = min(LARGEST, self.regularisation / SMALLEST_REGULARISATION) if self._is_well_posed else -1.0
+            while done < len(rounds):
+                bound, weights, upper = self._width_bound(), self._mean_weights(), self._factor()
+                turns = min(self._minorant_until - self.n_observations + 1, self._turns_left)
+                part = slice(done, min(len(rounds), done + turns))
+                if not feature_loops.is_compiled:
+                    feature_loops.note(features[part].size)
+                n_played = feature_loops.play(
+                    features[part], rewards[part], self._precision, upper, self._moments, weights, bound.direction,
+                    bound.flat, bound.peak, most, exploration, np.empty(n_points), self._spare, self._tied,
+                    rows[part], means[part], widths[part],
+                )  # fmt: skip
+                self._note_turns(rounds[part][:n_played], rewards[part], rows[part][:n_played])
+                done += n_played
+                if done < part.stop:
+                    break
+        return rows[:done], means[:done], widths[:done]
+
+    def _note_turns(self, rounds: NDArray[np.float64], rewards: Matrix, rows: Indices) -> None:
+        """Keep a record of rounds that were played."""
+        turns = np.arange(len(rounds))
+        if len(turns):
+            points = rounds[turns, rows]
+            self._largest_similarity = max(self._largest_similarity, float(self.kernel.diagonal(points).max()))
+            self.record.queue(points, rewards[turns, rows].tolist())
+            self._turns_left -= len(turns)
+            if self._turns_left <= 0:
+                self._upper = self._weights = None
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
@@ -176,8 +209,12 @@ class PrimalPosterior(RecordedPosterior):
         return float(np.linalg.norm(self._mean_weights())) if self.size else 0.0
 
     def _features(self, points: Points) -> Matrix:
+        if self._precision is None:
+            return self.kernel.features(points)
+        if type(points) is not type(self._known):
+            self.kernel.kind.refuse_unlike(self._known, points)
         features = self.kernel.features(points)
-        if self._precision is not None and features.shape[1] != len(self._precision):
+        if features.shape[1] != len(self._precision):
             raise InvalidContexts(
                 f"These contexts have {features.shape[1]} features; those learnt before have {len(self._precision)}. "
                 "Describe every action with the same columns."
@@ -196,7 +233,7 @@ class PrimalPosterior(RecordedPosterior):
             assert self._precision is not None
             self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))
-            self._n_turns = 0
+            self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))
         return self._upper
 
     def _mean_weights(self) -> Vector:

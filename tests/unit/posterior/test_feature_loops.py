@@ -34,7 +34,11 @@ def model(rng, size, n_seen=30):
 def search(precision, n_rows):
     bound = minorant_of(precision, GAMMA)
     size = len(precision)
-    return (bound.direction, bound.flat, bound.peak), (np.empty(n_rows), np.empty(size), np.zeros(8, dtype=np.int64))
+    return (bound.direction, bound.flat, bound.peak, 1e100), (
+        np.empty(n_rows),
+        np.empty(size),
+        np.zeros(8, dtype=np.int64),
+    )
 
 
 @pytest.mark.parametrize("loop", [take_in_loop, lambda *given: feature_loops.take_in(*given)])
@@ -89,10 +93,10 @@ def test_a_bound_that_is_none_finds_another_row():
     for _ in range(50):
         precision, upper, _, weights = model(rng, 4)
         features = rng.normal(size=(30, 4)) * rng.uniform(0.1, 3.0, size=(30, 1))
-        (direction, _, _), room = search(precision, 30)
-        feature_loops.best(features, weights, upper, direction, 0.0, 0.0, 5.0, *room)
+        (direction, *_), room = search(precision, 30)
+        feature_loops.best(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
         loosened = int(room[-1][0])
-        best_twin(features, weights, upper, direction, 0.0, 0.0, 5.0, *room)
+        best_twin(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
         wrong += loosened != int(room[-1][0])
     assert wrong > 5
 
