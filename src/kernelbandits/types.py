@@ -171,6 +171,9 @@ class Plays:
     width: Vector
     """Confidence width of the mean."""
 
+    score: Vector
+    """What the chosen action was ranked by."""
+
     propensity: Vector
     """Probability of the choice."""
 

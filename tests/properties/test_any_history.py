@@ -51,7 +51,7 @@ CASES = {
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["observe", "observe", "batch", "many times", "amend", "remove", "ask"]),
+        st.sampled_from(["observe", "one", "one", "batch", "many times", "amend", "remove", "ask"]),
         st.lists(st.integers(0, 7), min_size=1, max_size=5),
     ),
     max_size=14,
@@ -76,6 +76,10 @@ class History:
             self.posterior.observe(self.take(rows), values)
             self.rows += rows
             self.rewards += values.tolist()
+        elif what == "one":
+            self.posterior.observe_one(self.take(rows[:1]), float(values[0]))
+            self.rows += rows[:1]
+            self.rewards.append(float(values[0]))
         elif what == "many times":
             self.posterior.observe(self.take(rows[:1]), values[:1], times=len(rows))
             self.rows += rows[:1] * len(rows)
@@ -103,6 +107,18 @@ class History:
         assert (prediction.width**2 <= diagonal / self.gamma * (1 + 1e-9)).all()
         assert (prediction.width**2 >= diagonal / (self.gamma + trace) * (1 - 1e-9)).all()
         assert (self.posterior.n_observations, self.posterior.size) == (len(self.rows), len(set(self._keys(past))))
+
+        self.check_best(mean, width)
+
+    def check_best(self, mean, width):
+        for exploration in (0.0, 0.7, 4.0):
+            best = self.posterior.best(self.points, exploration)
+            if best is not None:  # it need not know
+                score = mean[best.tied[0]] + exploration * width[best.tied[0]]
+                assert_allclose(score, (mean + exploration * width).max(), rtol=1e-6, atol=1e-7)
+                assert_allclose(
+                    [best.mean, best.width], [mean[best.tied[0]], width[best.tied[0]]], rtol=1e-6, atol=1e-7
+                )
 
     def check_pending(self, rows):
         past = self.take(self.rows + rows)

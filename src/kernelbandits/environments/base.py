@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import index
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import ItemId, Parameters, Points, Vector
 
-__all__ = ["DrawnRounds", "Environment", "Round", "World"]
+__all__ = ["DrawnRounds", "Environment", "ForeseeableWorld", "Round", "World"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,14 @@ class World(Protocol):
 
     def pay(self, action: int) -> float:
         """Reward of that action in the round last shown; asking twice changes nothing."""
+
+
+@runtime_checkable
+class ForeseeableWorld(World, Protocol):
+    """A world whose rewards do not depend on what was chosen before, so that many rounds can be played at once."""
+
+    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+        """The next rounds, fewer where the world ends, each with what every action pays; they count as shown."""
 
 
 class Environment(Protocol):
@@ -77,6 +86,13 @@ class DrawnRounds:
         """Show the next round; StopIteration when there is none."""
         shown, self._rewards = next(self._rounds)
         return shown
+
+    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+        """The next rounds with what every action pays, as if each had been shown."""
+        drawn = list(islice(self._rounds, n_rounds))
+        if drawn:
+            self._rewards = drawn[-1][1]
+        return drawn
 
     def pay(self, action: int) -> float:
         """Reward of that action in the round last shown."""

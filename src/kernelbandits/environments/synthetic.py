@@ -243,6 +243,10 @@ class SyntheticWorld:
         """Show the next round."""
         return self._drawn.show()
 
+    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+        """The next rounds with what every action pays."""
+        return self._drawn.foresee(n_rounds)
+
     def pay(self, action: int) -> float:
         """Reward of that action in the round last shown."""
         return self._drawn.pay(action)

@@ -345,11 +345,16 @@ class Policy(ABC):
             count=lambda points: self._kind(points).count(points),
             checked_rewards=self._checked_rewards,
         )
-        action, unknown = np.zeros(len(known), dtype=np.intp), np.full((3, len(known)), nan)
-        plays = Plays(action, unknown[0], unknown[1], unknown[2], np.ones(len(known)))
+        action, unknown = np.zeros(len(known), dtype=np.intp), np.full((4, len(known)), nan)
+        plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
         with self._all_or_nothing():
             self._play(known, plays)
         return plays
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether `play` is more than the loop written out: it has a loop of its own for the model as it is now."""
+        return False
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         """Play all rounds, in turn."""
@@ -364,7 +369,7 @@ class Policy(ABC):
         self._take_in(self._decision(given, choice, ""), reward)
         self._n_learnt += 1
         plays.action[t], plays.reward[t], plays.propensity[t] = choice.action, reward, choice.propensity
-        plays.mean[t], plays.width[t] = choice.mean, choice.width
+        plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
 
     def warm_start(
         self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None

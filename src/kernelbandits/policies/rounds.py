@@ -39,7 +39,7 @@ class KnownRounds:
             raise InvalidReward(
                 f"There has to be a row of rewards per round: {len(rounds)} rounds, {len(rewards)} rows."
             )
-        self.whole = _as_one_array(rounds)
+        self.whole = _as_one_array(rounds, points_of)
         """Rounds × actions × columns, where all rounds are rows of numbers of the same shape."""
         if self.whole is not None:
             shape = self.whole.shape
@@ -78,11 +78,13 @@ class KnownRounds:
             start = stop
 
 
-def _as_one_array(rounds: Sequence[Points]) -> NDArray[np.float64] | None:
+def _as_one_array(rounds: Sequence[Points], points_of: Callable[[Points], Points]) -> NDArray[np.float64] | None:
     """All rounds in one array, or None where they are not rows of one shape, or too large to copy."""
-    if isinstance(rounds, np.ndarray):
-        return rounds if rounds.ndim == 3 and rounds.size else None
     first = rounds[0] if len(rounds) else None
+    if first is None or type(points_of(first)) is not np.ndarray:  # then a point is more than a row
+        return None
+    if isinstance(rounds, np.ndarray):
+        return rounds if rounds.ndim == 3 else None
     if type(first) is not np.ndarray or first.ndim != 2 or first.size > SMALL_ROUND:
         return None
     kind = first.shape, first.dtype

@@ -232,16 +232,23 @@ class UpperConfidencePolicy(Policy):
         self.posterior.observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
+    @property
+    def is_fused(self) -> bool:
+        """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
+        is_plain = isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._pending
+        return is_plain and self.posterior.plays
+
     def _play(self, known: KnownRounds, plays: Plays) -> None:
-        """All in the posterior's own loop, where it has one, and no schedule, chance or awaited decision interferes."""
         t = 0
         while t < len(known):
-            if isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._pending:
+            if self.is_fused:
+                exploration = self._exploration_now(1, None, self.round_index)  # the same in all rounds
                 for start, contexts, rewards in known.blocks(t):
-                    rows, means, widths = self.posterior.play(contexts, rewards, self.exploration.value)
+                    rows, means, widths = self.posterior.play(contexts, rewards, exploration)
                     t = start + len(rows)
                     done = slice(start, t)
                     plays.action[done], plays.mean[done], plays.width[done] = rows, means, widths
+                    plays.score[done] = means + exploration * widths
                     plays.reward[done] = rewards[np.arange(len(rows)), rows]
                     self._n_learnt += len(rows)
                     if len(rows) < len(contexts):

@@ -98,6 +98,10 @@ class AutoPosterior(Posterior):
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         return self._form.play(rounds, rewards, exploration)
 
+    @property
+    def plays(self) -> bool:
+        return self._form.plays
+
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)
 

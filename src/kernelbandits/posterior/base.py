@@ -108,11 +108,13 @@ class Posterior(ABC):
         rewards: Matrix,
         exploration: float,
     ) -> tuple[Indices, Vector, Vector]:
-        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths.
-
-        Most posteriors play no round this way.
-        """
+        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths."""
         return NO_SLOTS, NOTHING, NOTHING
+
+    @property
+    def plays(self) -> bool:
+        """Whether `play` has a loop of its own; most posteriors have none."""
+        return False
 
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:

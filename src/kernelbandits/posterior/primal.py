@@ -155,6 +155,10 @@ class PrimalPosterior(RecordedPosterior):
             return None
         return Best(self._tied[:n_tied], mean, width, n_widths)
 
+    @property
+    def plays(self) -> bool:
+        return self._precision is not None
+
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0

@@ -85,6 +85,65 @@ class PolicyContract:
 
         assert [decision.action for decision in first] == [decision.action for decision in second]
 
+    def test_playing_is_choosing_and_learning_in_turn(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Columns instead of decisions, and nothing else."""
+        rng = np.random.default_rng(11)
+        rounds = [make_round(rng, n_actions) for n_actions in (4, 4, 4, 1, 6, *(5 for _ in range(20)))]
+        rewards = [rng.uniform(size=n_actions) for n_actions in (4, 4, 4, 1, 6, *(5 for _ in range(20)))]
+        played, looped = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+
+        plays = played.play(rounds, rewards)
+
+        for t, contexts in enumerate(rounds):
+            decision = looped.choose(contexts)
+            looped.learn(decision, float(rewards[t][decision.action]))
+            assert (plays.action[t], plays.reward[t]) == (decision.action, rewards[t][decision.action])
+            np.testing.assert_allclose(
+                [plays.mean[t], plays.width[t], plays.propensity[t]],
+                [decision.mean, decision.width, decision.propensity],
+                atol=1e-9,
+            )
+        assert len(plays) == len(rounds)
+        assert played.round_index == looped.round_index
+        contexts = make_round(rng, 6)
+        np.testing.assert_allclose(played.probabilities(contexts), looped.probabilities(contexts))
+
+    def test_rounds_that_cannot_be_played_leave_no_trace(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """All of them are checked first."""
+        policy, rng = self._trained(make_policy, make_round), np.random.default_rng(12)
+        rounds = [make_round(rng, 3) for _ in range(4)]
+        before = policy.round_index, policy.probabilities(rounds[0])
+
+        with pytest.raises(InvalidReward):
+            policy.play(rounds, [[0.1, 0.2, 0.3]] * 3)
+        with pytest.raises(InvalidReward):
+            policy.play(rounds, np.full((4, 3), np.nan))
+        with pytest.raises(InvalidReward):
+            policy.play(rounds, np.zeros((4, 2)))
+        with pytest.raises(InvalidContexts):
+            policy.play([*rounds[:3], []], [[0.1, 0.2, 0.3]] * 4)
+
+        assert policy.round_index == before[0]
+        np.testing.assert_array_equal(policy.probabilities(rounds[0]), before[1])
+        assert len(policy.play([], [])) == 0
+
+    def test_many_rounds_are_chosen_like_each(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """On the same model, with the same luck."""
+        together, alone = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        rng = np.random.default_rng(13)
+        rounds = [make_round(rng, n_actions) for n_actions in (5, 1, 3, 7)]
+
+        decisions = together.choose_many(rounds)
+
+        for contexts, decision in zip(rounds, decisions, strict=True):
+            other = alone.choose(contexts)
+            assert (decision.action, decision.n_actions) == (other.action, other.n_actions)
+            assert decision.round_index == other.round_index
+            np.testing.assert_allclose([decision.mean, decision.width], [other.mean, other.width], atol=1e-9)
+        assert len({decision.id for decision in decisions}) == 4
+        together.learn_many(decisions, [0.1, 0.2, 0.3, 0.4])
+        assert together.choose_many([]) == []
+
     def test_action_sets_may_change_in_size(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Or are refused in words by a policy that needs a fixed set."""
         policy, rng = make_policy(), np.random.default_rng(2)

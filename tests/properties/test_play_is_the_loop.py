@@ -1,0 +1,102 @@
+"""`play` gives what a loop over `choose` and `learn` gives, and a simulation that uses it the same trace."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import kernelbandits as kb
+from kernelbandits.kernels import Constant, Cosine, Linear, Polynomial
+from kernelbandits.posterior.feature_loops import feature_loops
+
+POLICIES = {
+    "linear": lambda gamma, eta: kb.KernelUCB(Linear(), regularisation=gamma, exploration=eta),
+    "offset": lambda gamma, eta: kb.KernelUCB(Linear() + Constant(0.4), regularisation=gamma, exploration=eta),
+    "polynomial": lambda gamma, eta: kb.KernelUCB(0.1 * Polynomial(degree=2), regularisation=gamma, exploration=eta),
+    "cosine": lambda gamma, eta: kb.KernelUCB(Cosine(), regularisation=gamma, exploration=eta),
+    "LinUCB": lambda gamma, eta: kb.LinUCB(regularisation=gamma, exploration=eta),
+    "gaussian": lambda gamma, eta: kb.KernelUCB(
+        kb.kernels.Gaussian(length_scale=1.0), regularisation=gamma, exploration=eta
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    feature_loops.compile()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    gamma=st.sampled_from([1e-6, 0.05, 1.0, 30.0]),
+    eta=st.sampled_from([0.0, 0.3, 2.0]),
+    form=st.sampled_from(["array", "list", "mixed"]),
+    has_ties=st.booleans(),
+)
+def test_every_round_is_that_of_the_loop(name, seed, gamma, eta, form, has_ties):
+    rng = np.random.default_rng(seed)
+    n_rounds, n_actions = int(rng.integers(1, 60)), int(rng.integers(1, 9))
+    rounds = rng.normal(size=(n_rounds, n_actions, 3)) * 10.0 ** rng.integers(-2, 1)
+    if has_ties:
+        rounds = np.round(rounds)
+    rewards = rng.normal(size=(n_rounds, n_actions))
+    given_rounds, given_rewards = (rounds, rewards) if form == "array" else (list(rounds), list(rewards))
+    if form == "mixed":  # a round of another size in between
+        given_rounds.append(rng.normal(size=(2, 3)))
+        given_rewards.append(rng.normal(size=2))
+        given_rounds += list(rounds)
+        given_rewards += list(rewards)
+    played, looped = POLICIES[name](gamma, eta), POLICIES[name](gamma, eta)
+
+    plays = played.play(given_rounds, given_rewards)
+
+    for t, contexts in enumerate(given_rounds):
+        decision = looped.choose(contexts)
+        looped.learn(decision, given_rewards[t][decision.action])
+        assert plays.action[t] == decision.action
+        scale = max(1.0, abs(decision.mean))
+        assert_allclose(plays.mean[t], decision.mean, atol=1e-7 * scale)
+        assert_allclose(plays.width[t], decision.width, rtol=1e-5, atol=1e-9)
+        assert_allclose(plays.score[t], decision.score, atol=1e-6 * scale)
+    assert played.round_index == looped.round_index
+    assert_allclose(played.posterior.norm, looped.posterior.norm, rtol=1e-6)
+    assert (played.posterior.size, played.posterior.n_observations) == (
+        looped.posterior.size,
+        looped.posterior.n_observations,
+    )
+
+
+@pytest.mark.parametrize("n_rounds", [10, 400])
+def test_a_simulation_is_that_of_single_steps(n_rounds, monkeypatch):
+    world = kb.environments.SyntheticRKHS(Linear(), n_actions=6, n_features=3)
+    policies = [kb.KernelUCB(Linear(), regularisation=0.7, exploration=0.6) for _ in range(2)]
+    finished = []
+
+    fast = kb.simulate(world, policies[0], horizon=n_rounds, seed=3, progress=finished.append)
+
+    assert finished == list(range(1, n_rounds + 1))
+    monkeypatch.setattr(kb.KernelUCB, "is_fused", False)
+    slow = kb.simulate(world, policies[1], horizon=n_rounds, seed=3)
+    for name, column in fast.to_columns().items():
+        if name != "seconds":
+            assert_allclose(column, slow.to_columns()[name], rtol=1e-9, atol=1e-9, err_msg=name)
+    assert fast.spec == slow.spec
+
+
+def test_a_long_run_stays_close_to_the_definition():
+    rng = np.random.default_rng(1)
+    rounds, rewards = rng.normal(size=(20_000, 3, 4)) + 1.0, rng.normal(size=(20_000, 3))
+    policy = kb.KernelUCB(Linear(), regularisation=1e-3, exploration=0.5)
+
+    plays = policy.play(rounds, rewards)
+
+    chosen = rounds[np.arange(20_000), plays.action]
+    precision = 1e-3 * np.eye(4) + chosen.T @ chosen
+    asked = rng.normal(size=(50, 4))
+    prediction = policy.posterior.predict(asked)
+    assert_allclose(prediction.mean, asked @ np.linalg.solve(precision, chosen.T @ plays.reward), atol=1e-9)
+    squared = np.einsum("nd,nd->n", asked @ np.linalg.inv(precision), asked)
+    assert_allclose(prediction.width**2 * 1e-3, squared * 1e-3, atol=1e-9)
