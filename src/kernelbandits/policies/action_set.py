@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +58,11 @@ class CatalogueActions:
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
         self._points_of = points
-        self.rows = None if self.view.is_whole else self.view.rows
         self.n_rows = len(self.catalogue)
         self.n_actions = len(self.view)
+        self.rows = None if self.n_actions == self.n_rows else self.view.rows
 
-    @cached_property
+    @property
     def points(self) -> Points:
         """Of the eligible items, in the order of their rows."""
         return self._points_of(self.view)

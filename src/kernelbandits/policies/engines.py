@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from kernelbandits.posterior import Posterior
 from kernelbandits.posterior.observations import Observations
@@ -20,6 +20,7 @@ class Engines:
 
     def __init__(self) -> None:
         self._engines: WeakKeyDictionary[Catalogue, CatalogueEngine] = WeakKeyDictionary()
+        self._latest: tuple[ref[Catalogue], CatalogueEngine] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engines:
         return Engines()
@@ -33,7 +34,8 @@ class Engines:
         record = getattr(posterior, "record", None)
         if not isinstance(record, Observations):
             return None
-        engine = self._engines.get(catalogue)
+        latest = self._latest  # mostly it is the same again
+        engine = latest[1] if latest and latest[0]() is catalogue else self._engines.get(catalogue)
         if engine is None:
             if not posterior.kernel.is_certified:
                 return None
@@ -42,5 +44,6 @@ class Engines:
             self._engines[catalogue] = engine
         elif len(engine) < len(catalogue):
             engine.grow(catalogue.points(posterior.kernel.kind))
+        self._latest = (ref(catalogue), engine)
         engine.catch_up(record)
         return engine

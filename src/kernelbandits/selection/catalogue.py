@@ -39,6 +39,7 @@ class Catalogue:
             self._ids = _checked_ids(ids, self._count, self._rows)
             self._rows = {item: row for row, item in enumerate(self._ids)}
         self._canonical: dict[PointKind, _Canonical] = {}
+        self._latest: tuple[PointKind, Points] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -73,6 +74,7 @@ class Catalogue:
             self._rows.update((item, self._count + place) for place, item in enumerate(new_ids))
             self._ids.extend(new_ids)
         self._count += n_new
+        self._latest = None
         return np.arange(self._count - n_new, self._count)
 
     def only(self, ids: Iterable[ItemId]) -> CatalogueView:
@@ -106,11 +108,14 @@ class Catalogue:
 
     def points(self, kind: PointKind) -> Points:
         """All items in the canonical form of a kernel's kind, or InvalidContexts; computed once and kept."""
+        if self._latest is not None and self._latest[0] is kind:  # kinds compare slowly, and mostly it is the same
+            return self._latest[1]
         held = self._canonical.get(kind)
         if held is None or held.n_chunks < len(self._chunks):
             held = (held or _Canonical(None, 0, 0)).extended(kind, self._chunks[held.n_chunks if held else 0 :])
             self._canonical[kind] = held
-        return kind.view(held.store, held.n_items)
+        self._latest = kind, kind.view(held.store, held.n_items)
+        return self._latest[1]
 
 
 class _Canonical(NamedTuple):
