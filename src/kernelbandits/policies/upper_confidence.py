@@ -17,7 +17,7 @@ from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
-from kernelbandits.posterior import Pending, Posterior
+from kernelbandits.posterior import Pending, Placed, Posterior
 from kernelbandits.selection import CatalogueEngine, SelectionReport, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Plays, Points, Prediction, Seed, Vector
@@ -138,13 +138,14 @@ class UpperConfidencePolicy(Policy):
         left = np.arange(n_actions)
         waiting = self._waiting()
         estimate = self._estimate(points, n_actions, waiting, self.round_index)
+        placed = Placed(self.posterior, points, estimate.prediction, waiting) if diverse else None
         choices: list[Choice] = []
         for place in range(k):
-            if diverse and place:
+            if placed is not None and place:
                 # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
-                placed = self._kind(points).take(points, np.array([choice.action for choice in choices]))
-                waiting = Pending(self.posterior, self._with_pending(placed))
-                estimate = self._estimate(points, n_actions - place, waiting, self.round_index + place)
+                placed.place(choices[-1].action)
+                exploration = self._exploration_now(n_actions - place, placed, self.round_index + place)
+                estimate = _Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
             best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
             choices.append(self._choice(estimate, int(left[best]), propensity))
             left = np.delete(left, best)
@@ -172,7 +173,7 @@ class UpperConfidencePolicy(Policy):
             return prediction
         return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
 
-    def _exploration_now(self, n_actions: int, waiting: Pending | None, round_index: int) -> float:
+    def _exploration_now(self, n_actions: int, waiting: Pending | Placed | None, round_index: int) -> float:
         if isinstance(self.exploration, Constant):  # looks at nothing
             return self.exploration.value
         situation = Situation(
@@ -198,16 +199,11 @@ class UpperConfidencePolicy(Policy):
 
     def _waiting(self) -> Pending | None:
         if self._pending and self._awaited is None:
-            self._awaited = Pending(self.posterior, self._with_pending(None))
+            self._awaited = Pending(self.posterior, self._pending_points())
         return self._awaited if self._pending else None
 
-    def _with_pending(self, placed: Points | None) -> Points:
-        """Points of the pending decisions, followed by those placed."""
-        kind = self.posterior.kernel.kind
-        collections = [self._point(decision) for decision in self._pending.values()]
-        if placed is not None:
-            collections.append(placed)
-        return kind.stack(*collections)
+    def _pending_points(self) -> Points:
+        return self.posterior.kernel.kind.stack(*(self._point(decision) for decision in self._pending.values()))
 
     def _pending_changed(self) -> None:
         self._awaited = None
@@ -215,7 +211,7 @@ class UpperConfidencePolicy(Policy):
     def _refuse_incomparable(self, point: Points) -> None:
         self.posterior.predict(point)
         if self._pending:
-            self.posterior.kernel.kind.stack(self._with_pending(None), point)
+            self.posterior.kernel.kind.stack(self._pending_points(), point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""

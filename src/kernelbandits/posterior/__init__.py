@@ -11,7 +11,7 @@ from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.fitting import KernelFit, fit_kernel
-from kernelbandits.posterior.pending import Pending
+from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_action import PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
 
@@ -21,6 +21,7 @@ __all__ = [
     "KernelFit",
     "Pending",
     "PerActionPosterior",
+    "Placed",
     "Posterior",
     "PosteriorFactory",
     "PrimalPosterior",

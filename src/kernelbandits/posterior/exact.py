@@ -243,9 +243,14 @@ class ExactPosterior(RecordedPosterior):
                 prior = prior - whitened.T @ whitened
             return prior / self.regularisation
         others = self.kernel.kind.check(others)
+        if self.kernel.kind.count(points) > self.kernel.kind.count(others):
+            return self.covariance(others, points).T
         prior = self.kernel.gram(points, others)
         if self.size:
-            prior = prior - self._whiten(points).T @ self._whiten(others)
+            # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
+            weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
+            for block, part in blocks(self.kernel.kind, others, self._factor.size):
+                prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
         return prior / self.regularisation
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:

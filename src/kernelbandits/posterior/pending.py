@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from math import log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
-from kernelbandits.types import Points, Vector
+from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 if TYPE_CHECKING:
     from kernelbandits.posterior.base import Posterior
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "Placed"]
 
 
 class Pending:
@@ -37,6 +38,15 @@ class Pending:
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + c(P, P)): what the pending points add to the posterior's own."""
 
+    def covariance(self, points: Points, others: Points) -> Matrix:
+        """Posterior covariance divided by γ once the pending points count too."""
+        left, right = (
+            np.ascontiguousarray(self._posterior.covariance(self._points, part)) for part in (points, others)
+        )
+        solve_lower(self._factor, left)
+        solve_lower(self._factor, right)
+        return self._posterior.covariance(points, others) - left.T @ right
+
     def reduce(self, points: Points, squared_width: Vector) -> Vector:
         """Squared widths at the points once the pending ones count too."""
         reduced = np.empty(len(squared_width))
@@ -46,3 +56,40 @@ class Pending:
             solve_lower(self._factor, whitened)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return np.maximum(reduced, 0.0)
+
+
+class Placed:
+    """Widths of a round's points as one after another of them is awaited: a rank-one change each.
+
+    With c the covariance of all points and x given what is settled, pending and placed before,
+
+        width² −= c² / (1 + width²(x)).
+    """
+
+    def __init__(self, posterior: Posterior, points: Points, prediction: Prediction, waiting: Pending | None) -> None:
+        self._posterior, self._points, self._waiting = posterior, points, waiting
+        self._settled_squares = posterior.estimate(points).width ** 2 if waiting else prediction.width**2
+        self.squares: Vector = prediction.width**2
+        self._columns: list[Vector] = []
+        self._scales: list[float] = []
+        self._inflation_squared = waiting.inflation**2 if waiting else 1.0
+        self.log_det_gain = waiting.log_det_gain if waiting else 0.0
+        """As in `Pending`, of what is awaited and placed."""
+
+    @property
+    def inflation(self) -> float:
+        """As in `Pending`."""
+        return sqrt(self._inflation_squared)
+
+    def place(self, row: int) -> None:
+        """Await one more."""
+        point = self._posterior.kernel.kind.take(self._points, np.array([row]))
+        column = (self._waiting or self._posterior).covariance(point, self._points)[0]
+        for earlier, scale in zip(self._columns, self._scales, strict=True):
+            column = column - earlier * (earlier[row] / scale)
+        scale = 1.0 + float(self.squares[row])
+        self._columns.append(column)
+        self._scales.append(scale)
+        self.squares = np.maximum(self.squares - column**2 / scale, 0.0)
+        self.log_det_gain += log(scale)
+        self._inflation_squared += float(self._settled_squares[row])

@@ -168,11 +168,13 @@ def test_a_ranking_is_sorted_by_score():
     assert slate[0].action == policy.choose(ROUND).action
 
 
-def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives():
+@pytest.mark.parametrize("n_awaited", [0, 1, 4])
+def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_awaited):
     for exploration in (0.7, widths.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)):
         policy, stepwise = warm(exploration), warm(exploration)
         for either in (policy, stepwise):
-            either.expect(either.choose(ROUND[[0]]))
+            for row in range(n_awaited):
+                either.expect(either.choose(ROUND[[row]] + 0.1))
 
         slate = policy.choose(ROUND, k=5, diverse=True)
 
