@@ -1,19 +1,19 @@
-"""Loops that are compiled in the background, with a NumPy twin of each that answers until then.
+"""Loops that are compiled in the background, once they have so much to do that it will pay.
 
-Numba is imported, and loops are compiled, once they have done so much work that it will pay. So a newcomer's first
-rounds wait for no compiler, and importing the library does not import Numba. A compiled loop is kept on disk by Numba,
-so that later processes only load it.
+Until then NumPy answers in their place, so a newcomer's first rounds wait for no compiler, and importing the library
+does not import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock, Thread
 from typing import Any, Final
 
-__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Loop", "Loops"]
+__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Background", "Loop", "Loops", "compiled"]
 
 VECTOR: Final = "float64[::1]"
 MATRIX: Final = "float64[:, ::1]"
@@ -22,10 +22,46 @@ SUMS_IN_ANY_ORDER: Final = frozenset({"reassoc", "contract", "nsz"})
 """Lets a compiler add several terms of a sum at once; infinities and NaN mean what they mean."""
 
 PATIENCE: Final = 3_000_000
-"""Array entries that the twins of a group handle, about 10 ms of work, before compiling begins."""
+"""Array entries that NumPy handles, about 10 ms of work, before compiling begins."""
 
 CALL: Final = 3_000
-"""Entries that a call of a twin counts for, however small its arrays are: a thousand calls take a tenth of a second."""
+"""Entries that a call counts for, however small its arrays are: a thousand calls take a tenth of a second."""
+
+
+def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
+    """A loop compiled for one signature, outside the interpreter's lock, and kept on disk where that can be written."""
+    numba = import_module("numba")
+    options = {"nogil": True, "fastmath": set(flags) or False}
+    try:
+        ready: Callable[..., Any] = numba.njit(signature, cache=True, **options)(loop)
+    except RuntimeError:  # there is no folder to keep it in
+        ready = numba.njit(signature, **options)(loop)
+    return ready
+
+
+class Background(ABC):
+    """Counts the work, and calls `compile` in a thread when it has become enough."""
+
+    def __init__(self) -> None:
+        self.is_compiled = False
+        self._work = 0
+        self._lock = Lock()
+        self._thread: Thread | None = None
+
+    @abstractmethod
+    def compile(self) -> None:
+        """Compile, or load what an earlier process compiled; takes seconds the first time."""
+
+    def note(self, entries: int) -> None:
+        """So many array entries were handled without compiled loops; enough of them begin the compiling."""
+        self._work += entries + CALL
+        if self._work > PATIENCE and self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the
+                    # ground from under it.
+                    self._thread = Thread(target=self.compile, name="kernelbandits-compile")
+                    self._thread.start()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,45 +73,26 @@ class Loop:
     signature: str
     fast: frozenset[str] = frozenset()
     parts: Sequence[Callable[..., Any]] = ()
-    """Plain functions that the loop calls."""
+    """Plain functions that the loop calls; they stay in its file, or a change to them would not reach the disk."""
 
 
-class Loops:
+class Loops(Background):
     """A group of loops by name: the attribute of that name is the twin until compiling has finished."""
 
     def __init__(self, **loops: Loop) -> None:
+        super().__init__()
         self._loops = loops
-        self.is_compiled = False
-        self._work = 0
-        self._lock = Lock()
-        self._thread: Thread | None = None
         for name, loop in loops.items():
             setattr(self, name, loop.twin)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(name)  # for type checkers: the names are set in __init__
 
-    def note(self, entries: int) -> None:
-        """So many array entries were handled by the twins; enough of them begin the compiling."""
-        self._work += entries + CALL
-        if self._work > PATIENCE and self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the
-                    # ground from under it.
-                    self._thread = Thread(target=self.compile, name="kernelbandits-compile")
-                    self._thread.start()
-
     def compile(self) -> None:
-        """Compile, or load what an earlier process compiled; takes seconds the first time."""
-        numba = import_module("numba")
         extending = import_module("numba.extending")
         for part, fast in {part: loop.fast for loop in self._loops.values() for part in loop.parts}.items():
             extending.register_jitable(fastmath=set(fast) or False)(part)
-        compiled = {}
-        for name, loop in self._loops.items():
-            options = {"cache": True, "nogil": True, "fastmath": set(loop.fast) or False}
-            compiled[name] = numba.njit(loop.signature, **options)(loop.loop)
-        for name, function in compiled.items():
+        ready = {name: compiled(loop.loop, loop.signature, loop.fast) for name, loop in self._loops.items()}
+        for name, function in ready.items():
             setattr(self, name, function)
         self.is_compiled = True

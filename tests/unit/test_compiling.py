@@ -1,0 +1,49 @@
+"""Loops that are compiled in the background."""
+
+import numpy as np
+import pytest
+
+from kernelbandits.compiling import PATIENCE, VECTOR, Loop, Loops, compiled
+
+
+def total_loop(numbers):
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+def make_loops():
+    return Loops(total=Loop(loop=total_loop, twin=np.sum, signature=f"float64({VECTOR})"))
+
+
+def test_the_twin_answers_until_there_was_enough_work():
+    loops = make_loops()
+    loops.note(10)
+    assert loops.total is np.sum
+    assert not loops.is_compiled
+
+    loops.note(PATIENCE)
+    loops._thread.join()
+
+    assert loops.is_compiled
+    assert loops.total(np.arange(4.0)) == 6.0
+
+
+def test_there_are_no_other_names():
+    with pytest.raises(AttributeError, match="mean"):
+        make_loops().mean(np.ones(2))
+
+
+def test_a_loop_is_compiled_where_nothing_can_be_written(monkeypatch):
+    import numba
+
+    whole = numba.njit
+
+    def no_folder(*given, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return whole(*given, **options)
+
+    monkeypatch.setattr(numba, "njit", no_folder)
+    assert compiled(total_loop, f"float64({VECTOR})")(np.ones(3)) == 3.0
