@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+import kernelbandits as kb
 from benchmarks.cases import Case
 from benchmarks.peers import Peer, Setting
 from benchmarks.workloads import Matrix, Vector
@@ -17,7 +18,7 @@ from benchmarks.workloads import Matrix, Vector
 __all__ = ["Run", "play_through", "warm_up"]
 
 WARM_UP: Final = 300
-"""Rounds before the clock counts: enough that whatever is compiled on first use has been used."""
+"""Rounds before the clock counts: enough that whatever is loaded on first use has been used."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,6 +54,7 @@ class Run:
 def warm_up(peer: Peer, case: Case, *, limit: float) -> float:
     """Seconds of the first rounds in this process: what a newcomer waits for, and no total contains."""
     began = perf_counter()
+    kb.compile_ahead()
     play_through(peer, case, limit=limit, horizon=min(WARM_UP, case.horizon))
     return perf_counter() - began
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kernelbandits import errors
-from kernelbandits.types import Decision, Pairs, Prediction, Slate
+from kernelbandits.types import Decision, Pairs, Plays, Prediction, Slate
 
 if TYPE_CHECKING:
     from kernelbandits import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
-    from kernelbandits.selection import Catalogue, set_threads
+    from kernelbandits.selection import Catalogue, compile_ahead, set_threads
 
 __version__ = "0.1.0.dev0"
 
@@ -56,12 +56,14 @@ __all__ = [
     "KernelUCB",
     "LinUCB",
     "Pairs",
+    "Plays",
     "Policy",
     "Prediction",
     "Slate",
     "SupKernelUCB",
     "SupLinUCB",
     "UniformRandom",
+    "compile_ahead",
     "environments",
     "errors",
     "evaluation",
@@ -80,7 +82,9 @@ __all__ = [
 _PACKAGES = {
     "environments", "evaluation", "experiments", "kernels", "policies", "posterior", "selection", "testing", "theory",
 }  # fmt: skip
-_ELSEWHERE = {"Catalogue": "selection", "set_threads": "selection", "simulate": "evaluation"}  # all others: policies
+_ELSEWHERE = {
+    "Catalogue": "selection", "compile_ahead": "selection", "set_threads": "selection", "simulate": "evaluation",
+}  # all others: policies  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from importlib import import_module
 from threading import Lock, Thread
 from typing import Any, Final
 
-__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Background", "Loop", "Loops", "compiled"]
+__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Background", "Loop", "Loops", "compiled", "groups"]
 
 VECTOR: Final = "float64[::1]"
 MATRIX: Final = "float64[:, ::1]"
@@ -26,6 +26,10 @@ PATIENCE: Final = 3_000_000
 
 CALL: Final = 3_000
 """Entries that a call counts for, however small its arrays are: a thousand calls take a tenth of a second."""
+
+
+groups: Final[list[Background]] = []
+"""All loops of the process."""
 
 
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
@@ -46,7 +50,15 @@ class Background(ABC):
         self.is_compiled = False
         self._work = 0
         self._lock = Lock()
+        self._compiling = Lock()
         self._thread: Thread | None = None
+        groups.append(self)
+
+    def ensure(self) -> None:
+        """Compile, unless that was done before."""
+        with self._compiling:
+            if not self.is_compiled:
+                self.compile()
 
     @abstractmethod
     def compile(self) -> None:
@@ -60,7 +72,7 @@ class Background(ABC):
                 if self._thread is None:
                     # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the
                     # ground from under it.
-                    self._thread = Thread(target=self.compile, name="kernelbandits-compile")
+                    self._thread = Thread(target=self.ensure, name="kernelbandits-compile")
                     self._thread.start()
 
 

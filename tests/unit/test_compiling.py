@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelbandits.compiling import PATIENCE, VECTOR, Loop, Loops, compiled
+import kernelbandits as kb
+from kernelbandits.compiling import PATIENCE, VECTOR, Loop, Loops, compiled, groups
 
 
 def total_loop(numbers):
@@ -47,3 +48,10 @@ def test_a_loop_is_compiled_where_nothing_can_be_written(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", no_folder)
     assert compiled(total_loop, f"float64({VECTOR})")(np.ones(3)) == 3.0
+
+
+def test_everything_can_be_compiled_ahead():
+    kb.compile_ahead()
+
+    assert len(groups) >= 2
+    assert all(group.is_compiled for group in groups)

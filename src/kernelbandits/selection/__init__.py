@@ -2,13 +2,22 @@
 
 A `Catalogue` holds actions that are asked about again and again; hand it to `choose` in place of an array. Policies
 keep a `CatalogueEngine` for it, which follows their posterior and answers exactly what brute force would. `set_threads`
-limits the threads of the whole library.
+limits the threads of the whole library, `compile_ahead` compiles its loops before the first round.
 """
 
+from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalogue import Catalogue, CatalogueView
 from kernelbandits.selection.engine import CatalogueEngine
 from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.threads import set_threads
 from kernelbandits.selection.ties import tied_for_best
 
-__all__ = ["Catalogue", "CatalogueEngine", "CatalogueView", "SelectionReport", "set_threads", "tied_for_best"]
+__all__ = [
+    "Catalogue",
+    "CatalogueEngine",
+    "CatalogueView",
+    "SelectionReport",
+    "compile_ahead",
+    "set_threads",
+    "tied_for_best",
+]
