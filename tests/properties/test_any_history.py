@@ -25,7 +25,13 @@ from kernelbandits.kernels import (
     Spectrum,
 )
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.posterior import AutoPosterior, ExactPosterior, PerActionPosterior, PrimalPosterior
+from kernelbandits.posterior import (
+    AutoPosterior,
+    CompressedPosterior,
+    ExactPosterior,
+    PerActionPosterior,
+    PrimalPosterior,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(9, 3))
 WORDS = ["red boat", "red coat", "blue goat", "blue coat", "green ship", "ship", "shipping", "boat", "a"]
@@ -45,6 +51,10 @@ CASES = {
     "primal polynomial": (PrimalPosterior, 0.1 * Polynomial(degree=2), ROWS),
     "auto linear": (AutoPosterior, Linear() + 0.3, ROWS),
     "auto strings": (AutoPosterior, Spectrum(n=2), WORDS),
+    "compressed gaussian": (CompressedPosterior, Gaussian(length_scale=1.0), ROWS),
+    "compressed linear sparse": (CompressedPosterior, Linear() + 0.3, csr_array(ROWS)),
+    "compressed sets": (CompressedPosterior, Jaccard() + 0.2, [set(word) for word in WORDS]),
+    "compressed pairs": (CompressedPosterior, PairProduct(Delta(), Gaussian(length_scale=1.0)), PAIRS),
     "disjoint": (PerActionPosterior, LabelledLinear(), PAIRS),
     "hybrid": (PerActionPosterior, LabelledLinear((1,)), PAIRS),
 }

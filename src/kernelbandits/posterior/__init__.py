@@ -2,12 +2,15 @@
 
 `AutoPosterior` is the one to try first: it takes the cheaper of two exact forms, `ExactPosterior` (any kernel, a
 growing Cholesky factor over distinct points) and `PrimalPosterior` (kernels with finitely many features), and changes
-between them as data arrive. `PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses
-kernel parameters on a warm-up sample.
+between them as data arrive. `CompressedPosterior` is the exact one at the size of its numerical rank, for many points
+in few dimensions.
+`PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses kernel parameters on a warm-up
+sample.
 """
 
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.compressed import CompressedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.fitting import KernelFit, fit_kernel
@@ -17,6 +20,7 @@ from kernelbandits.posterior.primal import PrimalPosterior
 
 __all__ = [
     "AutoPosterior",
+    "CompressedPosterior",
     "ExactPosterior",
     "KernelFit",
     "Pending",
