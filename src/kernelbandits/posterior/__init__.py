@@ -1,9 +1,8 @@
 """Ridge regression in the feature space of a kernel: mean and confidence width of the reward at any point.
 
-`AutoPosterior` is the one to try first: it takes the cheaper of two exact forms, `ExactPosterior` (any kernel, a
-growing Cholesky factor over distinct points) and `PrimalPosterior` (kernels with finitely many features), and changes
-between them as data arrive. `CompressedPosterior` is the exact one at the size of its numerical rank, for many points
-in few dimensions.
+`AutoPosterior` is the one to try first: it takes the cheapest of three exact forms, `ExactPosterior` (any kernel, a
+growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with finitely many features) and
+`CompressedPosterior` (many points of low numerical rank), and changes between them as data arrive.
 `PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses kernel parameters on a warm-up
 sample.
 """

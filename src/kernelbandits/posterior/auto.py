@@ -1,15 +1,16 @@
-"""The cheaper of the two exact forms, at any moment."""
+"""The cheapest of the exact forms, at any moment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
+from kernelbandits.posterior.compressed import CompressedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
@@ -17,12 +18,27 @@ from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]
 
+FIRST_LOOK: Final = 128
+LOOK_AGAIN: Final = 1.5
+"""The rank is measured when a question finds 128 points, and again after each growth by half."""
+
+LOW_RANK: Final = 0.5
+HIGH_RANK: Final = 0.7
+"""Shares of the size: a question costs about 3r² compressed and size² otherwise, and changing the form costs too."""
+
+QUESTIONS: Final = 64
+POINTS_OF_A_QUESTION: Final = 16
+"""How much is remembered of what was asked before the rank is measured: it counts too."""
+
 
 class AutoPosterior(Posterior):
-    """Exact over distinct points while these are few, primal over features once they outnumber those.
+    """Exact over distinct points while these are few, then primal over few features or compressed to a low rank.
 
-    A query costs size² in one form and D² in the other (D features), so the form changes when the size passes D, and
-    back when it has fallen below D/2. The answers are the same.
+    A query costs size² in the exact form and D² in the primal one (D features), so the form changes when the size
+    passes D, and back when it has fallen below D/2. The answers are the same. Where the rank of the points turns out to
+    be at most half their number, the exact form gives way to the compressed one, until the rank is above 0.7 of it or
+    too many points that are asked about lie outside; only for kernels beyond doubt, and never where the regularisation
+    is so small beside the similarities that compressing would show.
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior = AutoPosterior(Linear(), regularisation=1.0)
@@ -38,10 +54,14 @@ class AutoPosterior(Posterior):
         self._form: RecordedPosterior = ExactPosterior(kernel, regularisation=regularisation)
         self.kernel = kernel
         self.regularisation = self._form.regularisation
+        self._next_look = FIRST_LOOK
+        self._asked: list[Points] = []  # some of the points asked about lately
 
     @property
     def form(self) -> str:
-        """Which form it has now: "exact" or "primal"."""
+        """Which form it has now: "exact", "primal" or "compressed"."""
+        if isinstance(self._form, CompressedPosterior):
+            return "compressed"
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
 
     @property
@@ -86,14 +106,44 @@ class AutoPosterior(Posterior):
             changed.absorb(*self._form.record.kept())
         self._form = changed
 
+    def _take_lower_rank(self) -> None:
+        """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
+        form = self._form
+        if isinstance(form, ExactPosterior):
+            if self.size < self._next_look:
+                return
+            self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
+        elif isinstance(form, CompressedPosterior) and (form.has_strayed or form.rank > HIGH_RANK * self.size):
+            self._form = form.whole
+        else:
+            return
+        self._next_look, self._asked = int(LOOK_AGAIN * self.size), []
+
+    def _remember(self, points: Points) -> None:
+        """Some of the points, for the next look at the rank."""
+        if len(self._asked) < QUESTIONS and self._next_look - QUESTIONS <= self.size < self._next_look:
+            n_points = self.kernel.kind.count(points)
+            some = np.arange(0, n_points, 1 + n_points // POINTS_OF_A_QUESTION)
+            self._asked.append(self.kernel.kind.take(points, some))
+
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
-        return self._form.predict(points, pending=pending)
+        points = self.kernel.kind.check(points)
+        self._take_lower_rank()
+        prediction = self._form.predict(points, pending=pending)
+        self._remember(points)
+        return prediction
 
     def estimate(self, points: Points) -> Prediction:
-        return self._form.estimate(points)
+        self._take_lower_rank()
+        prediction = self._form.estimate(points)
+        self._remember(points)
+        return prediction
 
     def best(self, points: Points, exploration: float) -> Best | None:
-        return self._form.best(points, exploration)
+        self._take_lower_rank()
+        best = self._form.best(points, exploration)
+        self._remember(points)
+        return best
 
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         return self._form.play(rounds, rewards, exploration)

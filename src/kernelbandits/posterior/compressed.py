@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import reduce
 from math import sqrt
 from typing import Final
 
@@ -149,7 +148,7 @@ class CompressedPosterior(RecordedPosterior):
             if slots.rank > min(most, early) or self._is_noisy:
                 return False
         if asked:
-            points = reduce(self.kernel.kind.stack, asked)
+            points = self.kernel.kind.stack(*asked)
             self._span(points, self.kernel.diagonal(points))
         return slots.rank <= most and not self.has_strayed
 

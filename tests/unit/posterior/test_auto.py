@@ -3,9 +3,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from definitions import ridge
-from kernelbandits.errors import IllConditioned
-from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.posterior import AutoPosterior
+from kernelbandits.errors import IllConditioned, InvalidContexts
+from kernelbandits.kernels import FromCallable, Gaussian, Linear
+from kernelbandits.posterior import AutoPosterior, ExactPosterior
 
 RNG = np.random.default_rng(0)
 CONTEXTS, REWARDS = RNG.normal(size=(40, 8)), RNG.normal(size=40)
@@ -82,3 +82,169 @@ def test_a_state_is_restored_in_the_form_it_had():
 
     assert other.form == "primal"
     assert_same_answers(other, np.arange(40))
+
+
+def line(count, *, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(size=(count, 1)), rng.normal(size=count)
+
+
+def fed(kernel, points, rewards, regularisation=0.3):
+    """An automatic and an exact posterior with the same history, asked after every tenth observation."""
+    auto = AutoPosterior(kernel, regularisation=regularisation)
+    exact = ExactPosterior(kernel, regularisation=regularisation)
+    forms = []
+    for first in range(0, len(points), 10):
+        for posterior in (auto, exact):
+            posterior.observe(points[first : first + 10], rewards[first : first + 10])
+        auto.predict(points[:3])
+        forms.append(auto.form)
+    return auto, exact, forms
+
+
+def assert_same_as_exact(auto, exact, queries):
+    prediction, reference = auto.predict(queries), exact.predict(queries)
+    assert_allclose(prediction.mean, reference.mean, atol=1e-10)
+    assert_allclose(prediction.width, reference.width, atol=1e-10)
+
+
+def test_many_points_of_low_rank_are_compressed():
+    points, rewards = line(300)
+    auto, exact, forms = fed(Gaussian(length_scale=0.3), points, rewards)
+
+    assert forms == ["exact"] * 12 + ["compressed"] * 18
+    assert_same_as_exact(auto, exact, np.linspace(-0.5, 1.5, 40)[:, None])
+    assert_allclose(auto.log_det_gain, exact.log_det_gain, rtol=1e-10)
+    assert auto.form == "compressed"
+
+
+def test_noisy_similarities_of_a_long_line_are_compressed_with_a_looser_tolerance():
+    points, rewards = line(400)
+    auto, exact, forms = fed(Gaussian(length_scale=1.0), 31.0 * points, rewards)
+
+    assert forms[-1] == "compressed"
+    assert_same_as_exact(auto, exact, 31.0 * points)
+    assert auto.form == "compressed"
+
+
+def test_the_record_stays_the_same_when_the_form_changes():
+    points, rewards = line(200)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto.observe(points, rewards)
+    record = auto.record
+
+    auto.predict(points[:3])
+
+    assert auto.form == "compressed"
+    assert auto.record is record
+
+
+def test_nothing_is_compressed_that_nobody_asks_about():
+    points, rewards = line(200)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+
+    auto.observe(points, rewards)
+
+    assert auto.form == "exact"
+
+
+def test_points_of_full_rank_stay_exact():
+    rng = np.random.default_rng(2)
+    points, rewards = rng.normal(size=(700, 6)), rng.normal(size=700)
+    *_, forms = fed(Gaussian(length_scale=1.0), points, rewards)
+
+    assert set(forms) == {"exact"}
+
+
+def test_what_is_asked_about_counts_towards_the_rank():
+    points, rewards = line(200)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto.observe(points[:100], rewards[:100])
+    far = np.random.default_rng(3).uniform(0.0, 100.0, size=(30, 10, 1))
+
+    for question in far:
+        auto.predict(question)
+    auto.observe(points[100:], rewards[100:])
+    auto.predict(points[:3])
+
+    assert auto.form == "exact"
+
+
+def test_a_rank_that_grows_again_leads_back_to_the_exact_form():
+    points, rewards = line(200)
+    far = np.random.default_rng(3).uniform(2.0, 400.0, size=(700, 1))
+    auto, exact, _ = fed(Gaussian(length_scale=0.3), points, rewards)
+    assert auto.form == "compressed"
+
+    for posterior in (auto, exact):
+        posterior.observe(far, np.ones(700))
+    assert_same_as_exact(auto, exact, far[:9])
+    assert_same_as_exact(auto, exact, points[:9])
+
+    assert auto.form == "exact"
+
+
+def test_questions_far_from_the_data_lead_back_to_the_exact_form():
+    points, rewards = line(200)
+    auto, exact, _ = fed(Gaussian(length_scale=0.3), points, rewards)
+    far = np.random.default_rng(3).uniform(2.0, 400.0, size=(900, 1))
+
+    assert_same_as_exact(auto, exact, far)
+    assert_same_as_exact(auto, exact, points[:9])
+
+    assert auto.form == "exact"
+
+
+def test_removals_lead_back_to_the_exact_form():
+    points, rewards = line(200)
+    auto, exact, _ = fed(Gaussian(length_scale=0.05), points, rewards)
+    assert auto.form == "compressed"
+
+    for posterior in (auto, exact):
+        posterior.remove(points[:140], rewards[:140])
+
+    assert_same_as_exact(auto, exact, points[:9])
+    assert auto.form == "exact"
+
+
+@pytest.mark.parametrize(("regularisation", "form"), [(0.01, "compressed"), (1e-4, "exact")])
+def test_nothing_is_compressed_where_it_would_show(regularisation, form):
+    """sqrt(t) max k(x, x) may be 5,000 times the regularisation."""
+    points, rewards = line(300)
+
+    *_, forms = fed(Gaussian(length_scale=0.3), points, rewards, regularisation)
+
+    assert forms[-1] == form
+
+
+def test_a_similarity_that_might_be_no_kernel_stays_exact():
+    points, rewards = line(200)
+    kernel = FromCallable(lambda first, second: np.exp(-((first - second.T) ** 2)))
+
+    *_, forms = fed(kernel, points, rewards)
+
+    assert forms[-1] == "exact"
+
+
+def test_a_compressed_state_is_restored_and_compressed_again():
+    points, rewards = line(300)
+    auto, exact, _ = fed(Gaussian(length_scale=0.3), points, rewards)
+    other = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+
+    other.restore(auto.state())
+
+    assert_same_as_exact(other, exact, points)
+    assert other.form == auto.form == "compressed"
+
+
+def test_contexts_that_were_refused_are_not_remembered():
+    points, rewards = line(300)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto.observe(points[:100], rewards[:100])
+
+    with pytest.raises(InvalidContexts):
+        auto.predict(np.zeros((2, 5)))
+    auto.observe(points[100:], rewards[100:])
+
+    assert auto.predict(points[:2]).mean.shape == (2,)
+    assert auto.form == "compressed"
