@@ -18,7 +18,7 @@ from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
 from kernelbandits.posterior import Pending, Placed, Posterior
-from kernelbandits.selection import CatalogueEngine, SelectionReport, tied_for_best
+from kernelbandits.selection import CatalogueEngine, Screening, SelectionReport, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Plays, Points, Prediction, Seed, Vector
 
@@ -57,7 +57,8 @@ class UpperConfidencePolicy(Policy):
         self._has_warned = False
         self._uses_engines = True
         self._engines = Engines()
-        self._last_engine: CatalogueEngine | None = None
+        self._screening = Screening()
+        self._last_engine: CatalogueEngine | Screening | None = None
         self._last_size = self._last_widths = 0
 
     def _kind(self, contexts: Points) -> PointKind:
@@ -72,9 +73,7 @@ class UpperConfidencePolicy(Policy):
     def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
         engine = self._engine_for(actions)
         if engine is None:
-            self._last_engine, self._last_size, self._last_widths = None, actions.n_actions, actions.n_actions
-            found = self._pick_by_posterior(actions) if self._uses_engines and not self._pending else None
-            return self._pick(actions.points, actions.n_actions) if found is None else found
+            return self._pick_from_new(actions)
         exploration = self._exploration_now(actions.n_actions, None, self.round_index)
         tied, _ = engine.best(exploration, actions.rows)
         row, propensity = pick_tied(tied, self._ties, self._rng)
@@ -83,17 +82,28 @@ class UpperConfidencePolicy(Policy):
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
         return Choice(place, mean, width, mean + exploration * width, propensity)
 
-    def _pick_by_posterior(self, actions: ActionSet | CatalogueActions) -> Choice | None:
-        """What the posterior says without scoring all; None where it cannot."""
-        exploration = self._exploration_now(actions.n_actions, None, self.round_index)
-        best = self.posterior.best(actions.points, exploration)
-        if best is None:
-            return None
-        tied, mean, width, self._last_widths = best
-        row, propensity = pick_tied(tied, self._ties, self._rng)
-        if row != tied[0]:
-            prediction = self.posterior.estimate(self._kind(actions.points).take(actions.points, np.array([row])))
-            mean, width = prediction.mean.item(), prediction.width.item()
+    def _pick_from_new(self, actions: ActionSet | CatalogueActions) -> Choice:
+        """The best of actions that no engine has followed, without exact widths for all where that pays."""
+        n_actions = actions.n_actions
+        self._last_engine, self._last_size, self._last_widths = None, n_actions, n_actions
+        if self._pending or not self._uses_engines:
+            return self._pick(actions.points, n_actions)
+        exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
+        best = self.posterior.best(points, exploration)
+        if best is not None:
+            tied, mean, width, self._last_widths = best
+            row, propensity = pick_tied(tied, self._ties, self._rng)
+            if row != tied[0]:
+                prediction = self.posterior.estimate(self._kind(points).take(points, np.array([row])))
+                mean, width = prediction.mean.item(), prediction.width.item()
+            return Choice(row, mean, width, mean + exploration * width, propensity)
+        found = self._screening.best(self.posterior, points, n_actions, exploration)
+        if found is None:
+            return self._pick(points, n_actions)
+        self._last_engine = self._screening
+        row, propensity = pick_tied(found, self._ties, self._rng)
+        mean, width = self._screening.estimate_one(row)
+        self._screening.expect(row)
         return Choice(row, mean, width, mean + exploration * width, propensity)
 
     def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:

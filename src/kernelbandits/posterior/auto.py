@@ -65,6 +65,11 @@ class AutoPosterior(Posterior):
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
 
     @property
+    def exact(self) -> ExactPosterior | None:
+        """The exact form while it has that."""
+        return self._form if isinstance(self._form, ExactPosterior) else None
+
+    @property
     def record(self) -> Observations:
         """What was observed: distinct points in slots, their counts and reward sums."""
         return self._form.record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import Final
 
@@ -86,6 +87,25 @@ class GrowingCholesky:
                 right[: panel.start] -= panel.left[: panel.n_rows].T @ block
         return right
 
+    def panels(self) -> Iterator[tuple[int, int, Matrix, Matrix]]:
+        """Start, number of rows, columns before the start, and corner of every panel, for those who solve in steps.
+
+        The two arrays have room for more rows than are filled; the corner's stride is its width.
+        """
+        for panel in self._panels:
+            yield panel.start, panel.n_rows, panel.left, panel.corner
+
+    def trailing(self, first: int) -> Matrix:
+        """A copy of L's rows and columns from `first` on."""
+        lower = np.zeros((self.size - first, self.size - first))
+        for panel in self._panels[first // PANEL :]:
+            begin = max(0, first - panel.start)
+            rows = slice(panel.start + begin - first, panel.start + panel.n_rows - first)
+            if panel.start > first:
+                lower[rows, : panel.start - first] = panel.left[: panel.n_rows, first:]
+            lower[rows, rows] = panel.triangle(begin)
+        return lower
+
     def room(self) -> int:
         """Rows that fit into the last panel: the largest block that one `append` takes."""
         return PANEL - self.size % PANEL
@@ -97,7 +117,10 @@ class GrowingCholesky:
         NotPositiveSemidefinite and changes nothing; with a `floor`, a number that every pivot is known to reach, it
         takes the floor for pivots that rounding has pushed below.
         """
-        whitened = self.solve(cross)
+        self.append_solved(self.solve(cross), within, floor=floor)
+
+    def append_solved(self, whitened: Matrix, within: Matrix, *, floor: float | None = None) -> None:
+        """The same where L⁻¹ `cross` is known already."""
         left = within - whitened.T @ whitened
         try:
             corner = cholesky(left)

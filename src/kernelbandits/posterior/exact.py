@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,14 @@ speed plus the kernel: more repeats than size/100 (and than 8) at once are cheap
 
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
+
+
+class _KnownColumn(NamedTuple):
+    """L⁻¹ D^½ k(x) of a point that may be observed next, and what it belongs to."""
+
+    version: int
+    key: Hashable
+    column: Vector
 
 
 class ExactPosterior(RecordedPosterior):
@@ -65,12 +74,13 @@ class ExactPosterior(RecordedPosterior):
         self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
         self._n_recounts = 0  # since the factor was made; each adds its rounding errors
         self._version = -1  # of the record that all this belongs to
+        self._known_column: _KnownColumn | None = None
 
     # -- following the record ----------------------------------------------------------------------------------------
 
     def _follow(self, batch: Batch) -> None:
         """At once where it may be refused, or where nothing has shown yet that the kernel takes such points."""
-        if not (self._is_sure and self._factor.size):
+        if not (self.is_sure and self._factor.size):
             self._catch_up()
 
     def _follow_one(self, point: Points, slot: int, reward: float) -> None:
@@ -78,12 +88,12 @@ class ExactPosterior(RecordedPosterior):
             self._catch_up()
 
     @property
-    def _is_sure(self) -> bool:
+    def is_sure(self) -> bool:
         """Whether no observation can be refused: a kernel beyond doubt, and room for its digits."""
         return self._is_certified and self._is_well_posed
 
     def _forget(self) -> None:
-        if not self._is_sure:
+        if not self.is_sure:
             self._catch_up()
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
@@ -124,7 +134,12 @@ class ExactPosterior(RecordedPosterior):
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
+        known = self._column_of(new)
         try:
+            if known is not None:
+                count = self.record.counts[size]
+                within = np.array([[diagonal[size] * count + self.regularisation]])
+                self._factor.append_solved(np.sqrt(count) * known[:, None], within, floor=self.regularisation)
             while self._factor.size < self.record.n_slots:
                 self._append_block(diagonal)
         except KernelBanditError:
@@ -135,6 +150,15 @@ class ExactPosterior(RecordedPosterior):
             counts, sums = self.record.counts[size:], self.record.sums[size:]
             targets = np.concatenate([self._whitened_targets, sums / np.sqrt(np.maximum(counts, 1.0))])
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
+
+    def _column_of(self, new: Points) -> Vector | None:
+        """What `remember` was told, if the one new slot holds that point and the factor is still the same."""
+        known = self._known_column
+        self._known_column = None
+        is_next = known is not None and known.version == self._version and len(known.column) == self._factor.size
+        if known is None or not is_next or self.record.n_slots != self._factor.size + 1 or not self.is_sure:
+            return None
+        return known.column if self.kernel.kind.keys(new) == [known.key] else None
 
     def _append_block(self, diagonal: Vector) -> None:
         """As many rows as the last panel has room for."""
@@ -159,7 +183,7 @@ class ExactPosterior(RecordedPosterior):
 
     def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float) -> None:
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
-        if self._is_sure:  # then a pivot below γ is rounding
+        if self.is_sure:  # then a pivot below γ is rounding
             self._factor.append(cross, within, floor=self.regularisation)
             return
         since = self._factor.size
@@ -203,8 +227,8 @@ class ExactPosterior(RecordedPosterior):
         self._factor.scale_row(slot, float(np.sqrt(new / old)))
 
     @property
-    def _trace(self) -> float:
-        """Of K over all observations."""
+    def trace(self) -> float:
+        """Of K over all observations that the factor holds."""
         return float(self._diagonal @ self._factored)
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -222,17 +246,30 @@ class ExactPosterior(RecordedPosterior):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
                 explained[block] = np.einsum("mn,mn->n", whitened, whitened)
-        return mean, self._squared_width(prior, explained)
+        return mean, self.squared_width(prior, explained)
 
-    def _squared_width(self, prior: Vector, explained: Vector) -> Vector:
+    def squared_width(self, prior: Vector, explained: Vector) -> Vector:
         """(k(x, x) − explained)/γ, never below its exact floor k(x, x)/(γ + tr K) for rounding to push it under."""
         left = prior - explained
-        slack = prior * (SLACK + 4.0 * np.finfo(float).eps * self._trace / self.regularisation)
+        slack = prior * (SLACK + 4.0 * np.finfo(float).eps * self.trace / self.regularisation)
         short = np.flatnonzero(left < -slack)
         if short.size:
             raise _not_a_kernel(f"falls to {left[short[0]]:.3g} at action {short[0]}")
-        floor = prior / (self.regularisation + self._trace)
+        floor = prior / (self.regularisation + self.trace)
         return np.maximum(left / self.regularisation, floor)
+
+    # -- for those who solve in steps --------------------------------------------------------------------------------
+
+    def whitening(self) -> tuple[GrowingCholesky, Vector, Vector]:
+        """L, z and k(x, x) of the slots, up to date with the record; not to be changed."""
+        with few_threads(float(self.record.n_slots) ** 2):
+            self._catch_up()
+            return self._factor, self._targets(), self._diagonal
+
+    def remember(self, point: Points, column: Vector) -> None:
+        """L⁻¹ D^½ k(x) of one point: if that is what is observed next, L grows by this row without being read."""
+        (key,) = self.kernel.kind.keys(point)
+        self._known_column = _KnownColumn(self._version, key, column)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)

@@ -1,14 +1,16 @@
 """The highest upper confidence bound without computing all of them.
 
 A `Catalogue` holds actions that are asked about again and again; hand it to `choose` in place of an array. Policies
-keep a `CatalogueEngine` for it, which follows their posterior and answers exactly what brute force would. `set_threads`
-limits the threads of the whole library, `compile_ahead` compiles its loops before the first round.
+keep a `CatalogueEngine` for it, which follows their posterior and answers exactly what brute force would. `Screening`
+does so for actions that are new in every round. `set_threads` limits the threads of the whole library, `compile_ahead`
+compiles its loops before the first round.
 """
 
 from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalogue import Catalogue, CatalogueView
 from kernelbandits.selection.engine import CatalogueEngine
 from kernelbandits.selection.report import SelectionReport
+from kernelbandits.selection.screening import Screening
 from kernelbandits.selection.threads import set_threads
 from kernelbandits.selection.ties import tied_for_best
 
@@ -16,6 +18,7 @@ __all__ = [
     "Catalogue",
     "CatalogueEngine",
     "CatalogueView",
+    "Screening",
     "SelectionReport",
     "compile_ahead",
     "set_threads",

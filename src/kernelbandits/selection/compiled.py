@@ -1,0 +1,57 @@
+"""How a loop is compiled. Imports Numba, so it is itself imported only by what compiles in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numba
+import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from kernelbandits.types import Matrix
+
+__all__ = ["IN_ANY_ORDER", "compiled", "matrix_at"]
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+IN_ANY_ORDER: Final = {"reassoc", "contract"}
+"""For sums: their terms may be added in any order, which is what vector instructions need."""
+
+
+def compiled(signature: str, flags: set[str] | None = None) -> Callable[[Loop], Loop]:
+    """Compile for one signature, outside the interpreter's lock and kept on disk; products and sums may be fused.
+
+    Fusing rounds once instead of twice. Whatever else the flags allow has to be said.
+    """
+
+    def decorate(loop: Loop) -> Loop:
+        ready: Loop = numba.njit(signature, cache=True, nogil=True, fastmath=flags or {"contract"})(loop)
+        return ready
+
+    return decorate
+
+
+def _pointer_to(typing_context: Any, address: Any) -> Any:
+    """What stands at an address, in words that Numba understands."""
+    del typing_context
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del context, signature
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), code
+
+
+_pointer = intrinsic(_pointer_to)
+
+
+@compiled("float64[:, ::1](int64, int64, int64)")
+def matrix_at(address: int, n_rows: int, n_columns: int) -> Matrix:
+    """The matrix in C order at an address, without a copy: so that one loop can go through many of them.
+
+    Whoever has the address also has to keep the matrix alive.
+    """
+    matrix: Matrix = numba.carray(_pointer(address), (n_rows, n_columns), np.float64)
+    return matrix

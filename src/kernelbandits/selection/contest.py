@@ -1,0 +1,174 @@
+"""Who can win a round, and who does: upper bounds of scores, and forward substitution for those whose bound is high."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior.cholesky import GrowingCholesky
+from kernelbandits.selection.dual_weights import DualWeights
+from kernelbandits.selection.screening_loops import screening_loops
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
+
+__all__ = ["Contest", "Group", "Terms", "rank"]
+
+SAFETY: Final = 1e-9
+"""Share of max(1, |score|) by which every upper bound is raised: far above what rounding does to a score."""
+
+
+class Terms(NamedTuple):
+    """What upper bounds and scores are made of, beside what differs from action to action."""
+
+    reach: float
+    drift: float
+    """As in `DualWeights`."""
+
+    floor: float
+    """Share of k(x, x) below which no v(x) falls: γ/(γ + tr K)."""
+
+    slack: float
+    """Share of k(x, x) that rounding can take from v(x)."""
+
+    allowance: float
+    """By how much similarities that are not exact can change a mean."""
+
+    rounding: float
+    """As in `DualWeights`."""
+
+    safety: float
+    regularisation: float
+    exploration: float
+
+    @classmethod
+    def of(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Terms:
+        """With similarities that are off by no more than `error`."""
+        regularisation, trace = posterior.regularisation, posterior.trace
+        return cls(
+            reach=weights.reach,
+            drift=weights.drift,
+            floor=regularisation / (regularisation + trace),
+            slack=1e-12 + 4.0 * float(np.finfo(float).eps) * trace / regularisation,
+            allowance=error * weights.total,
+            rounding=weights.rounding,
+            safety=SAFETY,
+            regularisation=regularisation,
+            exploration=exploration,
+        )
+
+
+class Group(NamedTuple):
+    """Actions that go through the factor together."""
+
+    rows: Indices
+    """Which actions of the round."""
+
+    columns: Matrix
+    """D^½ k of each, and w = L⁻¹ D^½ k in the end; an action a row."""
+
+    state: Matrix
+    """Of each its upper bound, Σ w² so far, k(x, x), old mean, mean, width."""
+
+    @classmethod
+    def of(cls, rows: Indices, columns: Matrix, upper: Vector, prior: Vector, mean: Vector) -> Group:
+        """A group at the start."""
+        state = np.zeros((len(rows), 6))
+        state[:, 0], state[:, 2], state[:, 3] = upper[rows], prior[rows], mean[rows]
+        return cls(rows, columns, state)
+
+
+def rank(
+    mean: Vector, explained: Vector, prior: Vector, terms: Terms, upper: Vector, leading: Indices
+) -> tuple[float, int]:
+    """As `contest_loop.rank_loop`, by whatever is there."""
+    if screening_loops.rank is not None:
+        bar, n_able = screening_loops.rank(mean, explained, prior, np.array(terms), upper, leading)
+        return float(bar), int(n_able)
+    return rank_twin(mean, explained, prior, np.array(terms), upper, leading)
+
+
+def rank_twin(
+    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
+) -> tuple[float, int]:
+    """`contest_loop.rank_loop` in NumPy."""
+    reach, drift, floor, slack, allowance, rounding, safety = terms[:7]
+    deviation = np.sqrt(np.maximum(prior - explained, prior * floor) + prior * slack)
+    off = allowance + rounding * np.sqrt(prior)
+    upper[:] = mean + reach * deviation + off
+    upper += safety * np.maximum(1.0, np.abs(upper))
+    if not np.isfinite(upper).all():
+        return np.nan, 0
+    lowest = mean - drift * deviation - off
+    lowest -= safety * np.maximum(1.0, np.abs(lowest))
+    bar = _bar(float(lowest.max()), safety)
+    leading[:] = np.argsort(-upper, kind="stable")[: len(leading)]
+    return bar, int(np.count_nonzero(upper >= bar))
+
+
+def _bar(score: float, safety: float) -> float:
+    return score - (TIE_TOLERANCE + safety) * max(1.0, abs(score))
+
+
+class Contest:
+    """Runs groups through a factor; keeps the addresses of its panels from round to round."""
+
+    def __init__(self) -> None:
+        self._arrays: list[tuple[Matrix, Matrix]] = []  # alive as long as their addresses are used
+        self._table: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
+
+    def run(
+        self,
+        factor: GrowingCholesky,
+        group: Group,
+        targets: Vector,
+        terms: Terms,
+        *,
+        size: int,
+        n_leaders: int,
+        bar: float,
+    ) -> tuple[float, Indices]:
+        """Exact means and widths of all in the group who reach the bar; the bar they set, and their rows.
+
+        Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
+        rows before `size`.
+        """
+        loop = screening_loops.contest
+        if loop is None:
+            return contest_twin(factor, group, targets, np.array(terms), bar), group.rows
+        table, order = self._followed(factor), np.arange(len(group.rows))
+        n_first = len(table) // 3 if n_leaders else 0
+        bar, n_done = loop(
+            table, size, group.columns, group.state, order, targets, np.array(terms), n_first, n_leaders, bar
+        )
+        return float(bar), group.rows[order[:n_done]]
+
+    def _followed(self, factor: GrowingCholesky) -> NDArray[np.int64]:
+        """Addresses of `left` and `corner`, start, number of rows and the corner's width of every panel."""
+        n_panels = 0
+        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
+            n_panels = place + 1
+            if place == len(self._arrays):
+                self._arrays.append((left, corner))
+                self._table = np.vstack([self._table[:place], np.zeros((1, 5), dtype=np.int64)])
+            elif self._arrays[place][0] is left and self._arrays[place][1] is corner:
+                self._table[place, 3] = n_rows
+                continue
+            self._arrays[place] = left, corner
+            self._table[place] = left.ctypes.data, corner.ctypes.data, start, n_rows, corner.shape[1]
+        del self._arrays[n_panels:]
+        self._table = self._table[:n_panels]
+        return self._table
+
+
+def contest_twin(factor: GrowingCholesky, group: Group, targets: Vector, terms: Vector, bar: float) -> float:
+    """`contest_loop.contest_loop` in NumPy, where nobody is left behind."""
+    columns, state = group.columns, group.state
+    columns[:] = factor.solve(np.ascontiguousarray(columns.T)).T
+    floor, safety, regularisation, exploration = terms[[2, 6, 7, 8]]
+    state[:, 1] = np.einsum("nm,nm->n", columns, columns)
+    state[:, 4] = columns @ targets
+    left = np.maximum(state[:, 2] - state[:, 1], state[:, 2] * floor)
+    state[:, 5] = np.sqrt(left / regularisation)
+    return max(bar, _bar(float((state[:, 4] + exploration * state[:, 5]).max()), float(safety)))

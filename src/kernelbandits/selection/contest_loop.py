@@ -1,0 +1,182 @@
+"""Compiled loops that find who can win, and follow them through the factor until it is known who does."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.selection.compiled import compiled, matrix_at
+from kernelbandits.selection.substitution_loop import dot, substitute_loop
+from kernelbandits.types import Indices, Matrix, Vector
+
+__all__ = ["contest_loop", "rank_loop"]
+
+V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
+
+# Places in `terms` and in a row of `state`; `contest` explains them, and a test compares.
+REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARISATION, EXPLORATION = range(9)
+UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH = range(6)
+
+
+@compiled(f"float64(float64, float64, {V})")
+def _deviation(prior: float, explained: float, terms: Vector) -> float:
+    """√v_s, or more."""
+    return sqrt(max(prior - explained, prior * terms[FLOOR]) + prior * terms[SLACK])
+
+
+@compiled(f"float64(float64, float64, float64, {V})")
+def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
+    """No score is higher."""
+    score = mean + terms[REACH] * _deviation(prior, explained, terms) + terms[ALLOWANCE] + terms[ROUNDING] * sqrt(prior)
+    return score + terms[SAFETY] * max(1.0, abs(score))
+
+
+@compiled(f"float64(float64, {V})")
+def _bar(score: float, terms: Vector) -> float:
+    """What an upper bound has to reach beside such a score, ties allowed for."""
+    return score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
+
+
+@compiled(f"Tuple((float64, int64))({V}, {V}, {V}, {V}, {V}, {WHOLE})")
+def rank_loop(
+    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
+) -> tuple[float, int]:
+    """Upper bounds of all scores; the rows of the highest, in order; what some score surely reaches, and how many can.
+
+    What is reached is not a number where a bound is not.
+    """
+    best = -np.inf
+    for a in range(len(mean)):
+        upper[a] = _upper(mean[a], prior[a], explained[a], terms)
+        if not abs(upper[a]) < np.inf:
+            return np.nan, 0
+        moved = terms[DRIFT] * _deviation(prior[a], explained[a], terms)
+        lowest = mean[a] - moved - terms[ALLOWANCE] - terms[ROUNDING] * sqrt(prior[a])
+        best = max(best, lowest - terms[SAFETY] * max(1.0, abs(lowest)))
+    bar = _bar(best, terms)
+    n_able, n_leading = 0, 0
+    for a in range(len(mean)):
+        n_able += upper[a] >= bar
+        if n_leading == len(leading) and upper[a] <= upper[leading[n_leading - 1]]:
+            continue
+        n_leading = min(n_leading + 1, len(leading))
+        place = n_leading - 1
+        while place > 0 and upper[a] > upper[leading[place - 1]]:
+            leading[place] = leading[place - 1]
+            place -= 1
+        leading[place] = a
+    return bar, n_able
+
+
+@compiled(f"void({M}, {M}, {WHOLE}, int64, int64)")
+def _swap(columns: Matrix, state: Matrix, order: Indices, first: int, second: int) -> None:
+    if first == second:
+        return
+    order[first], order[second] = order[second], order[first]
+    for i in range(state.shape[1]):
+        state[first, i], state[second, i] = state[second, i], state[first, i]
+    one, other = columns[first], columns[second]
+    for j in range(len(one)):
+        one[j], other[j] = other[j], one[j]
+
+
+@compiled(f"int64({M}, {M}, {WHOLE}, int64, int64, float64)")
+def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int, bar: float) -> int:
+    """Move whoever cannot reach the bar behind the others; gives the new end."""
+    place = first
+    while place < stop:
+        if state[place, UPPER] < bar:
+            stop -= 1
+            _swap(columns, state, order, place, stop)
+        else:
+            place += 1
+    return stop
+
+
+@compiled(f"int64({TABLE}, int64, int64, int64, int64, int64, {M}, {M}, {WHOLE}, {V}, float64)")
+def _advance(
+    table: NDArray[np.int64],
+    size: int,
+    panel: int,
+    last: int,
+    first: int,
+    stop: int,
+    columns: Matrix,
+    state: Matrix,
+    order: Indices,
+    terms: Vector,
+    bar: float,
+) -> int:
+    """Solve columns[first:stop] through panels [panel, last), leaving behind whoever falls below the bar.
+
+    Bounds are for rows of the factor before `size`; beyond it only the end counts.
+    """
+    for p in range(panel, last):
+        if first == stop:
+            break
+        start, n_rows = table[p, 2], table[p, 3]
+        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+        substitute_loop(left, corner, start, n_rows, columns[first:stop])
+        is_bound = p + 1 < len(table) and start + n_rows <= size
+        for place in range(first, stop):
+            solved = columns[place, start : start + n_rows]
+            state[place, EXPLAINED] += dot(solved, solved)
+            if is_bound:
+                bound = _upper(state[place, OLD_MEAN], state[place, PRIOR], state[place, EXPLAINED], terms)
+                state[place, UPPER] = min(state[place, UPPER], bound)
+        if is_bound:
+            stop = _prune(columns, state, order, first, stop, bar)
+    return stop
+
+
+@compiled(f"float64({M}, {M}, int64, int64, {V}, {V}, float64)")
+def _score(
+    columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float
+) -> float:
+    """Exact mean and width of columns that are solved to the end; gives the higher bar that they set."""
+    for place in range(first, stop):
+        mean, prior = dot(columns[place], targets), state[place, PRIOR]
+        left = max(prior - state[place, EXPLAINED], prior * terms[FLOOR])
+        width = sqrt(left / terms[REGULARISATION])
+        state[place, MEAN], state[place, WIDTH] = mean, width
+        bar = max(bar, _bar(mean + terms[EXPLORATION] * width, terms))
+    return bar
+
+
+@compiled(
+    f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, int64, int64, float64)"
+)
+def contest_loop(
+    table: NDArray[np.int64],
+    size: int,
+    columns: Matrix,
+    state: Matrix,
+    order: Indices,
+    targets: Vector,
+    terms: Vector,
+    n_panels_first: int,
+    n_leaders: int,
+    bar: float,
+) -> tuple[float, int]:
+    """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
+
+    Leaders are those of the highest bounds after the first panels. They are solved to the end before the others, who
+    then have an exact score to reach.
+    """
+    stop = _advance(table, size, 0, n_panels_first, 0, len(columns), columns, state, order, terms, bar)
+    n_leaders = min(n_leaders, stop)
+    for place in range(n_leaders):
+        highest = place
+        for other in range(place + 1, stop):
+            if state[other, UPPER] > state[highest, UPPER]:
+                highest = other
+        _swap(columns, state, order, place, highest)
+    n_panels = len(table)
+    n_left = _advance(table, size, n_panels_first, n_panels, 0, n_leaders, columns, state, order, terms, bar)
+    bar = _score(columns, state, 0, n_left, targets, terms, bar)
+    stop = _prune(columns, state, order, n_left, stop, bar)
+    stop = _advance(table, size, n_panels_first, n_panels, n_left, stop, columns, state, order, terms, bar)
+    bar = _score(columns, state, n_left, stop, targets, terms, bar)
+    return bar, stop

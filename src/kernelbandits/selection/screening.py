@@ -1,0 +1,159 @@
+"""The best of a set of actions that was never seen before: exact widths only for those that can still win."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
+from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection.contest import Contest, Group, Terms, rank
+from kernelbandits.selection.dual_weights import DualWeights
+from kernelbandits.selection.report import SelectionReport
+from kernelbandits.selection.similarities import Similarities, similarities_for
+from kernelbandits.selection.ties import tied_for_best
+from kernelbandits.types import Indices, Points, Vector
+
+__all__ = ["Screening"]
+
+LEAST_SIZE: Final = 48
+"""Distinct points below which scoring all actions is cheaper."""
+
+LEAST_WORK: Final = 400_000
+"""n_actions · size² below which scoring all actions is cheaper."""
+
+FIRST: Final = 16
+"""Actions of the highest bounds, among which the leader is looked for."""
+
+LEADERS: Final = 2
+"""Of these, how many are solved to the end before all others: a second one costs a quarter of the first."""
+
+PART: Final = 128
+"""Other actions that are solved side by side."""
+
+KEPT: Final = 16
+"""Tied actions whose solution is kept for the case that they are observed next."""
+
+STALE: Final = 1.5
+"""The reach of old dual weights, in exploration widths, beyond which new ones are cheaper than more contenders."""
+
+
+class Screening:
+    """Follows one posterior and finds the tied best of any actions, as scoring all of them would.
+
+    1. One pass over the similarities gives the mean of every action and, from the nearest observation alone, an upper
+       bound of its variance: for any single z_j, v(x) ≤ k(x, x) − k(x, z_j)² / (k(z_j, z_j) + γ/n_j).
+    2. Forward substitution with the factor, panel by panel, tightens the bound: v ≤ k(x, x) − Σ w_i² over the rows so
+       far. Whoever is best after a third of the panels is solved to the end.
+    3. All others whose bound reaches its score go on, panel by panel, until they fall below or are known exactly.
+
+    Derived state: never saved, never copied.
+    """
+
+    def __init__(self) -> None:
+        self._record: Observations | None = None
+        self._ways: dict[bool, Similarities] = {}
+        self._weights = DualWeights()
+        self._contest = Contest()
+        self._posterior: ExactPosterior | None = None
+        self._points: Points = None
+        self._exact: dict[int, tuple[float, float]] = {}
+        self._columns: dict[int, Vector] = {}
+        self._n_actions = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Screening:
+        return Screening()
+
+    def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
+        """Rows tied for the highest mean + exploration · width, lowest first; None where all have to be scored."""
+        exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
+        if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE:
+            return None
+        if n_actions * exact.size**2 < LEAST_WORK or not exact.is_sure:
+            return None
+        exact.kernel.kind.refuse_unlike(exact.record.points, points)
+        self._posterior, self._points, self._n_actions = exact, points, n_actions
+        with np.errstate(over="ignore", invalid="ignore"):  # whatever overflows is left to those who refuse it in words
+            return self._tied(exact, points, exploration)
+
+    def _tied(self, posterior: ExactPosterior, points: Points, exploration: float) -> Indices | None:
+        factor, targets, diagonal = posterior.whitening()
+        counts, weights = posterior.record.counts, self._weights
+        weights.follow(factor, targets, counts, diagonal, posterior.regularisation, exploration, STALE)
+        way = self._way(posterior, points)
+        scan = way.scan(points, weights.weights, weights.shares)
+        prior = posterior.kernel.diagonal(points)
+        terms = Terms.of(posterior, weights, scan.error, exploration)
+        upper, rows = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
+        bar, n_able = rank(scan.mean, scan.explained, prior, terms, upper, rows)
+        if isnan(bar):
+            return None
+        roots = np.sqrt(counts)
+        self._exact, self._columns = {}, {}
+
+        def meet(rows: Indices, n_leaders: int) -> float:
+            group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
+            higher, done = self._contest.run(
+                factor, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
+            )
+            self._note(done, group)
+            return higher
+
+        first = rows[: min(n_able, FIRST)]
+        bar = meet(first, LEADERS)
+        if n_able > FIRST:
+            others = np.setdiff1d(np.flatnonzero(upper >= bar), first)
+            others = others[np.argsort(-upper[others], kind="stable")]
+            for begin in range(0, len(others), PART):
+                part = others[begin : begin + PART]
+                part = part[upper[part] >= bar]
+                if len(part):
+                    bar = meet(part, 0)
+        return self._tied_among_exact(exploration)
+
+    def _note(self, done: Indices, group: Group) -> None:
+        """Keep what became exact."""
+        for place, row in enumerate(done.tolist()):
+            self._exact[row] = float(group.state[place, 4]), float(group.state[place, 5])
+            if len(self._columns) < KEPT:
+                self._columns[row] = group.columns[place]
+
+    def _tied_among_exact(self, exploration: float) -> Indices:
+        rows = np.array(sorted(self._exact), dtype=np.intp)
+        scores = np.array([self._exact[row][0] + exploration * self._exact[row][1] for row in rows.tolist()])
+        return rows[tied_for_best(scores)]
+
+    def _way(self, posterior: ExactPosterior, points: Points) -> Similarities:
+        if self._record is not posterior.record:
+            self._record, self._ways = posterior.record, {}
+        is_shared = isinstance(points, PairRows) and points.is_shared
+        way = self._ways.get(is_shared)
+        if way is None:
+            way = self._ways[is_shared] = similarities_for(posterior.kernel, posterior.record, points)
+        return way
+
+    def estimate_one(self, row: int) -> tuple[float, float]:
+        """Mean and width of a row that `best` gave."""
+        return self._exact[row]
+
+    def expect(self, row: int) -> None:
+        """This row was chosen and may well be observed next: what is known of it makes that cheap."""
+        column = self._columns.get(row)
+        if column is not None and self._posterior is not None:
+            point = self._posterior.kernel.kind.take(self._points, np.array([row]))
+            self._posterior.remember(point, column.copy())
+        self._columns, self._points = {}, None
+
+    def report(self) -> SelectionReport:
+        """What the last choice has cost."""
+        return SelectionReport(
+            engine="screened",
+            n_actions=self._n_actions,
+            means_computed=self._n_actions,
+            widths_computed=len(self._exact),
+            bounds_scanned=self._n_actions,
+            bytes_held=0,
+        )

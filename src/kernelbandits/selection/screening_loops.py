@@ -1,0 +1,33 @@
+"""The compiled loops of screening. Until they are there, NumPy and the kernels answer in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from kernelbandits.selection.compiling import Background
+
+__all__ = ["ScreeningLoops", "screening_loops"]
+
+
+class ScreeningLoops(Background):
+    """Four loops; None until `compile` has run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scan: Callable[..., None] | None = None
+        self.rows: Callable[..., None] | None = None
+        self.rank: Callable[..., tuple[float, int]] | None = None
+        self.contest: Callable[..., tuple[float, int]] | None = None
+
+    def compile(self) -> None:
+        similarity: Any = import_module("kernelbandits.selection.similarity_loops")
+        contest: Any = import_module("kernelbandits.selection.contest_loop")
+        self.rank, self.contest = contest.rank_loop, contest.contest_loop
+        self.rows, self.scan = similarity.rows_loop, similarity.scan_loop
+        self.is_compiled = True
+
+
+screening_loops: Final = ScreeningLoops()
+"""Shared by all policies of the process."""

@@ -1,0 +1,267 @@
+"""What all actions of a round have in common with all that was observed, without holding it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kernelbandits.kernels import Gaussian, Kernel, Matern, PairProduct, Scaled
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.posterior.blocks import blocks
+from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection.screening_loops import screening_loops
+from kernelbandits.selection.threads import for_each_part
+from kernelbandits.types import Indices, Matrix, Points, Vector
+
+__all__ = ["AnyKernel", "Distances", "Scan", "SharedContext", "Similarities", "similarities_for"]
+
+SMALLER_BLOCKS: Final = 32
+"""Blocks of similarities are by this factor smaller than those of a posterior: 2 MB, which stay in the cache."""
+
+FARTHEST: Final = 1e3
+"""Largest ‖x / ℓ‖ from the first observation for which single precision is of use."""
+
+BYTES_PER_ENTRY: Final = 32
+"""An entry of a scan takes as long as moving so many bytes."""
+
+UNIT: Final = 2.0**-24
+"""Relative rounding error of single precision."""
+
+
+class Scan(NamedTuple):
+    """Sums over all observations, for every action."""
+
+    mean: Vector
+    """Σ weight · k."""
+
+    explained: Vector
+    """No more than max share · k²."""
+
+    error: float
+    """By how much a mean can be off, for each unit of Σ |weight|."""
+
+
+class Similarities(ABC):
+    """Similarities of a round's actions to the points of a record."""
+
+    @abstractmethod
+    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
+        """Over the first len(weights) points of the record."""
+
+    @abstractmethod
+    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
+        """roots · k of the chosen actions to all points of the record, an action a row; the caller's to change."""
+
+
+class AnyKernel(Similarities):
+    """By the kernel itself, in blocks. Similarities of a few actions are kept until the next scan."""
+
+    def __init__(self, kernel: Kernel, record: Observations) -> None:
+        self._kernel, self._record = kernel, record
+        self._kept: tuple[Points, Matrix] | None = None
+
+    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
+        kind, known, n_known = self._kernel.kind, self._record.points, len(weights)
+        self._kept = None
+        mean, explained = np.empty(kind.count(points)), np.empty(kind.count(points))
+        for block, part in blocks(kind, points, SMALLER_BLOCKS * self._record.n_slots):
+            similarity = self._kernel.gram(part, known)
+            screening_loops.note(similarity.size)
+            mean[block] = similarity[:, :n_known] @ weights
+            squared = similarity[:, :n_known] * similarity[:, :n_known]
+            squared *= shares
+            explained[block] = squared.max(axis=1)
+            if part is points:
+                self._kept = points, similarity
+        # Distances by products are off by up to 1e-12; other kernels by a few roundings of sqrt(k(x, x) k(z, z)).
+        largest = float(self._kernel.diagonal(points).max())
+        known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
+        error = 1e-11 * float(np.sqrt(largest * known_largest))
+        return Scan(mean, np.maximum(explained - 1e-10 * largest, 0.0), error)
+
+    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
+        if self._kept is not None and self._kept[0] is points:
+            return np.asarray(self._kept[1][chosen] * roots)
+        part = self._kernel.kind.take(points, chosen)
+        return np.ascontiguousarray(self._kernel.gram(part, self._record.points) * roots)
+
+
+class _Profile(NamedTuple):
+    """factor · k of the distance in length scales."""
+
+    number: int
+    """0: Gaussian; 1, 2, 3: Matérn of smoothness 1/2, 3/2, 5/2."""
+
+    scale: float | Vector
+    factor: float
+
+
+class Distances(Similarities):
+    """A Gaussian or Matérn kernel of rows of numbers, by compiled loops.
+
+    Observations are kept by columns, relative to the first one and in length scales. With u the rounding of single
+    precision, R the largest norm of such a row and d columns, a difference of rows is off by 2uR + u times its length
+    r, so a similarity is off by at most u (0.4 (d + 3) + 1.3 R + 8): the largest values of k·r²/2 and k·r for the
+    Gaussian are 0.37 and 0.61, a Matérn kernel changes by less than r does, and exp and its factors add at most 8
+    roundings. Rounded up below.
+    """
+
+    def __init__(self, kernel: Kernel, profile: _Profile, record: Observations) -> None:
+        self._profile, self._record = profile, record
+        self._plain = AnyKernel(kernel, record)  # until the loops are there, and for rows that are too far away
+        self._is_plain = True
+        self._centre = record.points[:1].copy()
+        self._columns: Matrix = np.zeros((self._centre.shape[1], 0))
+        self._narrow = np.zeros(self._columns.shape, dtype=np.float32)
+        self._n_known = 0
+        self._farthest = 0.0
+
+    def _relative(self, rows: Matrix) -> Matrix:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray((rows - self._centre) / self._profile.scale)
+
+    def _follow(self) -> None:
+        """Take up new observations."""
+        known, n_slots = self._n_known, self._record.n_slots
+        if known == n_slots:
+            return
+        new = self._relative(self._record.points[known:n_slots])
+        self._n_known, self._farthest = n_slots, max(self._farthest, _largest_norm(new))
+        if self._farthest > FARTHEST:
+            return
+        if n_slots > self._columns.shape[1]:
+            shape = len(self._columns), max(64, 2 * n_slots)
+            columns, narrow = np.zeros(shape), np.zeros(shape, dtype=np.float32)
+            columns[:, :known], narrow[:, :known] = self._columns[:, :known], self._narrow[:, :known]
+            self._columns, self._narrow = columns, narrow
+        self._columns[:, known:n_slots] = new.T
+        self._narrow[:, known:n_slots] = new.T
+
+    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
+        self._follow()
+        rows = self._relative(points)
+        farthest = max(self._farthest, _largest_norm(rows))
+        loop, n_known = screening_loops.scan, len(weights)
+        self._is_plain = loop is None or farthest > FARTHEST
+        if loop is None or self._is_plain:
+            return self._plain.scan(points, weights, shares)
+        number, _, factor = self._profile
+        n_actions, n_columns = rows.shape
+        narrow, narrow_shares = rows.astype(np.float32), (factor * shares).astype(np.float32)
+        mean, nearest = np.empty(n_actions), np.empty(n_actions)
+        for_each_part(
+            lambda start, stop: loop(
+                narrow, self._narrow, n_known, weights, narrow_shares, number, mean, nearest, start, stop
+            ),
+            n_actions,
+            align=1,
+            n_bytes=BYTES_PER_ENTRY * n_actions * n_known,
+        )
+        error = UNIT * (0.5 * (n_columns + 3) + 2.0 * farthest + 10.0)
+        # factor · share ≤ 1, so share · (factor · k)² is off by at most factor · (2 error + what rounding adds).
+        explained = factor * np.maximum(nearest - (2.1 * error + 8.0 * UNIT), 0.0)
+        return Scan(factor * mean, explained, factor * error)
+
+    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
+        loop = screening_loops.rows
+        if loop is None or self._is_plain:
+            return self._plain.rows(points, chosen, roots)
+        number, _, factor = self._profile
+        result = np.empty((len(chosen), self._n_known))
+        loop(self._relative(points[chosen]), self._columns, self._n_known, factor * roots, number, result)
+        return result
+
+
+class SharedContext(Similarities):
+    """k_context · k_action where all actions share the round's context.
+
+    With κ_j the similarities of the contexts, once a round, both sums collapse over the distinct actions b observed:
+
+        Σ_j α_j κ_j k(a, a_j) = Σ_b k(a, b) Σ_{j: a_j = b} α_j κ_j
+
+    and likewise for the largest share · κ² k².
+    """
+
+    def __init__(self, kernel: PairProduct, record: Observations) -> None:
+        self._kernel, self._record = kernel, record
+        self._places: dict[Hashable, int] = {}
+        self._firsts: list[int] = []  # a slot of each distinct action
+        self._place_of: Indices = np.zeros(0, dtype=np.intp)  # distinct action of each slot
+        self._distinct: Points = None
+
+    def _follow(self) -> PairRows:
+        known: PairRows = self._record.points
+        done, n_slots = len(self._place_of), self._record.n_slots
+        if done < n_slots:
+            kind = self._kernel.action.kind
+            keys = kind.keys(kind.take(known.actions, np.arange(done, n_slots)))
+            n_distinct = len(self._firsts)
+            for slot, key in enumerate(keys, start=done):
+                if self._places.setdefault(key, len(self._firsts)) == len(self._firsts):
+                    self._firsts.append(slot)
+            self._place_of = np.concatenate([self._place_of, [self._places[key] for key in keys]]).astype(np.intp)
+            if len(self._firsts) > n_distinct:
+                self._distinct = kind.take(known.actions, np.array(self._firsts))
+        return known
+
+    def scan(self, points: PairRows, weights: Vector, shares: Vector) -> Scan:
+        known, n_known, n_distinct = self._follow(), len(weights), len(self._firsts)
+        self._context = self._kernel.context.gram(points.contexts, known.contexts)[0]
+        context, places = self._context[:n_known], self._place_of[:n_known]
+        grouped = np.bincount(places, weights * context, n_distinct)
+        largest = np.zeros(n_distinct)
+        np.maximum.at(largest, places, shares * context * context)
+        kind = self._kernel.action.kind
+        n_actions = kind.count(points.actions)
+        mean, explained = np.empty(n_actions), np.empty(n_actions)
+        for block, part in blocks(kind, points.actions, SMALLER_BLOCKS * n_distinct):
+            similarity = self._kernel.action.gram(part, self._distinct)
+            screening_loops.note(similarity.size)
+            mean[block] = similarity @ grouped
+            similarity *= similarity
+            similarity *= largest
+            explained[block] = similarity.max(axis=1)
+        prior = float(self._kernel.diagonal(points).max())
+        known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
+        error = 1e-11 * float(np.sqrt(prior * known_largest))
+        return Scan(mean, np.maximum(explained - 1e-10 * prior, 0.0), error)
+
+    def rows(self, points: PairRows, chosen: Indices, roots: Vector) -> Matrix:
+        part = self._kernel.action.kind.take(points.actions, chosen)
+        similarity = self._kernel.action.gram(part, self._distinct)
+        return np.ascontiguousarray(similarity[:, self._place_of] * (self._context * roots))
+
+
+def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Similarities:
+    """The cheapest way for such points; it belongs to this record and can be kept as long as that is the same."""
+    if isinstance(kernel, PairProduct) and isinstance(points, PairRows) and points.is_shared:
+        return SharedContext(kernel, record)
+    profile = _profile_of(kernel)
+    if profile is not None and isinstance(points, np.ndarray) and isinstance(record.points, np.ndarray):
+        return Distances(kernel, profile, record)
+    return AnyKernel(kernel, record)
+
+
+def _profile_of(kernel: Kernel) -> _Profile | None:
+    """How the compiled loops know this kernel; None for another one."""
+    factor = 1.0
+    while isinstance(kernel, Scaled):
+        kernel, factor = kernel.kernel, factor * kernel.factor
+    if isinstance(kernel, Gaussian):
+        number = 0
+    elif isinstance(kernel, Matern):
+        number = round(kernel.smoothness + 0.5)
+    else:
+        return None
+    scale = kernel.length_scale
+    return _Profile(number, scale if isinstance(scale, float) else np.asarray(scale), factor)
+
+
+def _largest_norm(rows: Matrix) -> float:
+    """The largest ‖x‖, or infinity where it is no number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(np.einsum("nd,nd->n", rows, rows).max()) ** 0.5
+    return largest if largest < np.inf else np.inf

@@ -1,0 +1,100 @@
+"""Forward substitution with one panel of a factor, at the speed at which the panel can be read."""
+
+from __future__ import annotations
+
+from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled
+from kernelbandits.types import Matrix, Vector
+
+__all__ = ["dot", "substitute_loop"]
+
+F8 = "float64[::1]"
+
+
+@compiled(f"void({F8}, {F8}, {F8}, {F8}, {F8}, {F8}, {F8}, {F8})", IN_ANY_ORDER)
+def _subtract_for_two(
+    l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector, v: Vector, at_u: Vector, at_v: Vector
+) -> None:
+    """Four rows of L and two right-hand sides at a time: eight products for six numbers that are read."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+    for c in range(len(u)):
+        x, y = u[c], v[c]
+        s0 += l0[c] * x
+        s1 += l1[c] * x
+        s2 += l2[c] * x
+        s3 += l3[c] * x
+        t0 += l0[c] * y
+        t1 += l1[c] * y
+        t2 += l2[c] * y
+        t3 += l3[c] * y
+    at_u[0] -= s0
+    at_u[1] -= s1
+    at_u[2] -= s2
+    at_u[3] -= s3
+    at_v[0] -= t0
+    at_v[1] -= t1
+    at_v[2] -= t2
+    at_v[3] -= t3
+
+
+@compiled(f"void({F8}, {F8}, {F8}, {F8}, {F8}, {F8})", IN_ANY_ORDER)
+def _subtract_for_one(l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector, at_u: Vector) -> None:
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for c in range(len(u)):
+        x = u[c]
+        s0 += l0[c] * x
+        s1 += l1[c] * x
+        s2 += l2[c] * x
+        s3 += l3[c] * x
+    at_u[0] -= s0
+    at_u[1] -= s1
+    at_u[2] -= s2
+    at_u[3] -= s3
+
+
+@compiled(f"void({F8}, {F8}, {F8}, {F8}, int64, {F8})")
+def _solve_four(l0: Vector, l1: Vector, l2: Vector, l3: Vector, place: int, x: Vector) -> None:
+    """The four unknowns that these rows of the corner have on their own triangle."""
+    x[0] /= l0[place]
+    x[1] = (x[1] - l1[place] * x[0]) / l1[place + 1]
+    x[2] = (x[2] - l2[place] * x[0] - l2[place + 1] * x[1]) / l2[place + 2]
+    x[3] = (x[3] - l3[place] * x[0] - l3[place + 1] * x[1] - l3[place + 2] * x[2]) / l3[place + 3]
+
+
+@compiled(f"float64({F8}, {F8})", IN_ANY_ORDER)
+def dot(first: Vector, second: Vector) -> float:
+    """Inner product, summed in any order."""
+    total = 0.0
+    for c in range(len(first)):
+        total += first[c] * second[c]
+    return total
+
+
+@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, float64[:, ::1])")
+def substitute_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, rights: Matrix) -> None:
+    """rights[:, start : start + n_rows] solved in place, all before being solved already; a right-hand side a row.
+
+    `left` holds a panel's columns before `start`, `corner` those from there on; both may have more rows than n_rows.
+    """
+    n_rights = len(rights)
+    n_fours = n_rows // 4 * 4
+    for row in range(0, n_fours, 4):
+        here = start + row
+        for begin in range(0, start, 1024):  # four pieces of L stay in the cache for all right-hand sides
+            end = min(begin + 1024, start)
+            l0, l1 = left[row, begin:end], left[row + 1, begin:end]
+            l2, l3 = left[row + 2, begin:end], left[row + 3, begin:end]
+            for r in range(0, n_rights - 1, 2):
+                at_u, at_v = rights[r, here : here + 4], rights[r + 1, here : here + 4]
+                _subtract_for_two(l0, l1, l2, l3, rights[r, begin:end], rights[r + 1, begin:end], at_u, at_v)
+            if n_rights % 2:
+                _subtract_for_one(l0, l1, l2, l3, rights[-1, begin:end], rights[-1, here : here + 4])
+        c0, c1, c2, c3 = corner[row], corner[row + 1], corner[row + 2], corner[row + 3]
+        for r in range(n_rights):
+            _subtract_for_one(c0, c1, c2, c3, rights[r, start:here], rights[r, here : here + 4])
+            _solve_four(c0, c1, c2, c3, row, rights[r, here : here + 4])
+    for row in range(n_fours, n_rows):
+        here = start + row
+        for r in range(n_rights):
+            known = dot(left[row], rights[r, :start]) + dot(corner[row, :row], rights[r, start:here])
+            rights[r, here] = (rights[r, here] - known) / corner[row, row]
