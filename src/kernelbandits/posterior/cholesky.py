@@ -117,10 +117,7 @@ class GrowingCholesky:
         NotPositiveSemidefinite and changes nothing; with a `floor`, a number that every pivot is known to reach, it
         takes the floor for pivots that rounding has pushed below.
         """
-        self.append_solved(self.solve(cross), within, floor=floor)
-
-    def append_solved(self, whitened: Matrix, within: Matrix, *, floor: float | None = None) -> None:
-        """The same where L⁻¹ `cross` is known already."""
+        whitened = self.solve(cross)
         left = within - whitened.T @ whitened
         try:
             corner = cholesky(left)
@@ -129,6 +126,21 @@ class GrowingCholesky:
                 raise NotPositiveSemidefinite("The matrix to factor is not positive definite.") from error
             corner = _floored_cholesky(left, floor)
         self._write(whitened, corner)
+
+    def append_solved(self, row: Vector, pivot: float) -> None:
+        """A row of L whose entries are known, and its diagonal."""
+        if self.size % PANEL == 0:
+            self._panels.append(_Panel(self.size))
+        panel = self._panels[-1]
+        place, start = panel.n_rows, panel.start
+        if place == len(panel.left):
+            panel.append(row[None, :start], np.append(row[start:], pivot)[None])
+        else:
+            panel.left[place] = row[:start]
+            panel.corner[place, :place] = row[start:]
+            panel.corner[place, place] = pivot
+            panel.n_rows = place + 1
+        self.size += 1
 
     def _write(self, whitened: Matrix, corner: Matrix) -> None:
         if self.size % PANEL == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["ExactPosterior"]
+__all__ = ["ExactPosterior", "Whitening"]
 
 SLACK: Final = 1e-8
 """Share of k(x, x) by which a similarity may fall short of being positive semi-definite before it is refused."""
@@ -30,12 +31,29 @@ EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
 
 
-class _KnownColumn(NamedTuple):
-    """L⁻¹ D^½ k(x) of a point that may be observed next, and what it belongs to."""
+class _Expected(NamedTuple):
+    """A point that may be observed next, and the state of the record in which its column is L⁻¹ D^½ k(x)."""
 
-    version: int
     key: Hashable
     column: Vector
+    prior: float
+    """k(x, x)."""
+
+    version: int
+    n_observations: int
+
+
+class Whitening(NamedTuple):
+    """What turns similarities into means and widths; not to be changed."""
+
+    factor: GrowingCholesky
+    """L."""
+
+    targets: Vector
+    """z."""
+
+    diagonal: Vector
+    """k(x, x) of every slot."""
 
 
 class ExactPosterior(RecordedPosterior):
@@ -63,6 +81,8 @@ class ExactPosterior(RecordedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         super().__init__(kernel, regularisation=regularisation)
+        self.era = 0
+        """Grows whenever rows of L or entries of z are changed that were there before; appending does not count."""
         self._is_certified = kernel.is_certified
         self._forget_factor()
 
@@ -74,7 +94,8 @@ class ExactPosterior(RecordedPosterior):
         self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
         self._n_recounts = 0  # since the factor was made; each adds its rounding errors
         self._version = -1  # of the record that all this belongs to
-        self._known_column: _KnownColumn | None = None
+        self._expected: _Expected | None = None
+        self.era += 1
 
     # -- following the record ----------------------------------------------------------------------------------------
 
@@ -107,7 +128,7 @@ class ExactPosterior(RecordedPosterior):
 
     def _catch_up(self) -> None:
         """Bring the factor to the counts of the record, by whichever way is cheaper."""
-        if self._version == self.record.version:
+        if self._version == self.record.version or (self._expected and self._append_expected()):
             return
         counts, size = self.record.counts, self._factor.size
         if not np.array_equal(self.record.sums[:size], self._targeted):
@@ -134,12 +155,7 @@ class ExactPosterior(RecordedPosterior):
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
-        known = self._column_of(new)
         try:
-            if known is not None:
-                count = self.record.counts[size]
-                within = np.array([[diagonal[size] * count + self.regularisation]])
-                self._factor.append_solved(np.sqrt(count) * known[:, None], within, floor=self.regularisation)
             while self._factor.size < self.record.n_slots:
                 self._append_block(diagonal)
         except KernelBanditError:
@@ -151,14 +167,29 @@ class ExactPosterior(RecordedPosterior):
             targets = np.concatenate([self._whitened_targets, sums / np.sqrt(np.maximum(counts, 1.0))])
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
 
-    def _column_of(self, new: Points) -> Vector | None:
-        """What `remember` was told, if the one new slot holds that point and the factor is still the same."""
-        known = self._known_column
-        self._known_column = None
-        is_next = known is not None and known.version == self._version and len(known.column) == self._factor.size
-        if known is None or not is_next or self.record.n_slots != self._factor.size + 1 or not self.is_sure:
-            return None
-        return known.column if self.kernel.kind.keys(new) == [known.key] else None
+    def _append_expected(self) -> bool:
+        """Whether what came was what `expect` had been told of, and nothing else; then L grows without being read."""
+        expected, record, size = self._expected, self.record, self._factor.size
+        self._expected = None
+        if expected is None or record.n_slots != size + 1 or expected.version != self._version or not self.is_sure:
+            return False
+        # One change of the record that brought one new slot and no count elsewhere.
+        count, total = float(record.counts[size]), float(record.sums[size])
+        if record.version != self._version + 1 or record.n_observations != expected.n_observations + count:
+            return False
+        new = self.kernel.kind.take(record.points, np.array([size]))
+        if self._whitened_targets is None or self.kernel.kind.keys(new) != [expected.key]:
+            return False
+        row = expected.column if count == 1.0 else sqrt(count) * expected.column
+        left = expected.prior * count + self.regularisation - float(row @ row)
+        pivot = sqrt(left if left > 0.0 else self.regularisation)  # zero or below is rounding
+        self._factor.append_solved(row, pivot)
+        target = (total / sqrt(count) - float(row @ self._whitened_targets)) / pivot
+        self._whitened_targets = np.append(self._whitened_targets, target)
+        self._diagonal = np.append(self._diagonal, expected.prior)
+        self._factored, self._targeted = np.append(self._factored, count), np.append(self._targeted, total)
+        self._version = record.version
+        return True
 
     def _append_block(self, diagonal: Vector) -> None:
         """As many rows as the last panel has room for."""
@@ -260,16 +291,19 @@ class ExactPosterior(RecordedPosterior):
 
     # -- for those who solve in steps --------------------------------------------------------------------------------
 
-    def whitening(self) -> tuple[GrowingCholesky, Vector, Vector]:
-        """L, z and k(x, x) of the slots, up to date with the record; not to be changed."""
-        with few_threads(float(self.record.n_slots) ** 2):
-            self._catch_up()
-            return self._factor, self._targets(), self._diagonal
+    def whitening(self) -> Whitening:
+        """Up to date with the record."""
+        if self._version != self.record.version or self._whitened_targets is None:
+            if not (self._expected and self._append_expected()):
+                with few_threads(float(self.record.n_slots) ** 2):
+                    self._catch_up()
+                    self._targets()
+        return Whitening(self._factor, self._targets(), self._diagonal)
 
-    def remember(self, point: Points, column: Vector) -> None:
-        """L⁻¹ D^½ k(x) of one point: if that is what is observed next, L grows by this row without being read."""
+    def expect(self, point: Points, column: Vector, prior: float) -> None:
+        """L⁻¹ D^½ k(x) and k(x, x) of one point: if that is observed next, L grows by this row without being read."""
         (key,) = self.kernel.kind.keys(point)
-        self._known_column = _KnownColumn(self._version, key, column)
+        self._expected = _Expected(key, column, prior, self._version, self.record.n_observations)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
@@ -315,6 +349,7 @@ class ExactPosterior(RecordedPosterior):
             counts = self.record.counts
             roots = np.sqrt(np.maximum(counts, 1.0))  # an empty slot has the sum 0
             self._whitened_targets = self._factor.solve((self.record.sums / roots)[:, None])[:, 0]
+            self.era += 1
         return self._whitened_targets
 
 

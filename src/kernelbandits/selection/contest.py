@@ -13,10 +13,13 @@ from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
-__all__ = ["Contest", "Group", "Terms", "rank"]
+__all__ = ["Group", "Terms", "contest", "rank"]
 
 SAFETY: Final = 1e-9
 """Share of max(1, |score|) by which every upper bound is raised: far above what rounding does to a score."""
+
+
+EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 class Terms(NamedTuple):
@@ -43,20 +46,21 @@ class Terms(NamedTuple):
     exploration: float
 
     @classmethod
-    def of(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Terms:
-        """With similarities that are off by no more than `error`."""
+    def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
+        """All of them, with similarities that are off by no more than `error`."""
         regularisation, trace = posterior.regularisation, posterior.trace
-        return cls(
+        terms = cls(
             reach=weights.reach,
             drift=weights.drift,
             floor=regularisation / (regularisation + trace),
-            slack=1e-12 + 4.0 * float(np.finfo(float).eps) * trace / regularisation,
+            slack=1e-12 + 4.0 * EPSILON * trace / regularisation,
             allowance=error * weights.total,
             rounding=weights.rounding,
             safety=SAFETY,
             regularisation=regularisation,
             exploration=exploration,
         )
+        return np.array(terms)
 
 
 class Group(NamedTuple):
@@ -80,13 +84,11 @@ class Group(NamedTuple):
 
 
 def rank(
-    mean: Vector, explained: Vector, prior: Vector, terms: Terms, upper: Vector, leading: Indices
+    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
 ) -> tuple[float, int]:
     """As `contest_loop.rank_loop`, by whatever is there."""
-    if screening_loops.rank is not None:
-        bar, n_able = screening_loops.rank(mean, explained, prior, np.array(terms), upper, leading)
-        return float(bar), int(n_able)
-    return rank_twin(mean, explained, prior, np.array(terms), upper, leading)
+    loop = screening_loops.rank
+    return (rank_twin if loop is None else loop)(mean, explained, prior, terms, upper, leading)
 
 
 def rank_twin(
@@ -111,55 +113,28 @@ def _bar(score: float, safety: float) -> float:
     return score - (TIE_TOLERANCE + safety) * max(1.0, abs(score))
 
 
-class Contest:
-    """Runs groups through a factor; keeps the addresses of its panels from round to round."""
+def contest(
+    factor: GrowingCholesky,
+    table: NDArray[np.int64],
+    group: Group,
+    targets: Vector,
+    terms: Vector,
+    *,
+    size: int,
+    n_leaders: int,
+    bar: float,
+) -> tuple[float, Indices]:
+    """Exact means and widths of all in the group who reach the bar; the bar they set, and their rows.
 
-    def __init__(self) -> None:
-        self._arrays: list[tuple[Matrix, Matrix]] = []  # alive as long as their addresses are used
-        self._table: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
-
-    def run(
-        self,
-        factor: GrowingCholesky,
-        group: Group,
-        targets: Vector,
-        terms: Terms,
-        *,
-        size: int,
-        n_leaders: int,
-        bar: float,
-    ) -> tuple[float, Indices]:
-        """Exact means and widths of all in the group who reach the bar; the bar they set, and their rows.
-
-        Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
-        rows before `size`.
-        """
-        loop = screening_loops.contest
-        if loop is None:
-            return contest_twin(factor, group, targets, np.array(terms), bar), group.rows
-        table, order = self._followed(factor), np.arange(len(group.rows))
-        n_first = len(table) // 3 if n_leaders else 0
-        bar, n_done = loop(
-            table, size, group.columns, group.state, order, targets, np.array(terms), n_first, n_leaders, bar
-        )
-        return float(bar), group.rows[order[:n_done]]
-
-    def _followed(self, factor: GrowingCholesky) -> NDArray[np.int64]:
-        """Addresses of `left` and `corner`, start, number of rows and the corner's width of every panel."""
-        n_panels = 0
-        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
-            n_panels = place + 1
-            if place == len(self._arrays):
-                self._arrays.append((left, corner))
-                self._table = np.vstack([self._table[:place], np.zeros((1, 5), dtype=np.int64)])
-            elif self._arrays[place][0] is left and self._arrays[place][1] is corner:
-                self._table[place, 3] = n_rows
-                continue
-            self._arrays[place] = left, corner
-            self._table[place] = left.ctypes.data, corner.ctypes.data, start, n_rows, corner.shape[1]
-        del self._arrays[n_panels:]
-        self._table = self._table[:n_panels]
-        return self._table
+    Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
+    rows before `size`.
+    """
+    loop = screening_loops.contest
+    if loop is None:
+        return contest_twin(factor, group, targets, terms, bar), group.rows
+    order, n_first = np.arange(len(group.rows)), len(table) // 3 if n_leaders else 0
+    bar, n_done = loop(table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar)
+    return bar, group.rows[order[:n_done]]
 
 
 def contest_twin(factor: GrowingCholesky, group: Group, targets: Vector, terms: Vector, bar: float) -> float:

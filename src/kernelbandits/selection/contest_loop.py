@@ -11,7 +11,7 @@ from kernelbandits.selection.compiled import compiled, matrix_at
 from kernelbandits.selection.substitution_loop import dot, substitute_loop
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["contest_loop", "rank_loop"]
+__all__ = ["contest_loop", "rank_loop", "trailing_loop"]
 
 V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
 
@@ -180,3 +180,24 @@ def contest_loop(
     stop = _advance(table, size, n_panels_first, n_panels, n_left, stop, columns, state, order, terms, bar)
     bar = _score(columns, state, n_left, stop, targets, terms, bar)
     return bar, stop
+
+
+@compiled(f"float64({TABLE}, int64, {V})")
+def trailing_loop(table: NDArray[np.int64], first: int, targets: Vector) -> float:
+    """‖b‖² of b = L_BB⁻ᵀ z_B, where B are the factor's rows from `first` on and z_B the targets."""
+    solved = targets.copy()
+    total = 0.0
+    for p in range(len(table) - 1, -1, -1):
+        start, n_rows = table[p, 2], table[p, 3]
+        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+        for row in range(n_rows - 1, -1, -1):
+            place = start + row - first
+            if place < 0:
+                return total
+            solved[place] /= corner[row, row]
+            total += solved[place] * solved[place]
+            for j in range(place):
+                column = first + j
+                link = left[row, column] if column < start else corner[row, column - start]
+                solved[j] -= link * solved[place]
+    return total

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import sqrt
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kernelbandits.posterior import ExactPosterior
 from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower_transposed
+from kernelbandits.posterior.exact import Whitening
 from kernelbandits.posterior.threads import few_threads
+from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.types import Vector
 
 __all__ = ["DualWeights"]
 
 OLDEST: Final = 64
-"""Observations after which the weights are computed anew in any case: the bound below costs the cube of their number."""
+"""Observations after which the weights are computed anew in any case: what the bound costs grows with their square."""
+
+STALE: Final = 1.5
+"""The reach of old weights, in units of β, from which on new ones are cheaper than the contenders that it lets in."""
+
+EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 class DualWeights:
@@ -46,66 +55,48 @@ class DualWeights:
         self.reach = 0.0
         """F: no score is above mean_s + F √v_s."""
         self._factor: GrowingCholesky | None = None
-        self._targets: Vector = np.zeros(0)
-        self._counts: Vector = np.zeros(0)
+        self._era = 0
 
     def follow(
-        self,
-        factor: GrowingCholesky,
-        targets: Vector,
-        counts: Vector,
-        diagonal: Vector,
-        regularisation: float,
-        exploration: float,
-        tolerance: float,
+        self, posterior: ExactPosterior, whitening: Whitening, table: NDArray[np.int64], exploration: float
     ) -> None:
-        """Be of use for the factor as it is; anew where the reach would be more than `tolerance` times β.
+        """Be of use for the factor as it is: with new weights where the reach of the old ones has become too long."""
+        regularisation = posterior.regularisation
+        beta = exploration / sqrt(regularisation)  # score = mean + β √v, with v in units of the kernel
+        if whitening.factor is not self._factor or posterior.era != self._era:
+            self._renew(whitening, posterior.record.counts, regularisation)
+        elif whitening.factor.size > self.size:
+            self._measure(whitening, table, regularisation, beta)
+            if self.reach <= STALE * beta and whitening.factor.size <= self.size + OLDEST:
+                return
+            self._renew(whitening, posterior.record.counts, regularisation)
+        self._era = posterior.era
+        self.drift, self.reach = 0.0, beta
 
-        β is exploration/√γ: with v in units of the kernel, score = mean + β √v.
-        """
-        beta = exploration / sqrt(regularisation)
-        if self._is_beginning_of(factor, targets, counts):
-            self._measure(factor, targets, regularisation, beta)
-        else:
-            self.reach = inf
-        if not self.reach <= tolerance * beta:
-            self._renew(factor, targets, counts, diagonal, regularisation)
-            self.drift, self.reach = 0.0, beta
-
-    def _is_beginning_of(self, factor: GrowingCholesky, targets: Vector, counts: Vector) -> bool:
-        """Whether nothing but new points has come since."""
-        s = self.size
-        return (
-            factor is self._factor
-            and s <= factor.size <= s + OLDEST
-            and np.array_equal(counts[:s], self._counts)
-            and np.array_equal(targets[:s], self._targets)
-        )
-
-    def _measure(self, factor: GrowingCholesky, targets: Vector, regularisation: float, beta: float) -> None:
-        if factor.size == self.size:
-            self.drift, self.reach = 0.0, beta
-            return
-        new = targets[self.size :]
+    def _measure(
+        self, whitening: Whitening, table: NDArray[np.int64], regularisation: float, beta: float
+    ) -> None:
+        new = whitening.targets[self.size :]
         innovation = float(new @ new)  # H
-        solved = new[:, None].copy()
-        solve_lower_transposed(factor.trailing(self.size), solved)
+        if screening_loops.trailing is not None:
+            squared = screening_loops.trailing(table, self.size, new)
+        else:
+            solved = new[:, None].copy()
+            solve_lower_transposed(whitening.factor.trailing(self.size), solved)
+            squared = float(np.vdot(solved, solved))
         # The difference cancels when D is small; what rounding can take from it is added.
-        squared = max(0.0, innovation - regularisation * float(np.vdot(solved, solved))) + 1e-12 * innovation
-        self.drift = sqrt(squared)
+        self.drift = sqrt(max(0.0, innovation - regularisation * squared) + 1e-12 * innovation)
         self.reach = min(beta + self.drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
 
-    def _renew(
-        self, factor: GrowingCholesky, targets: Vector, counts: Vector, diagonal: Vector, regularisation: float
-    ) -> None:
+    def _renew(self, whitening: Whitening, counts: Vector, regularisation: float) -> None:
+        factor, targets, diagonal = whitening
         size = factor.size
         with few_threads(float(size) ** 2):
             solved = factor.solve_transposed(targets[:, None].copy())[:, 0]
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so w'u is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M.
         trace = float(counts @ diagonal) + size * regularisation
-        self.rounding = np.finfo(float).eps * (size + 16) * sqrt(trace * float(solved @ solved))
+        self.rounding = EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
         self.weights = np.sqrt(counts) * solved
         self.shares = counts / (counts * diagonal + regularisation)
         self.total = float(np.abs(self.weights).sum())
         self.size, self._factor = size, factor
-        self._targets, self._counts = targets.copy(), counts.copy()

@@ -10,11 +10,12 @@ import numpy as np
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
 from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection.contest import Contest, Group, Terms, rank
+from kernelbandits.selection.contest import Group, Terms, contest, rank
 from kernelbandits.selection.dual_weights import DualWeights
+from kernelbandits.selection.panel_table import PanelTable
 from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.similarities import Similarities, similarities_for
-from kernelbandits.selection.ties import tied_for_best
+from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["Screening"]
@@ -57,10 +58,12 @@ class Screening:
         self._record: Observations | None = None
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
-        self._contest = Contest()
+        self._table = PanelTable()
         self._posterior: ExactPosterior | None = None
         self._points: Points = None
-        self._exact: dict[int, tuple[float, float]] = {}
+        self._prior: Vector = np.zeros(0)
+        self._exact: dict[int, list[float]] = {}  # mean and width
+        self._scores: dict[int, float] = {}
         self._columns: dict[int, Vector] = {}
         self._n_actions = 0
 
@@ -76,33 +79,34 @@ class Screening:
             return None
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
         self._posterior, self._points, self._n_actions = exact, points, n_actions
+        self._exact, self._scores, self._columns = {}, {}, {}
         with np.errstate(over="ignore", invalid="ignore"):  # whatever overflows is left to those who refuse it in words
             return self._tied(exact, points, exploration)
 
     def _tied(self, posterior: ExactPosterior, points: Points, exploration: float) -> Indices | None:
-        factor, targets, diagonal = posterior.whitening()
-        counts, weights = posterior.record.counts, self._weights
-        weights.follow(factor, targets, counts, diagonal, posterior.regularisation, exploration, STALE)
+        whitening = posterior.whitening()
+        factor, targets, _ = whitening
+        table, weights = self._table.of(factor), self._weights
+        weights.follow(posterior, whitening, table, exploration)
         way = self._way(posterior, points)
         scan = way.scan(points, weights.weights, weights.shares)
-        prior = posterior.kernel.diagonal(points)
-        terms = Terms.of(posterior, weights, scan.error, exploration)
-        upper, rows = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
-        bar, n_able = rank(scan.mean, scan.explained, prior, terms, upper, rows)
+        prior = self._prior = posterior.kernel.diagonal(points)
+        terms = Terms.vector(posterior, weights, scan.error, exploration)
+        upper, leading = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
+        bar, n_able = rank(scan.mean, scan.explained, prior, terms, upper, leading)
         if isnan(bar):
             return None
-        roots = np.sqrt(counts)
-        self._exact, self._columns = {}, {}
+        roots = np.sqrt(posterior.record.counts)
 
         def meet(rows: Indices, n_leaders: int) -> float:
             group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
-            higher, done = self._contest.run(
-                factor, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
+            higher, done = contest(
+                factor, table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
             )
-            self._note(done, group)
+            self._note(done, group, exploration)
             return higher
 
-        first = rows[: min(n_able, FIRST)]
+        first = leading[:n_able]
         bar = meet(first, LEADERS)
         if n_able > FIRST:
             others = np.setdiff1d(np.flatnonzero(upper >= bar), first)
@@ -112,19 +116,17 @@ class Screening:
                 part = part[upper[part] >= bar]
                 if len(part):
                     bar = meet(part, 0)
-        return self._tied_among_exact(exploration)
+        worst = worst_tied(max(self._scores.values()))
+        return np.array(sorted(row for row, score in self._scores.items() if score >= worst), dtype=np.intp)
 
-    def _note(self, done: Indices, group: Group) -> None:
+    def _note(self, done: Indices, group: Group, exploration: float) -> None:
         """Keep what became exact."""
+        estimates = group.state[: len(done), 4:].tolist()
         for place, row in enumerate(done.tolist()):
-            self._exact[row] = float(group.state[place, 4]), float(group.state[place, 5])
+            mean, width = self._exact[row] = estimates[place]
+            self._scores[row] = mean + exploration * width
             if len(self._columns) < KEPT:
                 self._columns[row] = group.columns[place]
-
-    def _tied_among_exact(self, exploration: float) -> Indices:
-        rows = np.array(sorted(self._exact), dtype=np.intp)
-        scores = np.array([self._exact[row][0] + exploration * self._exact[row][1] for row in rows.tolist()])
-        return rows[tied_for_best(scores)]
 
     def _way(self, posterior: ExactPosterior, points: Points) -> Similarities:
         if self._record is not posterior.record:
@@ -137,14 +139,15 @@ class Screening:
 
     def estimate_one(self, row: int) -> tuple[float, float]:
         """Mean and width of a row that `best` gave."""
-        return self._exact[row]
+        mean, width = self._exact[row]
+        return mean, width
 
     def expect(self, row: int) -> None:
         """This row was chosen and may well be observed next: what is known of it makes that cheap."""
         column = self._columns.get(row)
         if column is not None and self._posterior is not None:
             point = self._posterior.kernel.kind.take(self._points, np.array([row]))
-            self._posterior.remember(point, column.copy())
+            self._posterior.expect(point, column.copy(), float(self._prior[row]))
         self._columns, self._points = {}, None
 
     def report(self) -> SelectionReport:

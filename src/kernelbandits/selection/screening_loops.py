@@ -12,7 +12,7 @@ __all__ = ["ScreeningLoops", "screening_loops"]
 
 
 class ScreeningLoops(Background):
-    """Four loops; None until `compile` has run."""
+    """Five loops; None until `compile` has run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,11 +20,13 @@ class ScreeningLoops(Background):
         self.rows: Callable[..., None] | None = None
         self.rank: Callable[..., tuple[float, int]] | None = None
         self.contest: Callable[..., tuple[float, int]] | None = None
+        self.trailing: Callable[..., float] | None = None
 
     def compile(self) -> None:
         similarity: Any = import_module("kernelbandits.selection.similarity_loops")
         contest: Any = import_module("kernelbandits.selection.contest_loop")
         self.rank, self.contest = contest.rank_loop, contest.contest_loop
+        self.trailing = contest.trailing_loop
         self.rows, self.scan = similarity.rows_loop, similarity.scan_loop
         self.is_compiled = True
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from math import inf, sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.kernels import Gaussian, Kernel, Matern, PairProduct, Scaled
 from kernelbandits.kernels.pairs import PairRows
@@ -26,6 +28,9 @@ FARTHEST: Final = 1e3
 
 BYTES_PER_ENTRY: Final = 32
 """An entry of a scan takes as long as moving so many bytes."""
+
+WORTH_THREADS: Final = 100_000
+"""Entries of a scan below which no second thread is thought of."""
 
 UNIT: Final = 2.0**-24
 """Relative rounding error of single precision."""
@@ -118,10 +123,12 @@ class Distances(Similarities):
         self._narrow = np.zeros(self._columns.shape, dtype=np.float32)
         self._n_known = 0
         self._farthest = 0.0
+        self._shares: tuple[Vector | None, NDArray[np.float32]] = None, np.zeros(0, dtype=np.float32)
 
     def _relative(self, rows: Matrix) -> Matrix:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.ascontiguousarray((rows - self._centre) / self._profile.scale)
+        relative: Matrix = rows - self._centre
+        relative /= self._profile.scale
+        return relative
 
     def _follow(self) -> None:
         """Take up new observations."""
@@ -150,16 +157,18 @@ class Distances(Similarities):
             return self._plain.scan(points, weights, shares)
         number, _, factor = self._profile
         n_actions, n_columns = rows.shape
-        narrow, narrow_shares = rows.astype(np.float32), (factor * shares).astype(np.float32)
+        if shares is not self._shares[0]:  # the same for many rounds
+            self._shares = shares, (factor * shares).astype(np.float32)
+        narrow, narrow_shares = rows.astype(np.float32), self._shares[1]
         mean, nearest = np.empty(n_actions), np.empty(n_actions)
-        for_each_part(
-            lambda start, stop: loop(
-                narrow, self._narrow, n_known, weights, narrow_shares, number, mean, nearest, start, stop
-            ),
-            n_actions,
-            align=1,
-            n_bytes=BYTES_PER_ENTRY * n_actions * n_known,
-        )
+
+        def part(start: int, stop: int) -> None:
+            loop(narrow, self._narrow, n_known, weights, narrow_shares, number, mean, nearest, start, stop)
+
+        if n_actions * n_known < WORTH_THREADS:
+            part(0, n_actions)
+        else:
+            for_each_part(part, n_actions, align=1, n_bytes=BYTES_PER_ENTRY * n_actions * n_known)
         error = UNIT * (0.5 * (n_columns + 3) + 2.0 * farthest + 10.0)
         # factor · share ≤ 1, so share · (factor · k)² is off by at most factor · (2 error + what rounding adds).
         explained = factor * np.maximum(nearest - (2.1 * error + 8.0 * UNIT), 0.0)
@@ -262,6 +271,5 @@ def _profile_of(kernel: Kernel) -> _Profile | None:
 
 def _largest_norm(rows: Matrix) -> float:
     """The largest ‖x‖, or infinity where it is no number."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = float(np.einsum("nd,nd->n", rows, rows).max()) ** 0.5
-    return largest if largest < np.inf else np.inf
+    largest = float(np.einsum("nd,nd->n", rows, rows).max())
+    return sqrt(largest) if largest < inf else inf
