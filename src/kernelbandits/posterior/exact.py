@@ -293,11 +293,11 @@ class ExactPosterior(RecordedPosterior):
 
     def whitening(self) -> Whitening:
         """Up to date with the record."""
-        if self._version != self.record.version or self._whitened_targets is None:
-            if not (self._expected and self._append_expected()):
-                with few_threads(float(self.record.n_slots) ** 2):
-                    self._catch_up()
-                    self._targets()
+        is_ready = self._version == self.record.version and self._whitened_targets is not None
+        if not (is_ready or (self._expected and self._append_expected())):
+            with few_threads(float(self.record.n_slots) ** 2):
+                self._catch_up()
+                self._targets()
         return Whitening(self._factor, self._targets(), self._diagonal)
 
     def expect(self, point: Points, column: Vector, prior: float) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
-import numba
 import numpy as np
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from kernelbandits.types import Matrix
 
 __all__ = ["IN_ANY_ORDER", "compiled", "matrix_at"]
 
+numba: Any = import_module("numba")  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 IN_ANY_ORDER: Final = {"reassoc", "contract"}
@@ -39,12 +38,12 @@ def _pointer_to(typing_context: Any, address: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         del context, signature
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+        return builder.inttoptr(arguments[0], numba.core.cgutils.voidptr_t)
 
-    return types.voidptr(address), code
+    return numba.types.voidptr(address), code
 
 
-_pointer = intrinsic(_pointer_to)
+_pointer: Any = numba.extending.intrinsic(_pointer_to)
 
 
 @compiled("float64[:, ::1](int64, int64, int64)")

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.selection.compiled import compiled, matrix_at
-from kernelbandits.selection.substitution_loop import dot, substitute_loop
+from kernelbandits.selection.substitution_loop import dot, substitute_back_loop, substitute_loop
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["contest_loop", "rank_loop", "trailing_loop"]
+__all__ = ["back_loop", "contest_loop", "rank_loop", "trailing_loop"]
 
 V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
 
@@ -29,14 +29,18 @@ def _deviation(prior: float, explained: float, terms: Vector) -> float:
 @compiled(f"float64(float64, float64, float64, {V})")
 def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
     """No score is higher."""
-    score = mean + terms[REACH] * _deviation(prior, explained, terms) + terms[ALLOWANCE] + terms[ROUNDING] * sqrt(prior)
-    return score + terms[SAFETY] * max(1.0, abs(score))
+    score: float = (
+        mean + terms[REACH] * _deviation(prior, explained, terms) + terms[ALLOWANCE] + terms[ROUNDING] * sqrt(prior)
+    )
+    score += terms[SAFETY] * max(1.0, abs(score))
+    return score
 
 
 @compiled(f"float64(float64, {V})")
 def _bar(score: float, terms: Vector) -> float:
     """What an upper bound has to reach beside such a score, ties allowed for."""
-    return score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
+    bar: float = score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
+    return bar
 
 
 @compiled(f"Tuple((float64, int64))({V}, {V}, {V}, {V}, {V}, {WHOLE})")
@@ -132,9 +136,7 @@ def _advance(
 
 
 @compiled(f"float64({M}, {M}, int64, int64, {V}, {V}, float64)")
-def _score(
-    columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float
-) -> float:
+def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float) -> float:
     """Exact mean and width of columns that are solved to the end; gives the higher bar that they set."""
     for place in range(first, stop):
         mean, prior = dot(columns[place], targets), state[place, PRIOR]
@@ -145,9 +147,32 @@ def _score(
     return bar
 
 
-@compiled(
-    f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, int64, int64, float64)"
-)
+@compiled(f"int64({M}, {M}, {WHOLE}, int64, {V}, int64, float64)")
+def _choose_leaders(
+    columns: Matrix, state: Matrix, order: Indices, stop: int, terms: Vector, most: int, shrinkage: float
+) -> int:
+    """Move those to the front who look best, if variances shrink as expected; gives their number."""
+    beta = terms[EXPLORATION] / sqrt(terms[REGULARISATION])
+    best = -np.inf
+    for place in range(stop):
+        left = shrinkage * max(state[place, PRIOR] - state[place, EXPLAINED], 0.0)
+        state[place, MEAN] = state[place, OLD_MEAN] + beta * sqrt(left)
+        state[place, WIDTH] = state[place, OLD_MEAN] + terms[REACH] * sqrt(left) + terms[ALLOWANCE]
+        best = max(best, state[place, MEAN])
+    n_leaders = 0
+    while n_leaders < min(most, stop):
+        highest = n_leaders
+        for other in range(n_leaders + 1, stop):
+            if state[other, WIDTH] > state[highest, WIDTH]:
+                highest = other
+        if state[highest, WIDTH] < best:
+            break
+        _swap(columns, state, order, n_leaders, highest)
+        n_leaders += 1
+    return n_leaders
+
+
+@compiled(f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, {V}, int64, int64, float64)")
 def contest_loop(
     table: NDArray[np.int64],
     size: int,
@@ -156,26 +181,30 @@ def contest_loop(
     order: Indices,
     targets: Vector,
     terms: Vector,
+    shrinkage: Vector,
     n_panels_first: int,
     n_leaders: int,
     bar: float,
 ) -> tuple[float, int]:
     """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
 
-    Leaders are those of the highest bounds after the first panels. They are solved to the end before the others, who
-    then have an exact score to reach.
+    Leaders, chosen after the first panels, are solved to the end before the others, who then have an exact score to
+    reach. `shrinkage` holds by how much variances fell from there to the end in the last contest: whoever would stay
+    above the best score if that were so again is a leader too, because reading the factor a second time costs more.
     """
     stop = _advance(table, size, 0, n_panels_first, 0, len(columns), columns, state, order, terms, bar)
-    n_leaders = min(n_leaders, stop)
+    n_leaders = _choose_leaders(columns, state, order, stop, terms, n_leaders, shrinkage[0])
+    started = 0.0
     for place in range(n_leaders):
-        highest = place
-        for other in range(place + 1, stop):
-            if state[other, UPPER] > state[highest, UPPER]:
-                highest = other
-        _swap(columns, state, order, place, highest)
+        started += state[place, PRIOR] - state[place, EXPLAINED]
     n_panels = len(table)
     n_left = _advance(table, size, n_panels_first, n_panels, 0, n_leaders, columns, state, order, terms, bar)
     bar = _score(columns, state, 0, n_left, targets, terms, bar)
+    if n_left == n_leaders and started > 0.0:
+        left_over = 0.0
+        for place in range(n_left):
+            left_over += max(state[place, PRIOR] - state[place, EXPLAINED], 0.0)
+        shrinkage[0] = left_over / started
     stop = _prune(columns, state, order, n_left, stop, bar)
     stop = _advance(table, size, n_panels_first, n_panels, n_left, stop, columns, state, order, terms, bar)
     bar = _score(columns, state, n_left, stop, targets, terms, bar)
@@ -201,3 +230,12 @@ def trailing_loop(table: NDArray[np.int64], first: int, targets: Vector) -> floa
                 link = left[row, column] if column < start else corner[row, column - start]
                 solved[j] -= link * solved[place]
     return total
+
+
+@compiled(f"void({TABLE}, {V})")
+def back_loop(table: NDArray[np.int64], right: Vector) -> None:
+    """L⁻ᵀ b in the place of b."""
+    for p in range(len(table) - 1, -1, -1):
+        start, n_rows = table[p, 2], table[p, 3]
+        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+        substitute_back_loop(left, corner, start, n_rows, right)

@@ -20,7 +20,7 @@ __all__ = ["DualWeights"]
 OLDEST: Final = 64
 """Observations after which the weights are computed anew in any case: what the bound costs grows with their square."""
 
-STALE: Final = 1.5
+STALE: Final = 1.1
 """The reach of old weights, in units of β, from which on new ones are cheaper than the contenders that it lets in."""
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
@@ -64,18 +64,16 @@ class DualWeights:
         regularisation = posterior.regularisation
         beta = exploration / sqrt(regularisation)  # score = mean + β √v, with v in units of the kernel
         if whitening.factor is not self._factor or posterior.era != self._era:
-            self._renew(whitening, posterior.record.counts, regularisation)
+            self._renew(whitening, table, posterior.record.counts, regularisation)
         elif whitening.factor.size > self.size:
             self._measure(whitening, table, regularisation, beta)
             if self.reach <= STALE * beta and whitening.factor.size <= self.size + OLDEST:
                 return
-            self._renew(whitening, posterior.record.counts, regularisation)
+            self._renew(whitening, table, posterior.record.counts, regularisation)
         self._era = posterior.era
         self.drift, self.reach = 0.0, beta
 
-    def _measure(
-        self, whitening: Whitening, table: NDArray[np.int64], regularisation: float, beta: float
-    ) -> None:
+    def _measure(self, whitening: Whitening, table: NDArray[np.int64], regularisation: float, beta: float) -> None:
         new = whitening.targets[self.size :]
         innovation = float(new @ new)  # H
         if screening_loops.trailing is not None:
@@ -88,11 +86,15 @@ class DualWeights:
         self.drift = sqrt(max(0.0, innovation - regularisation * squared) + 1e-12 * innovation)
         self.reach = min(beta + self.drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
 
-    def _renew(self, whitening: Whitening, counts: Vector, regularisation: float) -> None:
+    def _renew(self, whitening: Whitening, table: NDArray[np.int64], counts: Vector, regularisation: float) -> None:
         factor, targets, diagonal = whitening
         size = factor.size
-        with few_threads(float(size) ** 2):
-            solved = factor.solve_transposed(targets[:, None].copy())[:, 0]
+        solved = targets.copy()
+        if screening_loops.back is not None:
+            screening_loops.back(table, solved)
+        else:
+            with few_threads(float(size) ** 2):
+                factor.solve_transposed(solved[:, None])
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so w'u is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M.
         trace = float(counts @ diagonal) + size * regularisation
         self.rounding = EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))

@@ -12,21 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from math import sqrt
-from threading import Lock, Thread
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.selection.compiling import Background
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["BLOCK", "Loops", "loops"]
 
 BLOCK: Final = 1024
 """Actions in a block: a block of column, means and variances (24 kB) stays in the first-level cache."""
-
-PATIENCE: Final = 3_000_000
-"""Array entries that the twins handle, about 10 ms of work, before compiling begins."""
 
 
 def pull_loop(
@@ -222,32 +219,17 @@ def changes_twin(counts: Vector, sums: Vector, own_counts: Vector, own_sums: Vec
     return len(changed)
 
 
-class Loops:
+class Loops(Background):
     """The four passes, as twins until `compile` has run."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.pull: Callable[..., None] = pull_twin
         self.screen: Callable[..., None] = screen_twin
         self.best: Callable[..., tuple[float, int]] = best_twin
         self.changes: Callable[..., int] = changes_twin
-        self.is_compiled = False
-        self._work = 0
-        self._lock = Lock()
-        self._thread: Thread | None = None
-
-    def note(self, entries: int) -> None:
-        """So many array entries were handled by the twins; enough of them begin the compiling."""
-        self._work += entries
-        if self._work > PATIENCE and self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the
-                    # ground from under it.
-                    self._thread = Thread(target=self.compile, name="kernelbandits-compile")
-                    self._thread.start()
 
     def compile(self) -> None:
-        """Compile, or load what an earlier process compiled; takes seconds the first time."""
         compiled = _compiled()
         self.screen, self.best = compiled["screen"], compiled["best"]
         self.changes, self.pull = compiled["changes"], compiled["pull"]

@@ -24,7 +24,7 @@ class PanelTable:
         Good until the factor grows or changes.
         """
         arrays, place = self._arrays, -1
-        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):  # noqa: B007 – place is used below
+        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
             if place < len(arrays) and arrays[place][0] is left and arrays[place][1] is corner:
                 self._rows[place, 3] = n_rows
                 continue

@@ -29,17 +29,14 @@ LEAST_WORK: Final = 400_000
 FIRST: Final = 16
 """Actions of the highest bounds, among which the leader is looked for."""
 
-LEADERS: Final = 2
-"""Of these, how many are solved to the end before all others: a second one costs a quarter of the first."""
+LEADERS: Final = 4
+"""Of these, how many at most are solved to the end before all others."""
 
 PART: Final = 128
 """Other actions that are solved side by side."""
 
 KEPT: Final = 16
 """Tied actions whose solution is kept for the case that they are observed next."""
-
-STALE: Final = 1.5
-"""The reach of old dual weights, in exploration widths, beyond which new ones are cheaper than more contenders."""
 
 
 class Screening:
@@ -59,6 +56,7 @@ class Screening:
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
         self._table = PanelTable()
+        self._shrinkage = np.array([0.8])
         self._posterior: ExactPosterior | None = None
         self._points: Points = None
         self._prior: Vector = np.zeros(0)
@@ -101,7 +99,7 @@ class Screening:
         def meet(rows: Indices, n_leaders: int) -> float:
             group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
             higher, done = contest(
-                factor, table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
+                factor, table, group, targets, terms, self._shrinkage, size=weights.size, n_leaders=n_leaders, bar=bar
             )
             self._note(done, group, exploration)
             return higher
@@ -143,7 +141,7 @@ class Screening:
         return mean, width
 
     def expect(self, row: int) -> None:
-        """This row was chosen and may well be observed next: what is known of it makes that cheap."""
+        """Say that a row was chosen and may well be observed next: what is known of it makes that cheap."""
         column = self._columns.get(row)
         if column is not None and self._posterior is not None:
             point = self._posterior.kernel.kind.take(self._points, np.array([row]))

@@ -12,7 +12,7 @@ __all__ = ["ScreeningLoops", "screening_loops"]
 
 
 class ScreeningLoops(Background):
-    """Five loops; None until `compile` has run."""
+    """Six loops; None until `compile` has run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,12 +21,13 @@ class ScreeningLoops(Background):
         self.rank: Callable[..., tuple[float, int]] | None = None
         self.contest: Callable[..., tuple[float, int]] | None = None
         self.trailing: Callable[..., float] | None = None
+        self.back: Callable[..., None] | None = None
 
     def compile(self) -> None:
         similarity: Any = import_module("kernelbandits.selection.similarity_loops")
         contest: Any = import_module("kernelbandits.selection.contest_loop")
         self.rank, self.contest = contest.rank_loop, contest.contest_loop
-        self.trailing = contest.trailing_loop
+        self.trailing, self.back = contest.trailing_loop, contest.back_loop
         self.rows, self.scan = similarity.rows_loop, similarity.scan_loop
         self.is_compiled = True
 

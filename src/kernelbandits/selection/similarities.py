@@ -58,7 +58,10 @@ class Similarities(ABC):
 
     @abstractmethod
     def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
-        """roots · k of the chosen actions to all points of the record, an action a row; the caller's to change."""
+        """Similarities of the chosen actions to the points of the record, times roots; a row is an action.
+
+        The caller may change them.
+        """
 
 
 class AnyKernel(Similarities):
@@ -120,7 +123,7 @@ class Distances(Similarities):
         self._is_plain = True
         self._centre = record.points[:1].copy()
         self._columns: Matrix = np.zeros((self._centre.shape[1], 0))
-        self._narrow = np.zeros(self._columns.shape, dtype=np.float32)
+        self._narrow: NDArray[np.float32] = np.zeros(self._columns.shape, dtype=np.float32)
         self._n_known = 0
         self._farthest = 0.0
         self._shares: tuple[Vector | None, NDArray[np.float32]] = None, np.zeros(0, dtype=np.float32)
@@ -258,7 +261,8 @@ def _profile_of(kernel: Kernel) -> _Profile | None:
     """How the compiled loops know this kernel; None for another one."""
     factor = 1.0
     while isinstance(kernel, Scaled):
-        kernel, factor = kernel.kernel, factor * kernel.factor
+        factor *= kernel.factor
+        kernel = kernel.kernel
     if isinstance(kernel, Gaussian):
         number = 0
     elif isinstance(kernel, Matern):

@@ -50,7 +50,7 @@ LONG_ROOT3, LONG_ROOT5, LONG_FIVE_THIRDS = 3.0**0.5, 5.0**0.5, 5.0 / 3.0
 
 @compiled(f"void({F4}, {F4}, {F4}, {F4}, {F4}, {F4})")
 def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x: Floats) -> None:
-    """squared += Σ (x − z)² over four columns."""
+    """Add (x − z)² over four columns."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     for j in range(len(squared)):
         d0, d1, d2, d3 = x0 - z0[j], x1 - z1[j], x2 - z2[j], x3 - z3[j]
@@ -66,7 +66,7 @@ def _add_one(squared: Floats, z: Floats, x: np.float32) -> None:
 
 @compiled(f"void({F4}, {F4}, {F4}, int64)")
 def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) -> None:
-    """k = exp(exponent), times `factor` from profile 2 on; `similarities` numbers the profiles, `squared` is used up."""
+    """Of k = exp(exponent), times `factor` from profile 2 on; `similarities` numbers them, and `squared` is used up."""
     if profile == 0:
         for j in range(len(squared)):
             exponent[j] = -HALF * squared[j]
@@ -129,7 +129,7 @@ def _explained(similarity: Floats, shares: Floats, result: Floats) -> None:
 
 
 @compiled(f"int32({I4})")
-def _largest(bits: Bits) -> int:
+def _largest(bits: Bits) -> np.int32:
     """The largest of numbers from zero, by their bits: these are in the same order, and integers vectorise."""
     largest = np.int32(0)
     for j in range(len(bits)):
@@ -247,9 +247,7 @@ def _long_multiply(similarity: Vector, factor: Vector) -> None:
 
 
 @compiled(f"void(float64[:, ::1], float64[:, ::1], int64, {F8}, int64, float64[:, ::1])")
-def rows_loop(
-    points: Matrix, columns: Matrix, n_known: int, roots: Vector, profile: int, result: Matrix
-) -> None:
+def rows_loop(points: Matrix, columns: Matrix, n_known: int, roots: Vector, profile: int, result: Matrix) -> None:
     """result[a, j] = roots[j] · k(x_a, z_j), to the last digits."""
     n_columns = points.shape[1]
     buffers = np.empty((3, 512))

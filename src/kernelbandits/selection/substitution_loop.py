@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled
 from kernelbandits.types import Matrix, Vector
 
-__all__ = ["dot", "substitute_loop"]
+__all__ = ["dot", "substitute_back_loop", "substitute_loop"]
 
 F8 = "float64[::1]"
 
@@ -98,3 +98,33 @@ def substitute_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right
         for r in range(n_rights):
             known = dot(left[row], rights[r, :start]) + dot(corner[row, :row], rights[r, start:here])
             rights[r, here] = (rights[r, here] - known) / corner[row, row]
+
+
+@compiled(f"void({F8}, {F8}, {F8}, {F8}, float64, float64, float64, float64, {F8})")
+def _subtract_four(
+    l0: Vector, l1: Vector, l2: Vector, l3: Vector, x0: float, x1: float, x2: float, x3: float, right: Vector
+) -> None:
+    for c in range(len(right)):
+        right[c] -= (l0[c] * x0 + l1[c] * x1) + (l2[c] * x2 + l3[c] * x3)
+
+
+@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, float64[::1])")
+def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
+    """One step of L⁻ᵀ b: the panel's own unknowns, and what they take from the right-hand side before them.
+
+    All behind the panel has to be solved already.
+    """
+    for row in range(n_rows - 1, -1, -1):
+        x = right[start + row] / corner[row, row]
+        right[start + row] = x
+        for c in range(row):
+            right[start + c] -= corner[row, c] * x
+    before = right[:start]
+    n_fours = n_rows // 4 * 4
+    for row in range(0, n_fours, 4):
+        x0, x1 = right[start + row], right[start + row + 1]
+        x2, x3 = right[start + row + 2], right[start + row + 3]
+        _subtract_four(left[row], left[row + 1], left[row + 2], left[row + 3], x0, x1, x2, x3, before)
+    for row in range(n_fours, n_rows):
+        for c in range(start):
+            before[c] -= left[row, c] * right[start + row]

@@ -3,6 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.selection import loops as module
+from kernelbandits.selection.compiling import PATIENCE
 from kernelbandits.selection.loops import BLOCK, Loops
 from kernelbandits.types import TIE_TOLERANCE
 
@@ -105,7 +106,7 @@ def test_compiling_begins_once_there_was_enough_work(monkeypatch):
     loops.note(10)
     assert not begun
     for _ in range(3):
-        loops.note(module.PATIENCE)
+        loops.note(PATIENCE)
     loops._thread.join()
 
     assert begun == [loops]
