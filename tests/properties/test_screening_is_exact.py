@@ -177,6 +177,12 @@ def play(world, regime, n_rounds=45):
     return watched
 
 
+def play_many(worlds, regimes):
+    for world in worlds:
+        for regime in regimes:
+            play(world, regime, 100)
+
+
 def test_most_actions_need_no_width(monkeypatch):
     use(True, monkeypatch)
     rng = np.random.default_rng(0)
@@ -208,7 +214,7 @@ def test_whatever_happens_in_between_is_followed(events, seed, regularisation, i
         follow(events, seed, regularisation)
 
 
-def follow(events, seed, regularisation):  # noqa: C901 – one branch an event
+def follow(events, seed, regularisation):
     rng = np.random.default_rng(seed)
     watched = Watched(Gaussian(length_scale=0.6), regularisation, 0.7)
     policy, plain = watched.policy, watched.plain
@@ -292,9 +298,7 @@ def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
             )
 
     with pytest.raises(AssertionError):
-        for world in ("gaussian", "matern 3/2", "laplacian"):
-            for regime in ("B", "D", "ten"):
-                play(world, regime, 100)
+        play_many(["gaussian", "matern 3/2", "laplacian"], ["B", "D", "ten"])
 
 
 def test_a_wrong_row_of_the_factor_is_noticed(monkeypatch):

@@ -316,3 +316,81 @@ def test_a_long_prediction_is_the_same_in_blocks(monkeypatch):
     assert_allclose(posterior.predict(queries).mean, whole.mean, rtol=1e-12)
     assert_allclose(posterior.predict(queries).width, whole.width, rtol=1e-12)
     assert_allclose(posterior.predict(queries, pending=queries[:4]).width, waiting.width, rtol=1e-12)
+
+
+class TestExpected:
+    """A point whose column is known before it is observed."""
+
+    @pytest.fixture
+    def reads(self, monkeypatch):
+        """Counts how often the factor is read for a new row."""
+        reads = []
+        append = ExactPosterior._append_block
+        monkeypatch.setattr(ExactPosterior, "_append_block", lambda *given: (reads.append(1), append(*given)))
+        return reads
+
+    def expecting(self, n=9):
+        rng = np.random.default_rng(0)
+        rows, rewards = rng.uniform(size=(n, 2)), rng.normal(size=n)
+        point = rng.uniform(size=(1, 2))
+        posterior, plain = (ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.2) for _ in range(2))
+        for one in (posterior, plain):
+            one.observe(rows, rewards)
+            one.predict(point)
+        posterior.whitening()
+        posterior.expect(point, posterior._whiten(point)[:, 0], 1.0)
+        return posterior, plain, point
+
+    def assert_same(self, posterior, plain):
+        points = np.random.default_rng(1).uniform(size=(20, 2))
+        ours, theirs = posterior.predict(points), plain.predict(points)
+        assert_allclose(ours.mean, theirs.mean, rtol=1e-11, atol=1e-13)
+        assert_allclose(ours.width, theirs.width, rtol=1e-11)
+
+    @pytest.mark.parametrize("times", [1, 3])
+    def test_the_factor_grows_without_being_read(self, reads, times):
+        posterior, plain, point = self.expecting()
+        reads.clear()
+
+        posterior.observe(point, [0.7], times=times)
+        whitening = posterior.whitening()
+
+        assert not reads
+        assert whitening.factor.size == 10
+        plain.observe(point, [0.7], times=times)
+        self.assert_same(posterior, plain)
+
+    @pytest.mark.parametrize("change", ["other", "two", "repeat beside it", "amend", "remove", "later"])
+    def test_anything_else_is_computed(self, change):
+        posterior, plain, point = self.expecting()
+        known = posterior.record.points[2:3].copy()
+        for one in (posterior, plain):
+            if change == "other":
+                one.observe(point + 0.1, [0.7])
+            elif change == "two":
+                one.observe(np.vstack([point, point + 0.1]), [0.7, 0.1])
+            elif change == "repeat beside it":
+                one.observe(np.vstack([point, known]), [0.7, 0.1])
+            elif change == "amend":
+                one.amend(known, [0.3])
+                one.observe(point, [0.7])
+            elif change == "remove":
+                one.remove(known, [0.3])
+                one.observe(point, [0.7])
+            else:
+                one.observe(point + 0.1, [0.7])
+                one.observe(point, [0.7])
+
+        self.assert_same(posterior, plain)
+
+    def test_an_era_ends_when_old_rows_change(self):
+        posterior, _, point = self.expecting()
+        era = posterior.era
+        posterior.observe(point, [0.7])
+        posterior.whitening()
+        assert posterior.era == era
+
+        posterior.observe(point, [0.7])
+        posterior.whitening()
+
+        assert posterior.era > era
