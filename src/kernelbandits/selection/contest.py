@@ -122,7 +122,6 @@ def contest(
     group: Group,
     targets: Vector,
     terms: Vector,
-    shrinkage: Vector,
     *,
     size: int,
     n_leaders: int,
@@ -137,9 +136,7 @@ def contest(
     if loop is None:
         return contest_twin(factor, group, targets, terms, bar), group.rows
     order, n_first = np.arange(len(group.rows)), len(table) // PREFIX if n_leaders else 0
-    bar, n_done = loop(
-        table, size, group.columns, group.state, order, targets, terms, shrinkage, n_first, n_leaders, bar
-    )
+    bar, n_done = loop(table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar)
     return bar, group.rows[order[:n_done]]
 
 

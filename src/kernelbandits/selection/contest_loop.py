@@ -147,32 +147,18 @@ def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vecto
     return bar
 
 
-@compiled(f"int64({M}, {M}, {WHOLE}, int64, {V}, int64, float64)")
-def _choose_leaders(
-    columns: Matrix, state: Matrix, order: Indices, stop: int, terms: Vector, most: int, shrinkage: float
-) -> int:
-    """Move those to the front who look best, if variances shrink as expected; gives their number."""
-    beta = terms[EXPLORATION] / sqrt(terms[REGULARISATION])
-    best = -np.inf
-    for place in range(stop):
-        left = shrinkage * max(state[place, PRIOR] - state[place, EXPLAINED], 0.0)
-        state[place, MEAN] = state[place, OLD_MEAN] + beta * sqrt(left)
-        state[place, WIDTH] = state[place, OLD_MEAN] + terms[REACH] * sqrt(left) + terms[ALLOWANCE]
-        best = max(best, state[place, MEAN])
-    n_leaders = 0
-    while n_leaders < min(most, stop):
-        highest = n_leaders
-        for other in range(n_leaders + 1, stop):
-            if state[other, WIDTH] > state[highest, WIDTH]:
+@compiled(f"void({M}, {M}, {WHOLE}, int64, int64)")
+def _lead(columns: Matrix, state: Matrix, order: Indices, n_leaders: int, stop: int) -> None:
+    """Move those of the highest bounds to the front."""
+    for place in range(n_leaders):
+        highest = place
+        for other in range(place + 1, stop):
+            if state[other, UPPER] > state[highest, UPPER]:
                 highest = other
-        if state[highest, WIDTH] < best:
-            break
-        _swap(columns, state, order, n_leaders, highest)
-        n_leaders += 1
-    return n_leaders
+        _swap(columns, state, order, place, highest)
 
 
-@compiled(f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, {V}, int64, int64, float64)")
+@compiled(f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, int64, int64, float64)")
 def contest_loop(
     table: NDArray[np.int64],
     size: int,
@@ -181,30 +167,21 @@ def contest_loop(
     order: Indices,
     targets: Vector,
     terms: Vector,
-    shrinkage: Vector,
     n_panels_first: int,
     n_leaders: int,
     bar: float,
 ) -> tuple[float, int]:
     """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
 
-    Leaders, chosen after the first panels, are solved to the end before the others, who then have an exact score to
-    reach. `shrinkage` holds by how much variances fell from there to the end in the last contest: whoever would stay
-    above the best score if that were so again is a leader too, because reading the factor a second time costs more.
+    Leaders are those of the highest bounds after the first panels. They are solved to the end before the others, who
+    then have an exact score to reach.
     """
     stop = _advance(table, size, 0, n_panels_first, 0, len(columns), columns, state, order, terms, bar)
-    n_leaders = _choose_leaders(columns, state, order, stop, terms, n_leaders, shrinkage[0])
-    started = 0.0
-    for place in range(n_leaders):
-        started += state[place, PRIOR] - state[place, EXPLAINED]
+    n_leaders = min(n_leaders, stop)
+    _lead(columns, state, order, n_leaders, stop)
     n_panels = len(table)
     n_left = _advance(table, size, n_panels_first, n_panels, 0, n_leaders, columns, state, order, terms, bar)
     bar = _score(columns, state, 0, n_left, targets, terms, bar)
-    if n_left == n_leaders and started > 0.0:
-        left_over = 0.0
-        for place in range(n_left):
-            left_over += max(state[place, PRIOR] - state[place, EXPLAINED], 0.0)
-        shrinkage[0] = left_over / started
     stop = _prune(columns, state, order, n_left, stop, bar)
     stop = _advance(table, size, n_panels_first, n_panels, n_left, stop, columns, state, order, terms, bar)
     bar = _score(columns, state, n_left, stop, targets, terms, bar)

@@ -29,8 +29,8 @@ LEAST_WORK: Final = 400_000
 FIRST: Final = 16
 """Actions of the highest bounds, among which the leader is looked for."""
 
-LEADERS: Final = 4
-"""Of these, how many at most are solved to the end before all others."""
+LEADERS: Final = 3
+"""Of these, how many are solved to the end before all others: reading the factor again costs more than two of them."""
 
 PART: Final = 128
 """Other actions that are solved side by side."""
@@ -56,7 +56,6 @@ class Screening:
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
         self._table = PanelTable()
-        self._shrinkage = np.array([0.8])
         self._posterior: ExactPosterior | None = None
         self._points: Points = None
         self._prior: Vector = np.zeros(0)
@@ -99,7 +98,7 @@ class Screening:
         def meet(rows: Indices, n_leaders: int) -> float:
             group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
             higher, done = contest(
-                factor, table, group, targets, terms, self._shrinkage, size=weights.size, n_leaders=n_leaders, bar=bar
+                factor, table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
             )
             self._note(done, group, exploration)
             return higher

@@ -93,7 +93,7 @@ def test_whoever_reaches_the_bar_becomes_exact(passes, monkeypatch, panel, n_lea
     group = Group.of(np.arange(12), similarity * roots, upper, np.ones(12), similarity @ weights.weights)
 
     bar, done = contest(
-        whitening.factor, table, group, whitening.targets, terms, np.array([0.8]), size=weights.size,
+        whitening.factor, table, group, whitening.targets, terms, size=weights.size,
         n_leaders=n_leaders, bar=float(np.median(scores)),
     )  # fmt: skip
 
