@@ -16,7 +16,7 @@ from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 __all__ = ["Group", "Terms", "contest", "rank"]
 
 PREFIX: Final = 4
-"""The leader is looked for after one of so many panels."""
+"""Leaders are looked for after one in so many rows of the factor."""
 
 SAFETY: Final = 1e-9
 """Share of max(1, |score|) by which every upper bound is raised: far above what rounding does to a score."""
@@ -135,7 +135,7 @@ def contest(
     loop = screening_loops.contest
     if loop is None:
         return contest_twin(factor, group, targets, terms, bar), group.rows
-    order, n_first = np.arange(len(group.rows)), len(table) // PREFIX if n_leaders else 0
+    order, n_first = np.arange(len(group.rows)), len(targets) // PREFIX // 64 * 64 if n_leaders else 0
     bar, n_done = loop(table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar)
     return bar, group.rows[order[:n_done]]
 

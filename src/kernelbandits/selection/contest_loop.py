@@ -99,12 +99,25 @@ def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int
     return stop
 
 
+@compiled(f"void({M}, {M}, int64, int64, int64, int64, boolean, {V})")
+def _take_in(
+    columns: Matrix, state: Matrix, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: Vector
+) -> None:
+    """What entries [begin, end) of the solutions explain, and the bounds that follow."""
+    for place in range(first, stop):
+        solved = columns[place, begin:end]
+        state[place, EXPLAINED] += dot(solved, solved)
+        if is_bound:
+            bound = _upper(state[place, OLD_MEAN], state[place, PRIOR], state[place, EXPLAINED], terms)
+            state[place, UPPER] = min(state[place, UPPER], bound)
+
+
 @compiled(f"int64({TABLE}, int64, int64, int64, int64, int64, {M}, {M}, {WHOLE}, {V}, float64)")
 def _advance(
     table: NDArray[np.int64],
     size: int,
-    panel: int,
-    last: int,
+    begin: int,
+    end: int,
     first: int,
     stop: int,
     columns: Matrix,
@@ -113,25 +126,21 @@ def _advance(
     terms: Vector,
     bar: float,
 ) -> int:
-    """Solve columns[first:stop] through panels [panel, last), leaving behind whoever falls below the bar.
+    """Solve columns[first:stop] for the factor's rows [begin, end), leaving behind whoever falls below the bar.
 
-    Bounds are for rows of the factor before `size`; beyond it only the end counts.
+    After every 64 rows there are new bounds. They are for rows before `size`; beyond it only the end counts.
     """
-    for p in range(panel, last):
-        if first == stop:
-            break
+    for p in range(len(table)):
         start, n_rows = table[p, 2], table[p, 3]
         left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
-        substitute_loop(left, corner, start, n_rows, columns[first:stop])
-        is_bound = p + 1 < len(table) and start + n_rows <= size
-        for place in range(first, stop):
-            solved = columns[place, start : start + n_rows]
-            state[place, EXPLAINED] += dot(solved, solved)
-            if is_bound:
-                bound = _upper(state[place, OLD_MEAN], state[place, PRIOR], state[place, EXPLAINED], terms)
-                state[place, UPPER] = min(state[place, UPPER], bound)
-        if is_bound:
-            stop = _prune(columns, state, order, first, stop, bar)
+        for row in range(max(0, begin - start), min(n_rows, end - start), 64):
+            if first == stop:
+                return stop
+            last = min(row + 64, n_rows, end - start)
+            substitute_loop(left, corner, start, row, last, columns[first:stop])
+            _take_in(columns, state, first, stop, start + row, start + last, start + last <= size, terms)
+            if start + last <= size and start + last < columns.shape[1]:
+                stop = _prune(columns, state, order, first, stop, bar)
     return stop
 
 
@@ -167,23 +176,23 @@ def contest_loop(
     order: Indices,
     targets: Vector,
     terms: Vector,
-    n_panels_first: int,
+    n_first: int,
     n_leaders: int,
     bar: float,
 ) -> tuple[float, int]:
     """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
 
-    Leaders are those of the highest bounds after the first panels. They are solved to the end before the others, who
-    then have an exact score to reach.
+    Leaders are those of the highest bounds after n_first rows of the factor. They are solved to the end before the others,
+    who then have an exact score to reach.
     """
-    stop = _advance(table, size, 0, n_panels_first, 0, len(columns), columns, state, order, terms, bar)
+    stop = _advance(table, size, 0, n_first, 0, len(columns), columns, state, order, terms, bar)
     n_leaders = min(n_leaders, stop)
     _lead(columns, state, order, n_leaders, stop)
-    n_panels = len(table)
-    n_left = _advance(table, size, n_panels_first, n_panels, 0, n_leaders, columns, state, order, terms, bar)
+    n_rows = columns.shape[1]
+    n_left = _advance(table, size, n_first, n_rows, 0, n_leaders, columns, state, order, terms, bar)
     bar = _score(columns, state, 0, n_left, targets, terms, bar)
     stop = _prune(columns, state, order, n_left, stop, bar)
-    stop = _advance(table, size, n_panels_first, n_panels, n_left, stop, columns, state, order, terms, bar)
+    stop = _advance(table, size, n_first, n_rows, n_left, stop, columns, state, order, terms, bar)
     bar = _score(columns, state, n_left, stop, targets, terms, bar)
     return bar, stop
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import inf, isnan
 from typing import Any, Final
 
 import numpy as np
@@ -44,9 +44,9 @@ class Screening:
 
     1. One pass over the similarities gives the mean of every action and, from the nearest observation alone, an upper
        bound of its variance: for any single z_j, v(x) ≤ k(x, x) − k(x, z_j)² / (k(z_j, z_j) + γ/n_j).
-    2. Forward substitution with the factor, panel by panel, tightens the bound: v ≤ k(x, x) − Σ w_i² over the rows so
-       far. Whoever is best after a third of the panels is solved to the end.
-    3. All others whose bound reaches its score go on, panel by panel, until they fall below or are known exactly.
+    2. Forward substitution with the factor tightens the bound from row to row: v ≤ k(x, x) − Σ w_i² over the rows so
+       far. Those of the highest bounds after a part of the rows are solved to the end.
+    3. All others whose bound reaches their scores go on, until they fall below or are known exactly.
 
     Derived state: never saved, never copied.
     """
@@ -106,7 +106,8 @@ class Screening:
         first = leading[:n_able]
         bar = meet(first, LEADERS)
         if n_able > FIRST:
-            others = np.setdiff1d(np.flatnonzero(upper >= bar), first)
+            upper[first] = -inf
+            others = np.flatnonzero(upper >= bar)
             others = others[np.argsort(-upper[others], kind="stable")]
             for begin in range(0, len(others), PART):
                 part = others[begin : begin + PART]

@@ -70,15 +70,15 @@ def dot(first: Vector, second: Vector) -> float:
     return total
 
 
-@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, float64[:, ::1])")
-def substitute_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, rights: Matrix) -> None:
-    """rights[:, start : start + n_rows] solved in place, all before being solved already; a right-hand side a row.
+@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, int64, float64[:, ::1])")
+def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: int, rights: Matrix) -> None:
+    """rights[:, start + first : start + last] solved in place, all before being so already; a right-hand side a row.
 
-    `left` holds a panel's columns before `start`, `corner` those from there on; both may have more rows than n_rows.
+    `left` holds a panel's columns before `start`, `corner` those from there on; `first` and `last` are rows of both.
     """
     n_rights = len(rights)
-    n_fours = n_rows // 4 * 4
-    for row in range(0, n_fours, 4):
+    end_of_fours = first + (last - first) // 4 * 4
+    for row in range(first, end_of_fours, 4):
         here = start + row
         for begin in range(0, start, 1024):  # four pieces of L stay in the cache for all right-hand sides
             end = min(begin + 1024, start)
@@ -93,7 +93,7 @@ def substitute_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right
         for r in range(n_rights):
             _subtract_for_one(c0, c1, c2, c3, rights[r, start:here], rights[r, here : here + 4])
             _solve_four(c0, c1, c2, c3, row, rights[r, here : here + 4])
-    for row in range(n_fours, n_rows):
+    for row in range(end_of_fours, last):
         here = start + row
         for r in range(n_rights):
             known = dot(left[row], rights[r, :start]) + dot(corner[row, :row], rights[r, start:here])

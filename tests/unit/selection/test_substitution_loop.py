@@ -25,7 +25,8 @@ def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
     rights = rng.normal(size=(n_rights, start + n_rows + 2))
     before = rights.copy()
 
-    form(left, corner, start, n_rows, rights)
+    for first, last in [(0, n_rows // 3), (n_rows // 3, n_rows)]:
+        form(left, corner, start, first, last, rights)
 
     here = slice(start, start + n_rows)
     exact = np.linalg.solve(corner[:n_rows, :n_rows], (before[:, here] - before[:, :start] @ left[:n_rows].T).T).T
