@@ -10,23 +10,33 @@ import numpy as np
 
 from kernelbandits.types import Matrix
 
-__all__ = ["IN_ANY_ORDER", "compiled", "matrix_at"]
+__all__ = ["IN_ANY_ORDER", "compiled", "matrix_at", "part"]
 
 numba: Any = import_module("numba")  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+FUSED: Final = {"contract"}
+"""A product and a sum may become one operation, which rounds once instead of twice."""
 
 IN_ANY_ORDER: Final = {"reassoc", "contract"}
 """For sums: their terms may be added in any order, which is what vector instructions need."""
 
 
-def compiled(signature: str, flags: set[str] | None = None) -> Callable[[Loop], Loop]:
-    """Compile for one signature, outside the interpreter's lock and kept on disk; products and sums may be fused.
-
-    Fusing rounds once instead of twice. Whatever else the flags allow has to be said.
-    """
+def compiled(signature: str) -> Callable[[Loop], Loop]:
+    """Compile for one signature, to run outside the interpreter's lock, and keep the result on disk."""
 
     def decorate(loop: Loop) -> Loop:
-        ready: Loop = numba.njit(signature, cache=True, nogil=True, fastmath=flags or {"contract"})(loop)
+        ready: Loop = numba.njit(signature, cache=True, nogil=True, fastmath=FUSED)(loop)
+        return ready
+
+    return decorate
+
+
+def part(flags: set[str] = FUSED) -> Callable[[Loop], Loop]:
+    """Compile what only other loops call, together with them: nothing of its own to keep and to load."""
+
+    def decorate(loop: Loop) -> Loop:
+        ready: Loop = numba.njit(nogil=True, fastmath=flags)(loop)
         return ready
 
     return decorate
@@ -46,7 +56,7 @@ def _pointer_to(typing_context: Any, address: Any) -> Any:
 _pointer: Any = numba.extending.intrinsic(_pointer_to)
 
 
-@compiled("float64[:, ::1](int64, int64, int64)")
+@part()
 def matrix_at(address: int, n_rows: int, n_columns: int) -> Matrix:
     """The matrix in C order at an address, without a copy: so that one loop can go through many of them.
 

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.selection.compiled import compiled, matrix_at
+from kernelbandits.selection.compiled import compiled, matrix_at, part
 from kernelbandits.selection.substitution_loop import dot, substitute_back_loop, substitute_loop
 from kernelbandits.types import Indices, Matrix, Vector
 
@@ -20,13 +20,13 @@ REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARISATION, EXPLORA
 UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH = range(6)
 
 
-@compiled(f"float64(float64, float64, {V})")
+@part()
 def _deviation(prior: float, explained: float, terms: Vector) -> float:
     """√v_s, or more."""
     return sqrt(max(prior - explained, prior * terms[FLOOR]) + prior * terms[SLACK])
 
 
-@compiled(f"float64(float64, float64, float64, {V})")
+@part()
 def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
     """No score is higher."""
     score: float = (
@@ -36,7 +36,7 @@ def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
     return score
 
 
-@compiled(f"float64(float64, {V})")
+@part()
 def _bar(score: float, terms: Vector) -> float:
     """What an upper bound has to reach beside such a score, ties allowed for."""
     bar: float = score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
@@ -74,7 +74,7 @@ def rank_loop(
     return bar, n_able
 
 
-@compiled(f"void({M}, {M}, {WHOLE}, int64, int64)")
+@part()
 def _swap(columns: Matrix, state: Matrix, order: Indices, first: int, second: int) -> None:
     if first == second:
         return
@@ -86,7 +86,7 @@ def _swap(columns: Matrix, state: Matrix, order: Indices, first: int, second: in
         one[j], other[j] = other[j], one[j]
 
 
-@compiled(f"int64({M}, {M}, {WHOLE}, int64, int64, float64)")
+@part()
 def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int, bar: float) -> int:
     """Move whoever cannot reach the bar behind the others; gives the new end."""
     place = first
@@ -99,7 +99,7 @@ def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int
     return stop
 
 
-@compiled(f"void({M}, {M}, int64, int64, int64, int64, boolean, {V})")
+@part()
 def _take_in(
     columns: Matrix, state: Matrix, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: Vector
 ) -> None:
@@ -112,7 +112,7 @@ def _take_in(
             state[place, UPPER] = min(state[place, UPPER], bound)
 
 
-@compiled(f"int64({TABLE}, int64, int64, int64, int64, int64, {M}, {M}, {WHOLE}, {V}, float64)")
+@part()
 def _advance(
     table: NDArray[np.int64],
     size: int,
@@ -144,7 +144,7 @@ def _advance(
     return stop
 
 
-@compiled(f"float64({M}, {M}, int64, int64, {V}, {V}, float64)")
+@part()
 def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float) -> float:
     """Exact mean and width of columns that are solved to the end; gives the higher bar that they set."""
     for place in range(first, stop):
@@ -156,7 +156,7 @@ def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vecto
     return bar
 
 
-@compiled(f"void({M}, {M}, {WHOLE}, int64, int64)")
+@part()
 def _lead(columns: Matrix, state: Matrix, order: Indices, n_leaders: int, stop: int) -> None:
     """Move those of the highest bounds to the front."""
     for place in range(n_leaders):
@@ -182,7 +182,7 @@ def contest_loop(
 ) -> tuple[float, int]:
     """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
 
-    Leaders are those of the highest bounds after n_first rows of the factor. They are solved to the end before the others,
+    Leaders are those of the highest bounds after n_first rows of the factor. They are solved to the end before others,
     who then have an exact score to reach.
     """
     stop = _advance(table, size, 0, n_first, 0, len(columns), columns, state, order, terms, bar)

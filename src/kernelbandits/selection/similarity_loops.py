@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled
+from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled, part
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["BLOCK", "rows_loop", "scan_loop"]
@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 Bits = NDArray[np.int32]
 LongBits = NDArray[np.int64]
 
-F4, F8, I4, I8 = "float32[::1]", "float64[::1]", "int32[::1]", "int64[::1]"
+F4, F8 = "float32[::1]", "float64[::1]"
 
 # Single precision: a polynomial for exp on [−ln 2 / 2, ln 2 / 2], relative error 3e-9 before rounding.
 P1, P2, P3 = np.float32(1.0000000379432987), np.float32(0.5000000047401582), np.float32(0.16666414507170133)
@@ -48,7 +48,7 @@ LONG_LOWEST = -700.0
 LONG_ROOT3, LONG_ROOT5, LONG_FIVE_THIRDS = 3.0**0.5, 5.0**0.5, 5.0 / 3.0
 
 
-@compiled(f"void({F4}, {F4}, {F4}, {F4}, {F4}, {F4})")
+@part()
 def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x: Floats) -> None:
     """Add (x − z)² over four columns."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
@@ -57,14 +57,14 @@ def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x
         squared[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
 
 
-@compiled(f"void({F4}, {F4}, float32)")
+@part()
 def _add_one(squared: Floats, z: Floats, x: np.float32) -> None:
     for j in range(len(squared)):
         d = x - z[j]
         squared[j] += d * d
 
 
-@compiled(f"void({F4}, {F4}, {F4}, int64)")
+@part()
 def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) -> None:
     """Of k = exp(exponent), times `factor` from profile 2 on; `similarities` numbers them, and `squared` is used up."""
     if profile == 0:
@@ -88,7 +88,7 @@ def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) ->
             factor[j] = ONE + r + FIVE_THIRDS * squared[j] * squared[j]
 
 
-@compiled(f"void({F4}, {F4}, {F4})")
+@part()
 def _exp_parts(exponent: Floats, whole: Floats, result: Floats) -> None:
     """exp(r) of x = n ln 2 + r; n is in the lowest bits of `whole`."""
     for j in range(len(exponent)):
@@ -100,20 +100,20 @@ def _exp_parts(exponent: Floats, whole: Floats, result: Floats) -> None:
         whole[j] = t
 
 
-@compiled(f"void({I4}, {I4})")
+@part()
 def _add_exponent(result: Bits, whole: Bits) -> None:
     """Multiply by 2^n, in the bits."""
     for j in range(len(result)):
         result[j] += whole[j] << 23
 
 
-@compiled(f"void({F4}, {F4})")
+@part()
 def _multiply(similarity: Floats, factor: Floats) -> None:
     for j in range(len(similarity)):
         similarity[j] *= factor[j]
 
 
-@compiled(f"float64({F4}, {F8})", IN_ANY_ORDER)
+@part(IN_ANY_ORDER)
 def _weighted_sum(similarity: Floats, weights: Vector) -> float:
     """Σ weight · similarity, in double precision."""
     total = 0.0
@@ -122,13 +122,13 @@ def _weighted_sum(similarity: Floats, weights: Vector) -> float:
     return total
 
 
-@compiled(f"void({F4}, {F4}, {F4})")
+@part()
 def _explained(similarity: Floats, shares: Floats, result: Floats) -> None:
     for j in range(len(similarity)):
         result[j] = similarity[j] * similarity[j] * shares[j]
 
 
-@compiled(f"int32({I4})")
+@part()
 def _largest(bits: Bits) -> np.int32:
     """The largest of numbers from zero, by their bits: these are in the same order, and integers vectorise."""
     largest = np.int32(0)
@@ -183,7 +183,7 @@ def scan_loop(
             nearest[a] = max(nearest[a], np.float64(exponent[0]))
 
 
-@compiled(f"void({F8}, {F8}, {F8}, {F8}, {F8}, {F8})")
+@part()
 def _long_add_four(squared: Vector, z0: Vector, z1: Vector, z2: Vector, z3: Vector, x: Vector) -> None:
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     for j in range(len(squared)):
@@ -191,14 +191,14 @@ def _long_add_four(squared: Vector, z0: Vector, z1: Vector, z2: Vector, z3: Vect
         squared[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
 
 
-@compiled(f"void({F8}, {F8}, float64)")
+@part()
 def _long_add_one(squared: Vector, z: Vector, x: float) -> None:
     for j in range(len(squared)):
         d = x - z[j]
         squared[j] += d * d
 
 
-@compiled(f"void({F8}, {F8}, {F8}, int64)")
+@part()
 def _long_profile(squared: Vector, exponent: Vector, factor: Vector, profile: int) -> None:
     if profile == 0:
         for j in range(len(squared)):
@@ -221,7 +221,7 @@ def _long_profile(squared: Vector, exponent: Vector, factor: Vector, profile: in
             factor[j] = 1.0 + r + LONG_FIVE_THIRDS * squared[j] * squared[j]
 
 
-@compiled(f"void({F8}, {F8}, {F8})")
+@part()
 def _long_exp_parts(exponent: Vector, whole: Vector, result: Vector) -> None:
     for j in range(len(exponent)):
         x = max(exponent[j], LONG_LOWEST)
@@ -234,13 +234,13 @@ def _long_exp_parts(exponent: Vector, whole: Vector, result: Vector) -> None:
         whole[j] = t
 
 
-@compiled(f"void({I8}, {I8})")
+@part()
 def _long_add_exponent(result: LongBits, whole: LongBits) -> None:
     for j in range(len(result)):
         result[j] += whole[j] << 52
 
 
-@compiled(f"void({F8}, {F8})")
+@part()
 def _long_multiply(similarity: Vector, factor: Vector) -> None:
     for j in range(len(similarity)):
         similarity[j] *= factor[j]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled
+from kernelbandits.selection.compiled import IN_ANY_ORDER, part
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["dot", "substitute_back_loop", "substitute_loop"]
 
-F8 = "float64[::1]"
 
-
-@compiled(f"void({F8}, {F8}, {F8}, {F8}, {F8}, {F8}, {F8}, {F8})", IN_ANY_ORDER)
+@part(IN_ANY_ORDER)
 def _subtract_for_two(
     l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector, v: Vector, at_u: Vector, at_v: Vector
 ) -> None:
@@ -37,7 +35,7 @@ def _subtract_for_two(
     at_v[3] -= t3
 
 
-@compiled(f"void({F8}, {F8}, {F8}, {F8}, {F8}, {F8})", IN_ANY_ORDER)
+@part(IN_ANY_ORDER)
 def _subtract_for_one(l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector, at_u: Vector) -> None:
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for c in range(len(u)):
@@ -52,7 +50,7 @@ def _subtract_for_one(l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector,
     at_u[3] -= s3
 
 
-@compiled(f"void({F8}, {F8}, {F8}, {F8}, int64, {F8})")
+@part()
 def _solve_four(l0: Vector, l1: Vector, l2: Vector, l3: Vector, place: int, x: Vector) -> None:
     """The four unknowns that these rows of the corner have on their own triangle."""
     x[0] /= l0[place]
@@ -61,7 +59,7 @@ def _solve_four(l0: Vector, l1: Vector, l2: Vector, l3: Vector, place: int, x: V
     x[3] = (x[3] - l3[place] * x[0] - l3[place + 1] * x[1] - l3[place + 2] * x[2]) / l3[place + 3]
 
 
-@compiled(f"float64({F8}, {F8})", IN_ANY_ORDER)
+@part(IN_ANY_ORDER)
 def dot(first: Vector, second: Vector) -> float:
     """Inner product, summed in any order."""
     total = 0.0
@@ -70,7 +68,7 @@ def dot(first: Vector, second: Vector) -> float:
     return total
 
 
-@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, int64, float64[:, ::1])")
+@part()
 def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: int, rights: Matrix) -> None:
     """rights[:, start + first : start + last] solved in place, all before being so already; a right-hand side a row.
 
@@ -100,7 +98,7 @@ def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: 
             rights[r, here] = (rights[r, here] - known) / corner[row, row]
 
 
-@compiled(f"void({F8}, {F8}, {F8}, {F8}, float64, float64, float64, float64, {F8})")
+@part()
 def _subtract_four(
     l0: Vector, l1: Vector, l2: Vector, l3: Vector, x0: float, x1: float, x2: float, x3: float, right: Vector
 ) -> None:
@@ -108,7 +106,7 @@ def _subtract_four(
         right[c] -= (l0[c] * x0 + l1[c] * x1) + (l2[c] * x2 + l3[c] * x3)
 
 
-@compiled("void(float64[:, ::1], float64[:, ::1], int64, int64, float64[::1])")
+@part()
 def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
     """One step of L⁻ᵀ b: the panel's own unknowns, and what they take from the right-hand side before them.
 
