@@ -110,7 +110,6 @@ def use(is_compiled, monkeypatch):
     for name, value in vars(chosen).items():
         monkeypatch.setattr(screening_loops, name, value)
     monkeypatch.setattr(module, "LEAST_SIZE", 3)
-    monkeypatch.setattr(module, "LEAST_WORK", 0)
     monkeypatch.setattr(module, "FIRST", 5)
     monkeypatch.setattr(module, "LEADERS", 2)
     monkeypatch.setattr(module, "PART", 4)

@@ -20,11 +20,8 @@ from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["Screening"]
 
-LEAST_SIZE: Final = 48
-"""Distinct points below which scoring all actions is cheaper."""
-
-LEAST_WORK: Final = 400_000
-"""n_actions · size² below which scoring all actions is cheaper."""
+LEAST_SIZE: Final = 8
+"""Distinct points below which it makes no difference."""
 
 FIRST: Final = 16
 """Actions of the highest bounds, among which the leader is looked for."""
@@ -70,9 +67,7 @@ class Screening:
     def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
         """Rows tied for the highest mean + exploration · width, lowest first; None where all have to be scored."""
         exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
-        if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE:
-            return None
-        if n_actions * exact.size**2 < LEAST_WORK or not exact.is_sure:
+        if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE or not exact.is_sure:
             return None
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
         self._posterior, self._points, self._n_actions = exact, points, n_actions
@@ -156,5 +151,5 @@ class Screening:
             means_computed=self._n_actions,
             widths_computed=len(self._exact),
             bounds_scanned=self._n_actions,
-            bytes_held=0,
+            bytes_held=sum(way.n_bytes for way in self._ways.values()),
         )

@@ -63,6 +63,11 @@ class Similarities(ABC):
         The caller may change them.
         """
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory that is held from round to round."""
+        return 0
+
 
 class AnyKernel(Similarities):
     """By the kernel itself, in blocks. Similarities of a few actions are kept until the next scan."""
@@ -127,6 +132,10 @@ class Distances(Similarities):
         self._n_known = 0
         self._farthest = 0.0
         self._shares: tuple[Vector | None, NDArray[np.float32]] = None, np.zeros(0, dtype=np.float32)
+
+    @property
+    def n_bytes(self) -> int:
+        return self._columns.nbytes + self._narrow.nbytes
 
     def _relative(self, rows: Matrix) -> Matrix:
         relative: Matrix = rows - self._centre
