@@ -16,8 +16,9 @@ class KernelUCB(UpperConfidencePolicy):
     """Take the action of highest mean + exploration · width (Valko et al. 2013, KernelUCB with online updates).
 
     Ridge regression in the feature space of the kernel gives mean and width of every action of the round from the
-    rewards learnt so far; actions never tried are judged by their similarity to actions that were. Scoring N actions
-    after learning from m distinct contexts costs O(N m²), learning O(m²).
+    rewards learnt so far; actions never tried are judged by their similarity to actions that were. Choosing among N
+    actions after learning from m distinct contexts costs O(N m) and O(m²) for each action that may be the best, O(N m²)
+    where all widths have to be known; learning costs O(m²), or O(m) for what was chosen just before.
 
     Parameters
     ----------

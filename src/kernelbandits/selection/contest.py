@@ -52,18 +52,11 @@ class Terms(NamedTuple):
     def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
         """All of them, with similarities that are off by no more than `error`."""
         regularisation, trace = posterior.regularisation, posterior.trace
-        terms = cls(
-            reach=weights.reach,
-            drift=weights.drift,
-            floor=regularisation / (regularisation + trace),
-            slack=1e-12 + 4.0 * EPSILON * trace / regularisation,
-            allowance=error * weights.total,
-            rounding=weights.rounding,
-            safety=SAFETY,
-            regularisation=regularisation,
-            exploration=exploration,
-        )
-        return np.array(terms)
+        floor = regularisation / (regularisation + trace)
+        slack = 1e-12 + 4.0 * EPSILON * trace / regularisation
+        allowance = error * weights.total
+        given = weights.rounding, SAFETY, regularisation, exploration
+        return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))
 
 
 class Group(NamedTuple):

@@ -284,5 +284,5 @@ def _profile_of(kernel: Kernel) -> _Profile | None:
 
 def _largest_norm(rows: Matrix) -> float:
     """The largest ‖x‖, or infinity where it is no number."""
-    largest = float(np.einsum("nd,nd->n", rows, rows).max())
+    largest = float(np.vdot(rows, rows) if len(rows) == 1 else np.einsum("nd,nd->n", rows, rows).max())
     return sqrt(largest) if largest < inf else inf
