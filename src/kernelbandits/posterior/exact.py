@@ -105,7 +105,7 @@ class ExactPosterior(RecordedPosterior):
             self._catch_up()
 
     def _follow_one(self, point: Points, slot: int, reward: float) -> None:
-        if not (self._is_sure and self._factor.size):
+        if not (self.is_sure and self._factor.size):
             self._catch_up()
 
     @property

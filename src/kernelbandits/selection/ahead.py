@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelbandits.compiling import groups
 from kernelbandits.posterior import feature_loops  # noqa: F401 – what is imported is in `groups`
-from kernelbandits.selection import loops  # noqa: F401
+from kernelbandits.selection import loops, screening_loops  # noqa: F401
 
 __all__ = ["compile_ahead"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
+from kernelbandits import compiling
 from kernelbandits.types import Matrix
 
 __all__ = ["IN_ANY_ORDER", "compiled", "matrix_at", "part"]
@@ -15,28 +16,27 @@ __all__ = ["IN_ANY_ORDER", "compiled", "matrix_at", "part"]
 numba: Any = import_module("numba")  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-FUSED: Final = {"contract"}
+FUSED: Final = frozenset({"contract"})
 """A product and a sum may become one operation, which rounds once instead of twice."""
 
-IN_ANY_ORDER: Final = {"reassoc", "contract"}
+IN_ANY_ORDER: Final = frozenset({"reassoc", "contract"})
 """For sums: their terms may be added in any order, which is what vector instructions need."""
 
 
 def compiled(signature: str) -> Callable[[Loop], Loop]:
-    """Compile for one signature, to run outside the interpreter's lock, and keep the result on disk."""
+    """Compile for one signature, as a decorator."""
 
     def decorate(loop: Loop) -> Loop:
-        ready: Loop = numba.njit(signature, cache=True, nogil=True, fastmath=FUSED)(loop)
-        return ready
+        return cast("Loop", compiling.compiled(loop, signature, FUSED))
 
     return decorate
 
 
-def part(flags: set[str] = FUSED) -> Callable[[Loop], Loop]:
+def part(flags: frozenset[str] = FUSED) -> Callable[[Loop], Loop]:
     """Compile what only other loops call, together with them: nothing of its own to keep and to load."""
 
     def decorate(loop: Loop) -> Loop:
-        ready: Loop = numba.njit(nogil=True, fastmath=flags)(loop)
+        ready: Loop = numba.njit(nogil=True, fastmath=set(flags))(loop)
         return ready
 
     return decorate

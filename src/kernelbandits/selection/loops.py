@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.selection.compiling import Background
+from kernelbandits.compiling import Background
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["BLOCK", "Loops", "loops"]

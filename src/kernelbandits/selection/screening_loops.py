@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from kernelbandits.selection.compiling import Background
+from kernelbandits.compiling import Background
 
 __all__ = ["ScreeningLoops", "screening_loops"]
 

@@ -248,3 +248,12 @@ def test_contexts_that_were_refused_are_not_remembered():
 
     assert auto.predict(points[:2]).mean.shape == (2,)
     assert auto.form == "compressed"
+
+
+def test_the_exact_form_is_there_while_it_lasts():
+    posterior = AutoPosterior(Linear(), regularisation=1.0)
+    assert isinstance(posterior.exact, ExactPosterior)
+
+    posterior.observe([[1.0], [2.0]], [0.0, 1.0])
+
+    assert posterior.exact is None

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from kernelbandits.compiling import PATIENCE
 from kernelbandits.selection import loops as module
-from kernelbandits.selection.compiling import PATIENCE
 from kernelbandits.selection.loops import BLOCK, Loops
 from kernelbandits.types import TIE_TOLERANCE
 
