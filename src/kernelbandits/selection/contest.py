@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -53,7 +54,9 @@ class Terms(NamedTuple):
         """All of them, with similarities that are off by no more than `error`."""
         regularisation, trace = posterior.regularisation, posterior.trace
         floor = regularisation / (regularisation + trace)
-        slack = 1e-12 + 4.0 * EPSILON * trace / regularisation
+        # Substitution with s rows is off by s ε cond(L) at most, and cond(L)² ≤ 1 + tr K / γ.
+        spread = trace / regularisation
+        slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(1.0 + spread))
         allowance = error * weights.total
         given = weights.rounding, SAFETY, regularisation, exploration
         return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))

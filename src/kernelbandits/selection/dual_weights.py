@@ -95,9 +95,10 @@ class DualWeights:
         else:
             with few_threads(float(size) ** 2):
                 factor.solve_transposed(solved[:, None])
-        # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so w'u is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M.
+        # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; as much again
+        # for the substitution that gives w.
         trace = float(counts @ diagonal) + size * regularisation
-        self.rounding = EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
+        self.rounding = 2.0 * EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
         self.weights = np.sqrt(counts) * solved
         self.shares = counts / (counts * diagonal + regularisation)
         self.total = float(np.abs(self.weights).sum())
