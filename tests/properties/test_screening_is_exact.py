@@ -164,7 +164,7 @@ def test_every_choice_is_that_of_brute_force(world, regime, passes):
     play(world, regime)
 
 
-def play(world, regime, n_rounds=45):
+def play(world, regime, n_rounds=32):
     rng = np.random.default_rng(len(world))
     kernel, contexts_of = WORLDS[world]
     watched = Watched(kernel, *REGIMES[regime])

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.errors import InvalidContexts
+from kernelbandits.kernels import Delta, FromCallable, Gaussian, Linear, PairProduct
+from kernelbandits.posterior import AutoPosterior
+from kernelbandits.selection import Screening
+
+
+def a_policy(kernel=None, n_known=20, **settings):
+    rng = np.random.default_rng(0)
+    policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularisation=0.5, exploration=0.4, **settings)
+    if n_known:
+        policy.warm_start(rng.uniform(size=(n_known, 2)), rng.normal(size=n_known))
+    return policy
+
+
+CONTEXTS = np.random.default_rng(1).uniform(size=(30, 2))
+
+
+def test_the_report_tells_how_few_widths_were_needed():
+    policy = a_policy()
+
+    policy.choose(CONTEXTS)
+
+    report = policy.last_selection
+    assert (report.engine, report.n_actions, report.means_computed) == ("screened", 30, 30)
+    assert 1 <= report.widths_computed <= 30
+    assert report.bounds_scanned == 30
+
+
+@pytest.mark.parametrize(
+    ("policy", "contexts"),
+    [
+        (a_policy(n_known=0), CONTEXTS),
+        (a_policy(), CONTEXTS[:1]),
+        (a_policy(FromCallable(lambda x, z: x @ z.T)), CONTEXTS),
+        (a_policy(Linear()), CONTEXTS),  # the primal form
+    ],
+    ids=["nothing known", "one action", "a function", "features"],
+)
+def test_what_cannot_be_screened_is_scored(policy, contexts):
+    policy.choose(contexts)
+
+    assert policy.last_selection.engine == "exhaustive"
+
+
+def test_awaited_decisions_are_scored_for():
+    policy = a_policy()
+    policy.expect(policy.choose(CONTEXTS))
+
+    policy.choose(CONTEXTS)
+
+    assert policy.last_selection.engine == "exhaustive"
+
+
+def test_a_catalogue_with_a_context_is_screened():
+    kernel = PairProduct(context=Gaussian(length_scale=0.5), action=Delta())
+    policy = kb.KernelUCB(kernel, regularisation=0.5, exploration=0.4)
+    rng, catalogue = np.random.default_rng(2), kb.Catalogue(["red", "green", "blue"])
+    for context in rng.uniform(size=(30, 2)):
+        scores = policy.posterior.predict(kb.Pairs(context, ["red", "green", "blue"])).upper(0.4)
+        decision = policy.choose(catalogue.given(context))
+        assert decision.action == scores.argmax()
+        policy.learn(decision, float(rng.normal()))
+
+    assert policy.last_selection.engine == "screened"
+
+
+def test_rows_of_another_length_are_refused_in_words():
+    with pytest.raises(InvalidContexts, match="columns"):
+        a_policy().choose(np.ones((4, 3)))
+
+
+def test_similarities_that_overflow_are_refused_in_words():
+    policy = a_policy(Linear() * Linear() * Linear(), posterior="exact")
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        policy.choose(CONTEXTS * 1e120)
+
+
+def test_a_copy_begins_anew():
+    policy = a_policy()
+    policy.choose(CONTEXTS)
+
+    copied = policy.copy()
+
+    assert copied._screening._record is None
+    assert copied.choose(CONTEXTS).action == policy.choose(CONTEXTS).action
+
+
+def test_it_takes_any_posterior_and_answers_only_for_the_exact_form():
+    posterior = AutoPosterior(Linear(), regularisation=1.0)
+    posterior.observe(CONTEXTS[:10], np.zeros(10))
+
+    assert posterior.form == "primal"
+    assert Screening().best(posterior, CONTEXTS, 30, 0.5) is None
