@@ -46,9 +46,9 @@ def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = f
 class Background(ABC):
     """Counts the work, and calls `compile` in a thread when it has become enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: int = PATIENCE) -> None:
         self.is_compiled = False
-        self._work = 0
+        self._work, self._patience = 0, patience
         self._lock = Lock()
         self._compiling = Lock()
         self._thread: Thread | None = None
@@ -67,7 +67,7 @@ class Background(ABC):
     def note(self, entries: int) -> None:
         """So many array entries were handled without compiled loops; enough of them begin the compiling."""
         self._work += entries + CALL
-        if self._work > PATIENCE and self._thread is None:
+        if self._work > self._patience and self._thread is None:
             with self._lock:
                 if self._thread is None:
                     # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the

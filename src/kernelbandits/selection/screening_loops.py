@@ -11,11 +11,15 @@ from kernelbandits.compiling import Background
 __all__ = ["ScreeningLoops", "screening_loops"]
 
 
+PATIENCE: Final = 20_000_000
+"""As in `compiling`, for loops that take ten times as long to compile: about a second of work."""
+
+
 class ScreeningLoops(Background):
     """Six loops; None until `compile` has run."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(patience=PATIENCE)
         self.scan: Callable[..., None] | None = None
         self.rows: Callable[..., None] | None = None
         self.rank: Callable[..., tuple[float, int]] | None = None
