@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from kernelbandits.types import TIE_TOLERANCE, Indices, Vector
 
-__all__ = ["tied_for_best", "worst_tied"]
+__all__ = ["lowered", "tied_for_best", "worst_tied"]
+
+SLACK: Final = 1e-12
+"""Share of a score, far above its rounding error, by which a bar is lowered."""
 
 
 def worst_tied(best: float) -> float:
@@ -17,3 +22,8 @@ def worst_tied(best: float) -> float:
 def tied_for_best(scores: Vector) -> Indices:
     """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
     return np.flatnonzero(scores >= worst_tied(float(scores.max())))
+
+
+def lowered(score: float) -> float:
+    """A bar that everything tied with this score or better passes, whatever the rounding."""
+    return worst_tied(score) - SLACK * max(1.0, abs(score))

@@ -1,7 +1,7 @@
 import numpy as np
 
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.loops import best_loop
+from kernelbandits.selection.passes import best_loop
 from kernelbandits.types import TIE_TOLERANCE
 
 
@@ -17,4 +17,4 @@ def test_the_compiled_loop_has_the_same_tolerance():
     below = TIE_TOLERANCE * np.array([0.0, 0.9, 1.1])
     tied = np.zeros(3, dtype=np.int64)
 
-    assert best_loop(1.0 - below, np.zeros(3), 1.0, 3, np.ones(1, dtype=np.uint8), tied) == (1.0, 2)
+    assert best_loop(np.vstack([1.0 - below, np.zeros(3)]), 1.0, 3, np.ones(1, dtype=np.uint8), tied) == (1.0, 2)

@@ -1,0 +1,262 @@
+"""The passes over all actions, written to be compiled: plain loops over blocks of actions.
+
+A pass takes a part of the actions, [start, stop), and needs no interpreter while it runs: see `loops` and `threads`.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.types import Indices, Matrix, Vector
+
+__all__ = ["BLOCK", "best_loop", "changes_loop", "pull_loop", "rest_loop", "round_loop", "screen_loop"]
+
+BLOCK: Final = 1024
+"""Actions in a block: a block of column, means and variances (24 kB) stays in the first-level cache."""
+
+Flags = NDArray[np.uint8]
+
+
+def pull_loop(
+    rows: Matrix,
+    base: int,
+    factor: float,
+    first: int,
+    last: int,
+    weights: Vector,
+    target: int,
+    gain: float,
+    shrink: float,
+    items: Matrix,
+    start: int,
+    stop: int,
+    squared: float,
+    bar: float,
+    hits: Flags,
+) -> None:
+    """One pull, for the actions [start, stop): the column, the update by it, and who can still be the best.
+
+        c = factor · rows[base] − Σ_{first ≤ j < last} weights[j] · rows[j]
+        mean += gain · c,   variance −= shrink · c²
+
+    Means and variances are the first two rows of `items`. The column is written to rows[target], unless target is −1.
+    hits[b] tells whether any action of block b has mean + sqrt(squared · variance) ≥ bar, found without a root:
+    mean ≥ bar or (bar − mean)² ≤ squared · variance.
+    """
+    column = np.empty(1024)
+    for begin in range(start, stop, 1024):
+        end = min(begin + 1024, stop)
+        n = end - begin
+        source = rows[base, begin:end]
+        for a in range(n):
+            column[a] = factor * source[a]
+        j = first
+        while j + 4 <= last:
+            w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            r0, r1 = rows[j, begin:end], rows[j + 1, begin:end]
+            r2, r3 = rows[j + 2, begin:end], rows[j + 3, begin:end]
+            for a in range(n):
+                column[a] -= (w0 * r0[a] + w1 * r1[a]) + (w2 * r2[a] + w3 * r3[a])
+            j += 4
+        while j < last:
+            w0, r0 = weights[j], rows[j, begin:end]
+            for a in range(n):
+                column[a] -= w0 * r0[a]
+            j += 1
+        if target >= 0:
+            kept = rows[target, begin:end]
+            for a in range(n):
+                kept[a] = column[a]
+        m, v = items[0, begin:end], items[1, begin:end]
+        count = 0
+        for a in range(n):
+            c = column[a]
+            now = m[a] + gain * c
+            left = v[a] - shrink * (c * c)
+            m[a] = now
+            v[a] = left
+            gap = bar - now
+            if gap <= 0.0:
+                gap = 0.0
+            count += gap * gap <= squared * max(left, 0.0)
+        hits[begin // 1024] = count > 0
+
+
+def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float, hits: Flags) -> None:
+    """Who can be the best, as in `pull_loop`, when nothing has changed."""
+    for begin in range(start, stop, 1024):
+        end = min(begin + 1024, stop)
+        m, v = items[0, begin:end], items[1, begin:end]
+        count = 0
+        for a in range(end - begin):
+            gap = bar - m[a]
+            if gap <= 0.0:
+                gap = 0.0
+            count += gap * gap <= squared * max(v[a], 0.0)
+        hits[begin // 1024] = count > 0
+
+
+def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: Indices) -> tuple[float, int]:
+    """Best score of the blocks that were hit, the number of actions tied with it, and those actions, lowest first.
+
+    More than len(tied) of them are counted and not listed. A root is taken only of what comes near the best so far: the
+    allowance of 1e-9 in the squares is far above their rounding error.
+    """
+    mean, variance = items[0], items[1]
+    squared = exploration * exploration * (1.0 + 1e-9)
+    is_plain = exploration < 0.0
+    best = -np.inf
+    for block in range(len(hits)):
+        if hits[block]:
+            for a in range(block * 1024, min(block * 1024 + 1024, stop)):
+                gap = best - mean[a]
+                if is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]:
+                    score = mean[a] + exploration * sqrt(max(variance[a], 0.0))
+                    if score > best:
+                        best = score
+    worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
+    n_tied = 0
+    for block in range(len(hits)):
+        if hits[block]:
+            for a in range(block * 1024, min(block * 1024 + 1024, stop)):
+                gap = worst - mean[a]
+                if (is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]) and mean[a] + exploration * sqrt(
+                    max(variance[a], 0.0)
+                ) >= worst:
+                    if n_tied < len(tied):
+                        tied[n_tied] = a
+                    n_tied += 1
+    return best, n_tied
+
+
+def changes_loop(counts: Vector, sums: Vector, taken: Matrix, found: Indices) -> int:
+    """Number of slots whose count or sum differs from what was taken in, and the slots in `found`."""
+    n_found = 0
+    for slot in range(len(counts)):
+        if counts[slot] != taken[0, slot] or sums[slot] != taken[1, slot]:
+            found[n_found] = slot
+            n_found += 1
+    return n_found
+
+
+def rest_loop(mean: Vector, roots: Vector, factors: Vector, highest: Vector) -> None:
+    """highest[f] = max over actions of mean + roots · factors[f]."""
+    highest[:] = -np.inf
+    for begin in range(0, len(mean), 1024):
+        end = min(begin + 1024, len(mean))
+        m, r = mean[begin:end], roots[begin:end]
+        for f in range(len(factors)):
+            factor, top = factors[f], -np.inf
+            for a in range(end - begin):
+                bound = m[a] + r[a] * factor
+                top = bound if bound > top else top
+            if top > highest[f]:
+                highest[f] = top
+
+
+def round_loop(  # noqa: C901 – one call instead of several is the point
+    counts: Vector,
+    sums: Vector,
+    taken: Matrix,
+    slots: Indices,
+    marks: Indices,
+    runs: Matrix,
+    rows: Matrix,
+    items: Matrix,
+    hits: Flags,
+    tied: Indices,
+    state: Vector,
+    n_runs: int,
+    size: int,
+    n_items: int,
+    sealed: int,
+    room: int,
+    is_filled: bool,
+    beta: float,
+    gamma: float,
+) -> int:
+    """A whole round in one call: find the one slot that has changed, take its pull in, and find the best.
+
+    Gives the number of actions tied for the best, −1 where nothing was done because it takes more than this (several
+    changes, a count that fell, an action unknown here, more than `room` columns to read), and −2 where the changed slot
+    is new and rows[n_runs] is to be filled with its similarities first. The arrays are those of a `ColumnLog`, which
+    says what the places in `state` mean; the formulas are those of its `pull`.
+    """
+    slot, is_same = -1, True
+    for i in range(len(counts)):
+        if counts[i] != taken[0, i] or sums[i] != taken[1, i]:
+            if slot >= 0:
+                return -1
+            slot = i
+    squared = beta * beta
+    if slot < 0:
+        leader, bar = int(state[6]), -np.inf
+        if leader >= 0:
+            score = items[0, leader] + beta * sqrt(max(items[1, leader], 0.0))
+            bar = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+        screen_loop(items, 0, size, squared, bar, hits)
+    else:
+        times, total = counts[slot] - taken[0, slot], sums[slot] - taken[1, slot]
+        position, known = slots[0, slot], slots[1, slot]
+        if times <= 0.0 or position < 0:
+            return -1
+        is_same = known == n_runs - 1 and known >= sealed
+        if not is_same and (n_runs >= len(rows) or n_runs - known > room):
+            return -1
+        state[5] = slot
+        if known < 0 and not is_filled:
+            return -2
+        if is_same:
+            factor = gamma / runs[3, known]
+            begun = runs[2, known] * factor
+        else:
+            factor = 1.0 if known < 0 else gamma / runs[3, known]
+            begun = items[1, position]
+        before = items[0, position]
+        scale = times * begun + gamma
+        if not scale > 0.0:
+            return -1
+        gain = (total - times * before) / scale
+        left = begun * gamma / scale
+        bar = -np.inf
+        if position < n_items:
+            score = before + begun * gain + beta * sqrt(max(left, 0.0))
+            bar = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+        if is_same:
+            pull_loop(
+                rows, known, factor, known, known, runs[6], -1, gain, times / scale, items, 0, size, squared, bar, hits
+            )
+            count = runs[0, known] + times
+            whole = count * runs[2, known] + gamma
+            runs[0, known], runs[3, known], runs[4, known] = count, whole, count / whole
+            runs[5, known] += factor * gain
+            runs[1, known] += total
+        else:
+            for j in range(known + 1, n_runs):
+                runs[6, j] = runs[4, j] * rows[j, position]
+            pull_loop(
+                rows, n_runs if known < 0 else known, factor, known + 1, n_runs, runs[6], n_runs, gain, times / scale,
+                items, 0, size, squared, bar, hits,
+            )  # fmt: skip
+            if known >= 0:
+                state[0] = max(state[0], abs(rows[n_runs, position] - begun))
+            marks[0, n_runs], marks[1, n_runs], marks[2, n_runs] = slot, position, known
+            runs[0, n_runs], runs[1, n_runs], runs[2, n_runs], runs[3, n_runs] = times, total, begun, scale
+            runs[4, n_runs], runs[5, n_runs] = times / scale, gain
+            slots[1, slot] = n_runs
+        items[1, position] = left
+        taken[0, slot], taken[1, slot] = counts[slot], sums[slot]
+        state[1] += sqrt(max(begun, 0.0)) * abs(gain)
+        state[8] += gain * gain * scale / times
+        state[2] += 1.0
+        state[3] += 0.05 * (n_runs - 1 - known - state[3])
+    state[7] = n_runs if is_same else n_runs + 1
+    best, n_tied = best_loop(items, beta, n_items, hits, tied)
+    state[4] = best
+    if n_tied > 0:
+        state[6] = tied[0]
+    return n_tied
