@@ -64,6 +64,8 @@ def early_fronts(monkeypatch):
     monkeypatch.setattr(engine_module, "LEAST_ITEMS", 16)
     monkeypatch.setattr(engine_module, "MANY_ITEMS", 16)
     monkeypatch.setattr(engine_module, "LEAST_FRONT", 12)
+    monkeypatch.setattr(engine_module, "SHORT", 1.0)
+    monkeypatch.setattr(engine_module, "PAUSE", 3)
 
 
 class Watched:

@@ -13,7 +13,7 @@ from kernelbandits.selection.passes import BLOCK
 from kernelbandits.selection.threads import for_each_part
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["pull_many", "rebuild", "shorten"]
+__all__ = ["mixed", "pull_many", "rebuild", "shorten"]
 
 TAILS: Final = (32, 64, 128)
 """Lengths of a log's end that may be shortened; it is looked at whenever it has grown by the first of them."""
@@ -25,23 +25,26 @@ SMALL_PRODUCT: Final = 1e8
 """For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS."""
 
 
-def pull_many(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities) -> None:
+def pull_many(
+    log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities, filled: int = 0
+) -> None:
     """The counts and sums of several slots, each named once, have grown to these: at matrix-matrix speed.
 
     Their columns before any of these pulls are combinations of the log's and of new similarities. Taking the pulls
     one by one combines them further, with numbers that are found by elimination among the few points. So all new
-    columns are one product, [−T C, T] times the columns there are and the similarities.
+    columns are one product, [−T C, T] times the columns there are and the similarities. Of the new slots, the `filled`
+    lowest have their similarities in the rows behind the runs already.
     """
-    order = np.argsort(log.slots[1, slots] < 0, kind="stable")  # known ones first, otherwise as they come
+    order = np.argsort(np.where(log.slots[1, slots] < 0, slots, -1), kind="stable")  # known ones first, as they come
     slots, counts, totals = slots[order], counts[order], totals[order]
     old, size = log.n_runs, len(slots)
-    log.reserve(size)
+    log.reserve(size, filled)
     positions, known = log.slots[0, slots], log.slots[1, slots]
     times, gained = counts - log.taken[0, slots], totals - log.taken[1, slots]
     rows, gamma, n_known, n_actions = log.rows, log.regularisation, int((known >= 0).sum()), log.size
     first, last = int(known.min()) + 1, old + size - n_known
-    if n_known < size:
-        similarities(slots[n_known:], rows[old:last, :n_actions])
+    if filled < size - n_known:
+        similarities(slots[n_known + filled :], rows[old + filled : last, :n_actions])
     # Rows of `mixture` are the columns sought, its columns are the rows of the log from run `lead` on.
     lead = max(first - 1, 0)
     mixture = np.zeros((size, last - lead))
@@ -95,6 +98,20 @@ def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector
     # Parts begin where they would with any number of threads, so that products are the same.
     with few_threads(min(SMALL_PRODUCT, mixture.size * log.size)):
         for_each_part(mix, log.size, align=COLUMNS_AT_ONCE, n_bytes=8 * (mixture.shape[1] + n_columns) * log.size)
+
+
+def mixed(log: ColumnLog, loads: Vector, n_actions: int) -> Vector:
+    """Σ_j loads_j rows_j for the first actions."""
+    rows, mixture = log.rows[: len(loads)], np.empty(n_actions)
+
+    def mix(start: int, stop: int) -> None:
+        for begin in range(start, stop, COLUMNS_AT_ONCE):
+            part = slice(begin, min(stop, begin + COLUMNS_AT_ONCE))
+            np.matmul(loads, rows[:, part], out=mixture[part])
+
+    with few_threads(min(SMALL_PRODUCT, rows.size)):
+        for_each_part(mix, n_actions, align=COLUMNS_AT_ONCE, n_bytes=8 * len(loads) * n_actions)
+    return mixture
 
 
 def shorten(log: ColumnLog) -> None:

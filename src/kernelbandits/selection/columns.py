@@ -140,12 +140,13 @@ class ColumnLog:
         self.n_slots = n_slots
         self.slots[0, known:n_slots] = places
 
-    def reserve(self, more: int) -> None:
-        """Room for so many runs more."""
+    def reserve(self, more: int, filled: int = 0) -> None:
+        """Room for so many runs more; `filled` rows behind the runs are kept."""
         needed = self.n_runs + more
         if needed > len(self.rows):
             larger = np.empty((max(needed, 2 * len(self.rows)), self.rows.shape[1]))
-            larger[: self.n_runs] = self.rows[: self.n_runs]
+            used = self.n_runs + filled
+            larger[:used] = self.rows[:used]
             self.make_room(larger)
 
     # -- one pull --------------------------------------------------------------------------------------------------
@@ -284,17 +285,17 @@ class ColumnLog:
         self.totals[run] += change
         self.taken[1, slot] = total
 
-    def covariances_at(self, position: int, positions: Indices, known: int, similarities: Vector | None) -> Vector:
-        """Posterior covariances of one action with others, by the sealed runs only.
+    def sealed_covariances(self, positions: Indices, first: int, known: Indices) -> Matrix:
+        """Posterior covariances by the sealed runs of the actions positions[first:] with all of positions.
 
-        `known` is the action's last run among them; where there is none, `similarities` are k(x, ·) of the others.
+        `known` are the last of these runs that are of those actions; where there is none (−1), what is missing are
+        their similarities.
         """
         end = self.sealed
-        if similarities is None:
-            covariances = self.regularisation / self.scales[known] * self.rows[known, positions]
-        else:
-            covariances = similarities.copy()
-        if known + 1 < end:
-            weights = self.weights[known + 1 : end] * self.rows[known + 1 : end, position]
-            covariances -= weights @ self.rows[known + 1 : end, positions]
-        return np.asarray(covariances)
+        columns = self.rows[:end, positions]
+        weights = columns[:, first:].T * self.weights[:end]
+        weights[np.arange(end) <= known[:, None]] = 0.0
+        covariances = -(weights @ columns)
+        old = known >= 0
+        covariances[old] += (self.regularisation / self.scales[known[old]])[:, None] * columns[known[old]]
+        return covariances

@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batches
-from kernelbandits.selection.columns import BEST, LEADER, LISTED_TIES, READ, ColumnLog, Screen, Similarities
+from kernelbandits.selection.columns import BEST, LEADER, LISTED_TIES, READ, UPDATES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.following import Follower
 from kernelbandits.selection.front import Front
 from kernelbandits.selection.loops import loops
@@ -30,9 +30,13 @@ MANY_ENTRIES: Final = 1_000_000
 """Entries of columns read by a pull, about half a millisecond, from which on a front pays at any size; below a third of
 it the front is given up."""
 
+SHARE: Final = 8
 LEAST_FRONT: Final = 512
 MOST_FRONT: Final = 8192
 """Items in a front: an eighth of all within these limits."""
+
+MOST_BEHIND: Final = 96
+"""Runs that all items may be behind the front; then they catch up."""
 
 LONG, SHORT = 8.0, 3.0
 """Pulls that a front is expected to last at first, and fewer than which it does not pay."""
@@ -113,9 +117,12 @@ class CatalogueEngine:
         guess = int(state.item(LEADER))
         if front is not None and guess >= 0:
             guess = int(front.rows[guess])
-        places = items.meet(guess)
-        if front is not None:
+        places = items.find_new(guess)
+        if front is not None and (places < 0).any():
+            self._give_up_front()
+        elif front is not None:
             front.log.meet(front.places_of(places))
+        items.meet(places)
 
     def _settle(self) -> None:
         """Bring all items up to date."""
@@ -136,14 +143,12 @@ class CatalogueEngine:
             return
         self._front = None
         self.n_fronts += 1
-        self._period += 0.25 * (front.n_pulls - self._period)
-        self._reach += 0.5 * (front.reach - self._reach)
         log, taken = items.log, front.log.taken
         log.state[READ] = front.log.state[READ]
         slots = np.flatnonzero(taken[0, : log.n_slots] != log.taken[0, : log.n_slots])
         slots = slots[np.argsort(front.log.last_run[slots])]
         if len(slots) > 1:
-            batches.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities)
+            batches.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities, front.filled)
         elif len(slots):
             log.pull(int(slots[0]), taken.item(0, slots[0]), taken.item(1, slots[0]), items.similarities)
         items.tidy()
@@ -182,7 +187,7 @@ class CatalogueEngine:
             return self._best_among(beta, rows)
         front, log = self._front, self._items.log
         if front is not None:
-            return front.rows[front.log.tied[:n_tied]], front.log.state.item(BEST)
+            return np.sort(front.rows[front.log.tied[:n_tied]]), front.log.state.item(BEST)
         best = log.state.item(BEST)
         if n_tied <= LISTED_TIES:
             return log.tied[:n_tied].copy(), best
@@ -259,36 +264,54 @@ class CatalogueEngine:
 
     def _make_front(self, beta: float) -> None:
         items = self._items
-        size = min(self._n_items // 2, max(self._n_items // 8, LEAST_FRONT), MOST_FRONT)
-        reach = max(self._reach, 0.02 * beta * beta, 1e-6)
+        size = min(self._n_items // 2, max(self._n_items // SHARE, LEAST_FRONT), MOST_FRONT)
+        reach = self._expected_reach(beta)
         self._front = Front(items.log, self._n_items, size, beta, reach, items.between, self._front_rows)
         self._front_rows = self._front.log.rows
         self._front.points = self.kernel.kind.take(items.points, self._front.rows)
 
     def _play_in_front(self, front: Front, beta: float) -> int:
         """How many are tied for the best, where it surely is in the front; otherwise 0, and there is none any more."""
-        record, log = self._record, front.log
+        log = front.log
         if log.n_runs >= log.next_look:
             batches.shorten(log)
         is_worth_it = self._n_items >= MANY_ITEMS or 3 * self._n_items * log.state.item(READ) >= MANY_ENTRIES
-        n_tied = -1
-        if is_worth_it and beta >= 0.0:
-            n_tied = log.round(record.counts, record.sums, self._front_similarities, beta, log.size)
-            if n_tied < 0:
-                changed = self._items.changed(log)
-                if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._front_similarities, beta)):
-                    log.hits[:] = 1
-                    n_tied = _find_best(log, beta, log.size)
-            if 0 < n_tied <= LISTED_TIES and front.holds_best(beta, log.state.item(BEST)):
-                self._version, self._is_from_front, self._report_size = record.version, True, self._n_items
+        n_tied = self._round_in_front(log, beta) if is_worth_it and beta >= 0.0 else -1
+        while 0 < n_tied <= LISTED_TIES:
+            if front.holds_best(beta, log.state.item(BEST)):
+                self._version, self._is_from_front, self._report_size = self._record.version, True, self._n_items
                 self._n_rounds += 1
                 return n_tied
-        if n_tied > 0:
-            self._items.log.state[LEADER] = front.rows[log.tied[0]]
+            n_tied = self._round_in_front(log, beta) if self._refresh(front, beta) else 0
         self._give_up_front()
+        return 0
+
+    def _round_in_front(self, log: ColumnLog, beta: float) -> int:
+        n_tied = log.round(self._record.counts, self._record.sums, self._front_similarities, beta, log.size)
+        if n_tied < 0:
+            changed = self._items.changed(log)
+            if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._front_similarities, beta)):
+                log.hits[:] = 1
+                n_tied = _find_best(log, beta, log.size)
+        return n_tied
+
+    def _refresh(self, front: Front, beta: float) -> bool:
+        """Refresh a front whose bound does not hold any more; False where it lasted too briefly or too long."""
+        n_pulls = front.log.state.item(UPDATES) - front.n_pulls
+        if not n_pulls:
+            return False
+        self._period += 0.25 * (n_pulls - self._period)
+        self._reach += 0.5 * (front.reach - self._reach)
         if self._period < SHORT:
             self._rests_until, self._period = self._n_rounds + PAUSE, LONG
-        return 0
+        if n_pulls < SHORT or front.log.n_runs > self._items.log.n_runs + MOST_BEHIND:
+            return False
+        front.refresh(beta, self._expected_reach(beta), front.log.state.item(BEST), self._items.similarities)
+        front.points = self.kernel.kind.take(self._items.points, front.rows)
+        return True
+
+    def _expected_reach(self, beta: float) -> float:
+        return max(self._reach, 0.02 * beta * beta, 1e-6)
 
     def _front_similarities(self, slots: Indices, out: Matrix) -> None:
         """Write k(·, x) of these slots' points with the items of the front."""

@@ -12,7 +12,7 @@ from kernelbandits.selection import batches, shapes
 from kernelbandits.selection.columns import DRIFT, UPDATES, ColumnLog
 from kernelbandits.selection.lookup import RowIndex
 from kernelbandits.selection.loops import loops
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import Indices, Matrix, Points
 
 __all__ = ["Follower"]
 
@@ -76,24 +76,26 @@ class Follower:
         self.log.n_slots = 0
         self.begin_again()
 
-    def meet(self, guess: int = -1) -> Indices:
-        """Find the places of new slots among the items; `guess` is an item that may well be the new one."""
+    def find_new(self, guess: int = -1) -> Indices:
+        """The items in new slots of the record, −1 for none; `guess` is an item that may well be the new one."""
         log, record, kind = self.log, self.record, self.kernel.kind
         new = kind.take(record.points, np.arange(log.n_slots, record.n_slots))
         if guess >= 0 and record.n_slots == log.n_slots + 1 and _is_row(self.points, guess, new):
-            places = np.array([guess])
-        else:
-            if self._index is None:
-                self._index = RowIndex(kind, self.points)
-            places = self._index.find(new)
+            return np.array([guess])
+        if self._index is None:
+            self._index = RowIndex(kind, self.points)
+        return self._index.find(new)
+
+    def meet(self, places: Indices) -> None:
+        """Take note of new slots, found to be these items."""
+        log, kind = self.log, self.kernel.kind
         unknown = np.flatnonzero(places < 0)
         if unknown.size:
-            outside = kind.take(new, unknown)
+            outside = self.slot_points(log.n_slots + unknown)
             places[unknown] = log.size + np.arange(len(unknown))
             self._insert(log.size, outside)
             self._outside = outside if self._outside is None else kind.stack(self._outside, outside)
         log.meet(places)
-        return places
 
     def grow(self, points: Points) -> None:
         """More items: `points` are all of them, those known before first and unchanged."""
@@ -159,7 +161,7 @@ class Follower:
         log, record = self.log, self.record
         if record.n_slots > log.n_slots:
             batches.rebuild(log, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), self.similarities)
-            self.meet()
+            self.meet(self.find_new())
         live = np.flatnonzero(record.counts)
         last_run = log.last_run[live]
         live = live[np.argsort(np.where(last_run < 0, log.n_runs, last_run), kind="stable")]
@@ -185,9 +187,9 @@ class Follower:
         if self._outside is not None:
             out[:, n_items:] = self.kernel.gram(points, self._outside)
 
-    def between(self, slot: int, slots: Indices) -> Vector:
-        """Similarities of one slot's point to those of others."""
-        return np.asarray(self.kernel.gram(self.slot_points(np.array([slot])), self.slot_points(slots))[0])
+    def between(self, slots: Indices, others: Indices) -> Matrix:
+        """Similarities of slots' points."""
+        return self.kernel.gram(self.slot_points(slots), self.slot_points(others))
 
 
 def _is_row(points: Points, row: int, one: Points) -> bool:

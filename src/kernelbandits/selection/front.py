@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.selection.columns import REACH, SPREAD, UPDATES, ColumnLog
+from kernelbandits.selection.batches import mixed
+from kernelbandits.selection.columns import REACH, SPREAD, UPDATES, ColumnLog, Similarities
 from kernelbandits.selection.loops import loops
-from kernelbandits.selection.shapes import part_of
+from kernelbandits.selection.shapes import columns_for, part_of
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
@@ -23,6 +24,9 @@ lines, so that in between the chord bounds it."""
 
 ALLOWANCE: Final = 1e-9
 """Relative allowance for rounding in the reach: a small, well-conditioned system is solved for it."""
+
+AHEAD: Final = 1.0
+"""Share of the expected reach at which those who join are those who would reach the best."""
 
 FRONT_SLACK: Final = 1e-9
 """Share of a score by which the bound on the rest has to lie below the best: far above its rounding error."""
@@ -50,6 +54,10 @@ class Front:
     time of the pull, where variances are smaller than at s) and H by at most g² d/n (the innovation; rewards of one
     point that scatter about their mean lower it). These sums, which the log keeps, are looked at first; D and H are
     computed where they do not suffice.
+
+    When the bound fails, it is for the means: variances change little. So the means of all actions are computed anew
+    (`refresh`, one vector times a matrix), those that come near the best join the front, and s becomes the present for
+    everything but v_s, which stays a bound.
     """
 
     def __init__(
@@ -59,30 +67,95 @@ class Front:
         size: int,
         beta: float,
         reach: float,
-        gram: Callable[[int, Indices], Vector],
+        gram: Callable[[Indices, Indices], Matrix],
         memory: Matrix | None = None,
     ) -> None:
-        self._base, self._gram = base, gram
-        mean = base.mean[:n_items].copy()
-        roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0))
-        bounds = roots * sqrt(beta * beta + reach)
-        bounds += mean
+        self._base, self._gram, self._n_items = base, gram, n_items
+        self._roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0))
+        bounds = self._roots * sqrt(beta * beta + reach)
+        bounds += base.mean[:n_items]
         self.rows: Indices = np.sort(np.argpartition(bounds, n_items - size)[n_items - size :])
-        self.log = part_of(base, self.rows, self.places_of(base.places), memory)
+        self._roots[self.rows] = 0.0
+        self._places: Indices = np.full(base.size, -1)
+        self._places[self.rows] = np.arange(size)
+        self.log = part_of(base, self.rows, self.places_of(base.places), size + size // 2, memory)
         self.points: Points = None  # of the rows, for similarities
-        roots[self.rows], mean[self.rows] = 0.0, -inf
+        self.n_pulls = 0
+        """Pulls that the front had taken in when it was last refreshed."""
+        self.filled = 0
+        """Rows behind the runs of all actions that hold the similarities of points that are new since the beginning."""
+        self._refer(base.mean[:n_items].copy(), beta, reach)
+
+    def _refer(self, mean: Vector, beta: float, reach: float) -> None:
+        """Let s be now; these are the means of all actions."""
+        log = self.log
+        mean[self.rows] = -inf
         factors, highest = np.sqrt(beta * beta + reach * GRID), np.empty(len(GRID))
-        loops.rest(mean, roots, factors, highest)
+        loops.rest(mean, self._roots, factors, highest)
         self._factors: list[float] = factors.tolist()
         self._highest: list[float] = highest.tolist()
-        self._start_mean = self.log.mean.copy()
+        log.sealed = log.n_runs
+        log.state[SPREAD] = log.state[REACH] = 0.0
+        self._start_mean, self._start_taken, self._start_runs = log.mean.copy(), log.taken.copy(), log.last_run.copy()
         self._members: list[int] = []  # slots observed since s, in the order of P
         self._covariance: Matrix = np.zeros((16, 16))
 
-    @property
-    def n_pulls(self) -> int:
-        """Pulls since s."""
-        return int(self.log.state[UPDATES])
+    def refresh(self, beta: float, reach: float, best: float, similarities: Similarities) -> None:
+        """Compute the means of all actions and let s be now; their variances stay as they were, which bounds them.
+
+        Actions that could then reach the best soon join the front, as far as there is room.
+
+        μ = Σ_r lift_r c_r over the runs of the front's log, and every c_r since the front was made is a combination of
+        columns before it, down to those that all actions have, and similarities of new points. So the change of the
+        means is one vector times the matrix of these.
+        """
+        base, log = self._base, self.log
+        new = np.flatnonzero((base.last_run < 0) & (log.last_run >= 0))
+        old, n_new = base.n_runs, len(new)
+        if n_new > self.filled:
+            base.reserve(n_new, self.filled)
+            similarities(new[self.filled :], base.rows[old + self.filled : old + n_new, : base.size])
+            self.filled = n_new
+        loads = np.zeros(log.n_runs)  # of the columns
+        loads[old:] = log.lifts[old : log.n_runs]
+        fresh = np.zeros(n_new)  # of the similarities
+        for run in range(log.n_runs - 1, old - 1, -1):
+            before, load = int(log.before[run]), loads[run]
+            if before >= 0:
+                loads[before] += load * log.regularisation / log.scales[before]
+            else:
+                fresh[np.searchsorted(new, log.run_slots[run])] += load
+            between = slice(before + 1, run)
+            loads[between] -= load * log.weights[between] * log.rows[between, log.run_positions[run]]
+        mean = base.mean[: self._n_items] + mixed(base, np.concatenate([loads[:old], fresh]), self._n_items)
+        self.n_pulls = int(log.state[UPDATES])
+        bounds = mean + self._roots * sqrt(beta * beta + AHEAD * reach)
+        bounds[self.rows] = -inf
+        reaching = np.flatnonzero(bounds >= best)
+        room = min(log.items.shape[1] - log.size, log.size // 4)
+        if len(reaching) > room:
+            reaching = reaching[np.argsort(bounds[reaching])[len(reaching) - room :]]
+        if len(reaching):
+            self._admit(reaching, new)
+        self._refer(mean, beta, reach)
+
+    def _admit(self, rows: Indices, new: Indices) -> None:
+        """More actions for the front, exactly; `new` are the slots whose similarities lie behind the runs."""
+        base, log, size = self._base, self.log, self.log.size
+        old, last = base.n_runs, size + len(rows)
+        similarities = base.rows[old : old + len(new), rows]
+        columns = columns_for(log, base.rows[:old, rows], lambda slots: similarities[np.searchsorted(new, slots)])
+        since = columns[old:]
+        log.rows[: log.n_runs, size:last] = columns
+        log.items[:, size:last] = base.items[:, rows]
+        log.items[0, size:last] += log.lifts[old : log.n_runs] @ since
+        log.items[1, size:last] -= log.weights[old : log.n_runs] @ since**2
+        log.size = last
+        log.name_items()
+        self.rows = np.concatenate([self.rows, rows])
+        self._places[rows] = np.arange(size, last)
+        log.slots[0, : log.n_slots] = self.places_of(base.places)
+        self._roots[rows] = 0.0
 
     @property
     def reach(self) -> float:
@@ -91,13 +164,12 @@ class Front:
 
     def place(self, position: int) -> int:
         """Where an action stands in the front; −1 where it does not."""
-        place = int(np.searchsorted(self.rows, position))
-        return place if place < len(self.rows) and self.rows[place] == position else -1
+        return int(self._places.item(position)) if position < len(self._places) else -1
 
     def places_of(self, positions: Indices) -> Indices:
         """Likewise for many."""
-        places = np.minimum(np.searchsorted(self.rows, positions), len(self.rows) - 1)
-        return np.where(self.rows[places] == positions, places, -1)
+        n_places = len(self._places)
+        return np.where(positions < n_places, self._places[np.minimum(positions, n_places - 1)], -1)
 
     def holds_best(self, beta: float, best: float) -> bool:
         """Whether no score of the rest comes near this one, the best of the front."""
@@ -122,18 +194,21 @@ class Front:
 
     def factor(self, beta: float) -> float:
         """F, from D and H: no score of the rest exceeds max μ_s + sqrt(v_s) · F."""
-        log, base, n_slots = self.log, self._base, self._base.n_slots
-        more = log.taken[0, :n_slots] - base.taken[0, :n_slots]
-        for slot in np.flatnonzero(more).tolist():
-            if slot not in self._members:
-                self._join(slot)
+        log = self.log
+        start = np.zeros((2, log.n_slots))  # slots may have been met since
+        n_known = min(log.n_slots, self._start_taken.shape[1])
+        start[:, :n_known] = self._start_taken[:, :n_known]
+        more = log.taken[0, : log.n_slots] - start[0]
+        fresh = np.setdiff1d(np.flatnonzero(more), self._members)
+        if fresh.size:
+            self._join(fresh.tolist())
         members = self._members
         size = len(members)
         if not size:
             return beta
         counts = more[members]
         covariance = self._covariance[:size, :size]
-        gap = (log.taken[1, members] - base.taken[1, members]) / counts - self._start_mean[log.slots[0, members]]
+        gap = (log.taken[1, members] - start[1, members]) / counts - self._start_mean[log.slots[0, members]]
         system = covariance.copy()
         system[np.diag_indices(size)] += log.regularisation / counts
         weights = np.linalg.solve(system, gap)
@@ -142,14 +217,20 @@ class Front:
         log.state[REACH], log.state[SPREAD] = reach, spread
         return min(beta + spread, sqrt(beta * beta + reach))
 
-    def _join(self, slot: int) -> None:
-        """Another point in B, with its covariances at s."""
-        size, log = len(self._members), self.log
-        self._members.append(slot)
-        if size == len(self._covariance):
-            self._covariance = np.pad(self._covariance, (0, size))
-        known = self._base.slots.item(1, slot)
-        places = log.slots[0, self._members]
-        similarities = self._gram(slot, np.array(self._members)) if known < 0 else None
-        row = log.covariances_at(int(places[-1]), places, known, similarities)
-        self._covariance[size, : size + 1] = self._covariance[: size + 1, size] = row
+    def _join(self, slots: list[int]) -> None:
+        """More points in B, with their covariances at s."""
+        size = len(self._members)
+        self._members += slots
+        members = np.array(self._members)
+        last = len(members)
+        if last > len(self._covariance):
+            self._covariance = np.pad(self._covariance, (0, last))
+        known = np.full(last - size, -1)
+        is_old = members[size:] < len(self._start_runs)
+        known[is_old] = self._start_runs[members[size:][is_old]]
+        rows = self.log.sealed_covariances(self.log.slots[0, members], size, known)
+        new = np.flatnonzero(known < 0)
+        if new.size:
+            rows[new] += self._gram(members[size:][new], members)
+        self._covariance[size:last, :last] = rows
+        self._covariance[:size, size:last] = rows[:, :size].T
