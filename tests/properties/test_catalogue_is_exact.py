@@ -91,6 +91,9 @@ class Watched:
         scores = prediction.upper(self.exploration)
         assert_same_choice(tied, chosen[tied_for_best(scores)], dict(zip(chosen.tolist(), scores, strict=True)), self)
         assert score == pytest.approx(scores.max(), rel=1e-6, abs=1e-8)
+        row, mean, width, others = self.engine.choose(self.record(), self.exploration, rows)
+        assert (row, mean, width) == (tied[0], *self.engine.estimate_one(row))
+        assert others is None if len(tied) == 1 else np.array_equal(others, tied)
         return tied
 
     def compare_estimates(self, tolerance=1e-9):
@@ -259,6 +262,20 @@ def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_fronts, loosened)
 
     with pytest.raises(AssertionError):
         test_so_is_every_choice_from_a_front("gaussian", "D", None, None)
+
+
+def test_those_who_join_a_front_with_wrong_means_are_noticed(monkeypatch, early_fronts):
+    """Negative control."""
+    admit = Front._admit
+
+    def admit_wrongly(front, rows, new):
+        admit(front, rows, new)
+        front.log.mean[-len(rows) :] += 0.5
+
+    monkeypatch.setattr(Front, "_admit", admit_wrongly)
+
+    with pytest.raises(AssertionError):
+        test_so_is_every_choice_from_a_front("gaussian", "C", None, None)
 
 
 def after_many_rounds(n_rounds, regularisation, *, checks_drift=True, n_items=150):

@@ -156,31 +156,33 @@ class ColumnLog:
 
         Gives how many are tied, listed in `tied`; −1 where nothing was done as it takes more than one compiled call.
         """
-        play = loops.round
-        n_read = ENTRIES_PER_CALL // self.size - 6
-        if n_read < 0:
-            n_read = NO_LIMIT if threads_for(48 * self.size) == 1 else -1
-        if play is None or n_read < 0:
+        if loops.round is None:
             return -1
         if self.n_runs == len(self.rows):
             self.reserve(1)
-        state = self.state
-        n_tied = play(
-            counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
-            state, self.n_runs, self.size, n_items, self.sealed, n_read, False, beta, self.regularisation,
-        )  # fmt: skip
+        n_read = ENTRIES_PER_CALL // self.size - 6
+        n_tied = self._call(counts, sums, beta, n_items, n_read) if n_read >= 0 else -1
+        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size) == 1:
+            n_read = NO_LIMIT
+            n_tied = self._call(counts, sums, beta, n_items, n_read)
         if n_tied == NEEDS_SIMILARITIES:
-            similarities(
-                np.array([state.item(SLOT)], dtype=np.int64), self.rows[self.n_runs : self.n_runs + 1, : self.size]
-            )
-            n_tied = play(
-                counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits,
-                self.tied, state, self.n_runs, self.size, n_items, self.sealed, n_read, True, beta, self.regularisation,
-            )  # fmt: skip
+            row = self.rows[self.n_runs : self.n_runs + 1, : self.size]
+            similarities(np.array([self.state.item(SLOT)], dtype=np.int64), row)
+            n_tied = self._call(counts, sums, beta, n_items, n_read, is_filled=True)
             self.n_points += n_tied != -1
         if n_tied != -1:
-            self.n_runs = int(state.item(RUNS))
+            self.n_runs = int(self.state.item(RUNS))
         return n_tied
+
+    def _call(
+        self, counts: Vector, sums: Vector, beta: float, n_items: int, n_read: int, *, is_filled: bool = False
+    ) -> int:
+        """`round_loop` with the arrays of this log."""
+        assert loops.round is not None
+        return loops.round(
+            counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
+            self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularisation,
+        )  # fmt: skip
 
     def pull(
         self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN

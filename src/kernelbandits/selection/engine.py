@@ -26,8 +26,8 @@ LEAST_ITEMS: Final = 4096
 MANY_ITEMS: Final = 200_000
 """From here on a front pays even where a pull is a single pass over all items."""
 
-MANY_ENTRIES: Final = 1_000_000
-"""Entries of columns read by a pull, about half a millisecond, from which on a front pays at any size; below a third of
+MANY_ENTRIES: Final = 1_500_000
+"""Entries of columns read by a pull, nearly a millisecond, from which on a front pays at any size; below a third of
 it the front is given up."""
 
 SHARE: Final = 8
