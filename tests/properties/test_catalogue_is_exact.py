@@ -12,7 +12,7 @@ from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection import CatalogueEngine, batches, tied_for_best
-from kernelbandits.selection import engine as engine_module
+from kernelbandits.selection import fronts as fronts_module
 from kernelbandits.selection.columns import ColumnLog
 from kernelbandits.selection.front import Front
 from kernelbandits.selection.loops import NAMES, Loops, loops
@@ -61,11 +61,11 @@ def passes(request, monkeypatch):
 @pytest.fixture
 def early_fronts(monkeypatch):
     """Fronts from the first rounds on, and small ones, so that small problems go through them."""
-    monkeypatch.setattr(engine_module, "LEAST_ITEMS", 16)
-    monkeypatch.setattr(engine_module, "MANY_ITEMS", 16)
-    monkeypatch.setattr(engine_module, "LEAST_FRONT", 12)
-    monkeypatch.setattr(engine_module, "SHORT", 1.0)
-    monkeypatch.setattr(engine_module, "PAUSE", 3)
+    monkeypatch.setattr(fronts_module, "LEAST_ITEMS", 16)
+    monkeypatch.setattr(fronts_module, "MANY_ITEMS", 16)
+    monkeypatch.setattr(fronts_module, "LEAST_FRONT", 12)
+    monkeypatch.setattr(fronts_module, "SHORT", 1.0)
+    monkeypatch.setattr(fronts_module, "PAUSE", 3)
 
 
 class Watched:

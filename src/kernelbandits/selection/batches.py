@@ -35,6 +35,13 @@ def pull_many(
     columns are one product, [−T C, T] times the columns there are and the similarities. Of the new slots, the `filled`
     lowest have their similarities in the rows behind the runs already.
     """
+    with few_threads(SMALL_PRODUCT):
+        _pull_many(log, slots, counts, totals, similarities, filled)
+
+
+def _pull_many(
+    log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities, filled: int
+) -> None:
     order = np.argsort(np.where(log.slots[1, slots] < 0, slots, -1), kind="stable")  # known ones first, as they come
     slots, counts, totals = slots[order], counts[order], totals[order]
     old, size = log.n_runs, len(slots)
@@ -96,8 +103,7 @@ def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector
             variance[part] -= shrinks @ columns
 
     # Parts begin where they would with any number of threads, so that products are the same.
-    with few_threads(min(SMALL_PRODUCT, mixture.size * log.size)):
-        for_each_part(mix, log.size, align=COLUMNS_AT_ONCE, n_bytes=8 * (mixture.shape[1] + n_columns) * log.size)
+    for_each_part(mix, log.size, align=COLUMNS_AT_ONCE, n_bytes=8 * (mixture.shape[1] + n_columns) * log.size)
 
 
 def mixed(log: ColumnLog, loads: Vector, n_actions: int) -> Vector:

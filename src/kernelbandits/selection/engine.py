@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Final
 
 import numpy as np
 
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batches
-from kernelbandits.selection.columns import BEST, LEADER, LISTED_TIES, READ, UPDATES, ColumnLog, Screen, Similarities
+from kernelbandits.selection.columns import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.following import Follower
 from kernelbandits.selection.front import Front
+from kernelbandits.selection.fronts import Fronts
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["CatalogueEngine"]
-
-LEAST_ITEMS: Final = 4096
-"""Fewer are always all kept up to date."""
-
-MANY_ITEMS: Final = 200_000
-"""From here on a front pays even where a pull is a single pass over all items."""
-
-MANY_ENTRIES: Final = 1_500_000
-"""Entries of columns read by a pull, nearly a millisecond, from which on a front pays at any size; below a third of
-it the front is given up."""
-
-SHARE: Final = 8
-LEAST_FRONT: Final = 512
-MOST_FRONT: Final = 8192
-"""Items in a front: an eighth of all within these limits."""
-
-MOST_BEHIND: Final = 96
-"""Runs that all items may be behind the front; then they catch up."""
-
-LONG, SHORT = 8.0, 3.0
-"""Pulls that a front is expected to last at first, and fewer than which it does not pay."""
-
-PAUSE: Final = 64
-"""Rounds without a front after fronts that did not last."""
 
 
 class CatalogueEngine:
@@ -53,8 +29,9 @@ class CatalogueEngine:
 
     Cost of a round: a pass over all N items, about 40 bytes each, where the item was pulled a moment ago; q columns
     more where q runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is much, because new
-    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192, is kept instead,
-    and all items catch up at matrix-matrix speed when the front's bound on the others no longer holds.
+    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192 at first, is kept
+    instead. When its bound on the others no longer holds, their means are computed anew and some of them join; after a
+    hundred pulls or so all items catch up, at matrix-matrix speed.
 
     Memory: N doubles a run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more at
     a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
@@ -75,14 +52,10 @@ class CatalogueEngine:
         self._record = self._items.record
         self._version = self._record.version
         self._front: Front | None = None
-        self._front_rows: Matrix | None = None  # memory of the last front, for the next
-        self._period = LONG  # pulls that a front lasted, a running mean
-        self._reach = 0.0
-        self._rests_until = 0
+        self._fronts = Fronts(self._items)
         self._n_rounds = 0
         self._is_from_front = False
         self._report_size = self._n_items
-        self.n_fronts = 0
 
     def __len__(self) -> int:
         return self._n_items
@@ -91,6 +64,11 @@ class CatalogueEngine:
     def n_rebuilds(self) -> int:
         """How often everything was computed anew from the counts."""
         return self._items.n_rebuilds
+
+    @property
+    def n_fronts(self) -> int:
+        """How many fronts there were."""
+        return self._fronts.n_made
 
     @property
     def checks_drift(self) -> bool:
@@ -137,21 +115,10 @@ class CatalogueEngine:
             self._version = record.version
 
     def _give_up_front(self) -> None:
-        """Bring all items to where the front is, at matrix-matrix speed, and do without a front."""
-        front, items = self._front, self._items
-        if front is None:
-            return
-        self._front = None
-        self.n_fronts += 1
-        log, taken = items.log, front.log.taken
-        log.state[READ] = front.log.state[READ]
-        slots = np.flatnonzero(taken[0, : log.n_slots] != log.taken[0, : log.n_slots])
-        slots = slots[np.argsort(front.log.last_run[slots])]
-        if len(slots) > 1:
-            batches.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities, front.filled)
-        elif len(slots):
-            log.pull(int(slots[0]), taken.item(0, slots[0]), taken.item(1, slots[0]), items.similarities)
-        items.tidy()
+        """Bring all items to where the front is, and do without it."""
+        if self._front is not None:
+            front, self._front = self._front, None
+            self._fronts.catch_up_with(front)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -201,8 +168,8 @@ class CatalogueEngine:
         record, items, log = self._record, self._items, self._items.log
         if record.n_slots > log.n_slots:
             self._meet()
-        if self._front is None and self._wants_front(beta):
-            self._make_front(beta)
+        if self._front is None and beta >= 0.0 and self._fronts.is_due(self._n_rounds):
+            self._front = self._fronts.make(beta)
         if self._front is not None:
             n_tied = self._play_in_front(self._front, beta)
             if n_tied > 0:
@@ -254,35 +221,19 @@ class CatalogueEngine:
         scores = _scores(self._items.log, beta, rows)
         return rows[tied_for_best(scores)], float(scores.max())
 
-    # -- fronts ----------------------------------------------------------------------------------------------------
-
-    def _wants_front(self, beta: float) -> bool:
-        if beta < 0.0 or self._n_items < LEAST_ITEMS or self._n_rounds < self._rests_until:
-            return False
-        log = self._items.log
-        return log.n_runs > 0 and (self._n_items >= MANY_ITEMS or self._n_items * log.state.item(READ) >= MANY_ENTRIES)
-
-    def _make_front(self, beta: float) -> None:
-        items = self._items
-        size = min(self._n_items // 2, max(self._n_items // SHARE, LEAST_FRONT), MOST_FRONT)
-        reach = self._expected_reach(beta)
-        self._front = Front(items.log, self._n_items, size, beta, reach, items.between, self._front_rows)
-        self._front_rows = self._front.log.rows
-        self._front.points = self.kernel.kind.take(items.points, self._front.rows)
-
     def _play_in_front(self, front: Front, beta: float) -> int:
         """How many are tied for the best, where it surely is in the front; otherwise 0, and there is none any more."""
         log = front.log
         if log.n_runs >= log.next_look:
             batches.shorten(log)
-        is_worth_it = self._n_items >= MANY_ITEMS or 3 * self._n_items * log.state.item(READ) >= MANY_ENTRIES
-        n_tied = self._round_in_front(log, beta) if is_worth_it and beta >= 0.0 else -1
+        n_tied = self._round_in_front(log, beta) if beta >= 0.0 and self._fronts.pays(front) else -1
         while 0 < n_tied <= LISTED_TIES:
             if front.holds_best(beta, log.state.item(BEST)):
                 self._version, self._is_from_front, self._report_size = self._record.version, True, self._n_items
                 self._n_rounds += 1
                 return n_tied
-            n_tied = self._round_in_front(log, beta) if self._refresh(front, beta) else 0
+            is_refreshed = self._fronts.refresh(front, beta, self._n_rounds)
+            n_tied = self._round_in_front(log, beta) if is_refreshed else 0
         self._give_up_front()
         return 0
 
@@ -294,24 +245,6 @@ class CatalogueEngine:
                 log.hits[:] = 1
                 n_tied = _find_best(log, beta, log.size)
         return n_tied
-
-    def _refresh(self, front: Front, beta: float) -> bool:
-        """Refresh a front whose bound does not hold any more; False where it lasted too briefly or too long."""
-        n_pulls = front.log.state.item(UPDATES) - front.n_pulls
-        if not n_pulls:
-            return False
-        self._period += 0.25 * (n_pulls - self._period)
-        self._reach += 0.5 * (front.reach - self._reach)
-        if self._period < SHORT:
-            self._rests_until, self._period = self._n_rounds + PAUSE, LONG
-        if n_pulls < SHORT or front.log.n_runs > self._items.log.n_runs + MOST_BEHIND:
-            return False
-        front.refresh(beta, self._expected_reach(beta), front.log.state.item(BEST), self._items.similarities)
-        front.points = self.kernel.kind.take(self._items.points, front.rows)
-        return True
-
-    def _expected_reach(self, beta: float) -> float:
-        return max(self._reach, 0.02 * beta * beta, 1e-6)
 
     def _front_similarities(self, slots: Indices, out: Matrix) -> None:
         """Write k(·, x) of these slots' points with the items of the front."""

@@ -127,9 +127,12 @@ class Front:
                 fresh[np.searchsorted(new, log.run_slots[run])] += load
             between = slice(before + 1, run)
             loads[between] -= load * log.weights[between] * log.rows[between, log.run_positions[run]]
-        mean = base.mean[: self._n_items] + mixed(base, np.concatenate([loads[:old], fresh]), self._n_items)
+        loads = np.concatenate([loads[:old], fresh])
+        mean = base.mean[: self._n_items] + mixed(base, loads, self._n_items)
+        # Rounding errors of these sums, in which no factor exceeds the largest k(x, x), are on the safe side.
+        rounding = float(np.finfo(float).eps * len(loads) * np.abs(loads).sum() * base.prior.max())
         self.n_pulls = int(log.state[UPDATES])
-        bounds = mean + self._roots * sqrt(beta * beta + AHEAD * reach)
+        bounds = mean + self._roots * sqrt(beta * beta + AHEAD * reach) + rounding
         bounds[self.rows] = -inf
         reaching = np.flatnonzero(bounds >= best)
         room = min(log.items.shape[1] - log.size, log.size // 4)
@@ -137,7 +140,7 @@ class Front:
             reaching = reaching[np.argsort(bounds[reaching])[len(reaching) - room :]]
         if len(reaching):
             self._admit(reaching, new)
-        self._refer(mean, beta, reach)
+        self._refer(mean + rounding, beta, reach)
 
     def _admit(self, rows: Indices, new: Indices) -> None:
         """More actions for the front, exactly; `new` are the slots whose similarities lie behind the runs."""
