@@ -13,16 +13,16 @@ from kernelbandits.selection.passes import BLOCK
 from kernelbandits.selection.threads import for_each_part
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["mixed", "pull_many", "rebuild", "shorten"]
+__all__ = ["SMALL_PRODUCT", "mixed", "pull_many", "rebuild", "shorten"]
 
 TAILS: Final = (32, 64, 128)
 """Lengths of a log's end that may be shortened; it is looked at whenever it has grown by the first of them."""
 
-COLUMNS_AT_ONCE: Final = 4096
+COLUMNS_AT_ONCE: Final = 2048
 """Actions in a part of a product, so that the result of a part stays in cache."""
 
 SMALL_PRODUCT: Final = 1e8
-"""For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS."""
+"""For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS, as small ones do."""
 
 
 def pull_many(
@@ -115,8 +115,7 @@ def mixed(log: ColumnLog, loads: Vector, n_actions: int) -> Vector:
             part = slice(begin, min(stop, begin + COLUMNS_AT_ONCE))
             np.matmul(loads, rows[:, part], out=mixture[part])
 
-    with few_threads(min(SMALL_PRODUCT, rows.size)):
-        for_each_part(mix, n_actions, align=COLUMNS_AT_ONCE, n_bytes=8 * len(loads) * n_actions)
+    for_each_part(mix, n_actions, align=COLUMNS_AT_ONCE, n_bytes=8 * len(loads) * n_actions)
     return mixture
 
 
@@ -129,7 +128,8 @@ def shorten(log: ColumnLog) -> None:
     for length in reversed(TAILS):
         first = log.n_runs - length
         if first >= log.sealed and 2 * len(np.unique(slots[first:])) <= length:
-            _merge(log, first)
+            with few_threads(SMALL_PRODUCT):
+                _merge(log, first)
             break
     log.next_look = log.n_runs + TAILS[0]
 

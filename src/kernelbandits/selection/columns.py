@@ -162,7 +162,7 @@ class ColumnLog:
             self.reserve(1)
         n_read = ENTRIES_PER_CALL // self.size - 6
         n_tied = self._call(counts, sums, beta, n_items, n_read) if n_read >= 0 else -1
-        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size) == 1:
+        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.hits)) == 1:
             n_read = NO_LIMIT
             n_tied = self._call(counts, sums, beta, n_items, n_read)
         if n_tied == NEEDS_SIMILARITIES:

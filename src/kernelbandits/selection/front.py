@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.selection.batches import mixed
+from kernelbandits.posterior.threads import few_threads
+from kernelbandits.selection.batches import SMALL_PRODUCT, mixed
 from kernelbandits.selection.columns import REACH, SPREAD, UPDATES, ColumnLog, Similarities
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.shapes import columns_for, part_of
@@ -177,7 +178,10 @@ class Front:
     def holds_best(self, beta: float, best: float) -> bool:
         """Whether no score of the rest comes near this one, the best of the front."""
         bar = worst_tied(best) - FRONT_SLACK * max(1.0, abs(best))
-        return self.rest(self.factor_by_sums(beta)) < bar or self.rest(self.factor(beta)) < bar
+        if self.rest(self.factor_by_sums(beta)) < bar:
+            return True
+        with few_threads(SMALL_PRODUCT):
+            return self.rest(self.factor(beta)) < bar
 
     def rest(self, factor: float) -> float:
         """Bound on max μ_s + sqrt(v_s) · factor over all other actions."""

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection import batches
 from kernelbandits.selection.columns import BEST, READ, UPDATES
 from kernelbandits.selection.following import Follower
@@ -84,7 +85,8 @@ class Fronts:
             self._rests_until, self._period = n_rounds + PAUSE, LONG
         if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
-        front.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
+        with few_threads(batches.SMALL_PRODUCT):
+            front.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
         front.points = items.kernel.kind.take(items.points, front.rows)
         return True
 

@@ -15,6 +15,8 @@ BYTES_PER_THREAD: Final = 2_000_000
 """Memory that a part has to move for another thread to pay: handing a part to the pool costs about 30 µs, in which one
 core moves about half a megabyte. Below it the caller's thread does all."""
 
+PARTS_PER_THREAD: Final = 4
+
 _most: int | None = None
 _pool: ThreadPoolExecutor | None = None
 _pool_key: tuple[int, int] = (0, 0)
@@ -34,26 +36,42 @@ def set_threads(n: int | None) -> None:
     _most = None if n is None else a_count(n, "The number of threads", way_out="None decides by the size of the work.")
 
 
-def threads_for(n_bytes: int) -> int:
-    """Threads for a pass that moves so many bytes."""
-    most = _cores() if _most is None else _most
-    return max(1, min(most, n_bytes // BYTES_PER_THREAD))
+def threads_for(n_bytes: int, n_parts: int | None = None) -> int:
+    """Threads for a pass that moves so many bytes and can be cut into so many parts: two or more for each thread."""
+    paying = n_bytes // BYTES_PER_THREAD
+    if n_parts is not None:
+        paying = min(paying, n_parts // 2)
+    if paying <= 1:
+        return 1
+    return max(1, min(_cores() if _most is None else _most, paying))
 
 
 def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_bytes: int) -> None:
     """Call `work(start, stop)` for parts of range(n) that begin at multiples of `align`, in threads where it pays.
 
-    `work` has to leave the interpreter's lock while it computes, as compiled loops do.
+    `work` has to leave the interpreter's lock while it computes, as compiled loops do. There are more parts than
+    threads, and each thread takes the next that is left: one that is kept from its work by something else on the
+    machine leaves it to the others, and one that has not begun when all is done is not waited for.
     """
-    n_threads = threads_for(n_bytes)
-    if n_threads == 1 or n <= align:
+    n_threads = threads_for(n_bytes, -(-n // align))
+    if n_threads == 1:
         work(0, n)
         return
-    step = -(-n // (n_threads * align)) * align
-    futures = [_shared_pool(n_threads).submit(work, start, min(n, start + step)) for start in range(step, n, step)]
-    work(0, step)
-    for future in futures:
-        future.result()
+    step = -(-n // (PARTS_PER_THREAD * n_threads * align)) * align
+    starts = iter(range(0, n, step))  # to take the next is one step of the interpreter, so no part is taken twice
+
+    def share() -> None:
+        for start in starts:
+            work(start, min(n, start + step))
+
+    pool = _shared_pool(n_threads)
+    futures = [pool.submit(share) for _ in range(n_threads - 1)]
+    try:
+        share()
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()
 
 
 def _shared_pool(n_threads: int) -> ThreadPoolExecutor:

@@ -1,3 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -17,6 +20,8 @@ def test_small_work_stays_in_one_thread():
     assert threads.threads_for(100_000) == 1
     assert threads.threads_for(8_000_000) == 4
     assert threads.threads_for(10**9) == 8
+    assert threads.threads_for(10**9, 3) == 1
+    assert threads.threads_for(10**9, 10) == 5
 
 
 def test_a_worker_process_keeps_to_what_it_was_told(monkeypatch):
@@ -35,6 +40,24 @@ def test_every_part_is_done_once(n_threads):
         done[start:stop] += 1
 
     threads.for_each_part(work, 10_000, align=1024, n_bytes=10**9)
+
+    assert (done == 1).all()
+
+
+def test_a_thread_that_is_kept_from_its_work_is_not_waited_for(monkeypatch):
+    set_threads(2)
+    pool = ThreadPoolExecutor(1)
+    gate = Event()
+    pool.submit(gate.wait)  # the only thread of the pool is busy with something else
+    monkeypatch.setattr(threads, "_shared_pool", lambda _: pool)
+    done = np.zeros(10_000, dtype=int)
+
+    def work(start, stop):
+        done[start:stop] += 1
+
+    threads.for_each_part(work, 10_000, align=1024, n_bytes=10**9)
+    gate.set()
+    pool.shutdown()
 
     assert (done == 1).all()
 
