@@ -22,7 +22,7 @@ COLUMNS_AT_ONCE: Final = 2048
 """Actions in a part of a product, so that the result of a part stays in cache."""
 
 SMALL_PRODUCT: Final = 1e8
-"""For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS, as small ones do."""
+"""For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS."""
 
 
 def pull_many(
