@@ -103,8 +103,10 @@ class CatalogueEngine:
         items.meet(places)
 
     def _settle(self) -> None:
-        """Bring all items up to date."""
-        self._give_up_front()
+        """Bring all items up to date; a front would not pay where that is asked for often."""
+        if self._front is not None:
+            self._give_up_front()
+            self._fronts.pause(self._n_rounds)
         record = self._record
         if record.version != self._version:
             if record.n_slots > self._items.log.n_slots:
@@ -132,13 +134,15 @@ class CatalogueEngine:
         """
         if record is not self._record or record.n_slots < self._items.log.n_slots:
             self.catch_up(record)
-        if rows is None and self._play(exploration / self._root) == 1:
+        beta = exploration / self._root
+        n_tied = self._play(beta)
+        if rows is None and n_tied == 1:
             front = self._front
             log = self._items.log if front is None else front.log
             place = log.tied.item(0)
             row = place if front is None else front.rows.item(place)
             return row, log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root, None
-        tied, _ = self.best(exploration, rows)
+        tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
         row = int(tied[0])
         mean, width = self.estimate_one(row)
         return row, mean, width, tied if len(tied) > 1 else None
@@ -150,8 +154,10 @@ class CatalogueEngine:
         """
         beta = exploration / self._root
         n_tied = self._play(beta)
-        if rows is not None:
-            return self._best_among(beta, rows)
+        return self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
+
+    def _collect(self, beta: float, n_tied: int) -> tuple[Indices, float]:
+        """What `_play` has found."""
         front, log = self._front, self._items.log
         if front is not None:
             return np.sort(front.rows[front.log.tied[:n_tied]]), front.log.state.item(BEST)
@@ -178,9 +184,7 @@ class CatalogueEngine:
         n_tied = log.round(record.counts, record.sums, items.similarities, beta, self._n_items) if beta >= 0.0 else -1
         if n_tied < 0:
             changed = items.changed(log)
-            if len(changed) == 1 and self._pull(log, changed[0], items.similarities, beta):
-                changed = []
-            else:
+            if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):
                 if changed:
                     items.take_in(changed)
                 self._screen(log, beta)

@@ -37,7 +37,7 @@ LONG, SHORT = 8.0, 3.0
 """Pulls that a front's bound is expected to last at first, and fewer than which a front does not pay."""
 
 PAUSE: Final = 64
-"""Rounds without a front after fronts that did not last."""
+"""Rounds without a front after fronts that did not last, or were given up for a question about other items."""
 
 
 class Fronts:
@@ -82,13 +82,18 @@ class Fronts:
         self._period += 0.25 * (n_pulls - self._period)
         self._reach += 0.5 * (front.reach - self._reach)
         if self._period < SHORT:
-            self._rests_until, self._period = n_rounds + PAUSE, LONG
+            self.pause(n_rounds)
+            self._period = LONG
         if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
         with few_threads(batches.SMALL_PRODUCT):
             front.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
         front.points = items.kernel.kind.take(items.points, front.rows)
         return True
+
+    def pause(self, n_rounds: int) -> None:
+        """No front for a while."""
+        self._rests_until = n_rounds + PAUSE
 
     def _expected_reach(self, beta: float) -> float:
         return max(self._reach, 0.02 * beta * beta, 1e-6)
