@@ -81,7 +81,7 @@ class Loop:
     """A function in the form that Numba likes, the same in NumPy, and how to compile the first."""
 
     loop: Callable[..., Any]
-    twin: Callable[..., Any]
+    twin: Callable[..., Any] | None
     signature: str
     fast: frozenset[str] = frozenset()
     parts: Sequence[Callable[..., Any]] = ()
@@ -97,7 +97,7 @@ class Loops(Background):
         for name, loop in loops.items():
             setattr(self, name, loop.twin)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # for type checkers: the names are set in __init__
 
     def compile(self) -> None:

@@ -15,7 +15,7 @@ from kernelbandits.selection import CatalogueEngine, batches, tied_for_best
 from kernelbandits.selection import fronts as fronts_module
 from kernelbandits.selection.columns import ColumnLog
 from kernelbandits.selection.front import Front
-from kernelbandits.selection.loops import NAMES, Loops, loops
+from kernelbandits.selection.loops import loops, make_loops
 
 REGIMES = {"A": (0.1, 0.2), "B": (1.0, 0.5), "C": (1.0, 1.0), "D": (0.1, 1.0), "tiny": (1e-6, 0.01)}
 
@@ -48,12 +48,12 @@ WORLDS = {
 @pytest.fixture(params=["twins", "compiled"])
 def passes(request, monkeypatch):
     """Both forms of the passes."""
-    chosen = Loops()
+    chosen = make_loops()
     if request.param == "compiled":
         chosen.compile()
     else:
         chosen._work = -(10**18)
-    for name in (*NAMES, "is_compiled", "_work"):
+    for name in ("pull", "screen", "best", "changes", "rest", "round", "is_compiled", "_work"):
         monkeypatch.setattr(loops, name, getattr(chosen, name))
     return request.param
 
@@ -91,7 +91,7 @@ class Watched:
         scores = prediction.upper(self.exploration)
         assert_same_choice(tied, chosen[tied_for_best(scores)], dict(zip(chosen.tolist(), scores, strict=True)), self)
         assert score == pytest.approx(scores.max(), rel=1e-6, abs=1e-8)
-        row, mean, width, others = self.engine.choose(self.record(), self.exploration, rows)
+        row, mean, width, others = self.engine.choose(self.exploration, rows)
         assert (row, mean, width) == (tied[0], *self.engine.estimate_one(row))
         assert others is None if len(tied) == 1 else np.array_equal(others, tied)
         return tied

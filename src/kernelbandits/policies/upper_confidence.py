@@ -75,10 +75,12 @@ class UpperConfidencePolicy(Policy):
         if engine is None:
             return self._pick_from_new(actions)
         exploration = self._exploration_now(actions.n_actions, None, self.round_index)
-        tied, _ = engine.best(exploration, actions.rows)
-        row, propensity = pick_tied(tied, self._ties, self._rng)
+        row, mean, width, tied = engine.choose(exploration, actions.rows)
+        propensity = 1.0
+        if tied is not None:
+            row, propensity = pick_tied(tied, self._ties, self._rng)
+            mean, width = engine.estimate_one(row)
         self._last_engine = engine
-        mean, width = engine.estimate_one(row)
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
         return Choice(place, mean, width, mean + exploration * width, propensity)
 

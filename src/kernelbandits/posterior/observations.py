@@ -195,7 +195,11 @@ class Observations:
             self._queue, self._queued_rewards = [], []
             self.n_observations -= len(rewards)  # they were counted when they came
             self.version -= 1
-            self.add(self.sort(points, rewards, np.ones(len(rewards))))
+            if len(rewards) == 1:
+                key = self._kind.keys(points)[0]
+                self.add_one(points, key, self._slots.get(key, -1), float(rewards[0]))
+            else:
+                self.add(self.sort(points, rewards, np.ones(len(rewards))))
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""

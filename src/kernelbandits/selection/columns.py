@@ -178,11 +178,11 @@ class ColumnLog:
         self, counts: Vector, sums: Vector, beta: float, n_items: int, n_read: int, *, is_filled: bool = False
     ) -> int:
         """`round_loop` with the arrays of this log."""
-        assert loops.round is not None
-        return loops.round(
+        answer: int = loops.round(
             counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
             self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularisation,
         )  # fmt: skip
+        return answer
 
     def pull(
         self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN

@@ -124,16 +124,12 @@ class CatalogueEngine:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def choose(
-        self, record: Observations, exploration: float, rows: Indices | None = None
-    ) -> tuple[int, float, float, Indices | None]:
+    def choose(self, exploration: float, rows: Indices | None = None) -> tuple[int, float, float, Indices | None]:
         """The lowest item tied for the best mean + exploration · width, its mean and width, and all that are tied.
 
         The last is None where there is no other. `rows` restricts the choice; the answer is in rows of the whole
         catalogue all the same.
         """
-        if record is not self._record or record.n_slots < self._items.log.n_slots:
-            self.catch_up(record)
         beta = exploration / self._root
         n_tied = self._play(beta)
         if rows is None and n_tied == 1:
@@ -302,9 +298,9 @@ class CatalogueEngine:
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:
     """The best of the blocks marked; how many are tied with it."""
-    best, n_tied = loops.best(log.items, beta, n_items, log.hits, log.tied)
-    log.state[BEST], log.state[LEADER] = best, log.tied[0]
-    return n_tied
+    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.hits, log.tied)
+    log.state[LEADER] = log.tied[0]
+    return int(n_tied)
 
 
 def _scores(log: ColumnLog, beta: float, places: Indices | slice) -> Vector:

@@ -1,92 +1,56 @@
-"""The compiled passes, with a NumPy twin of each for small problems and for the first rounds.
-
-Numba is imported, and the loops are compiled, in the background once an engine has done so much work that it will
-pay; until then the twins answer. So a newcomer's first rounds wait for no compiler, and importing the library does not
-import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it.
-"""
+"""The passes over a catalogue, compiled in the background, with a NumPy twin of each until then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from threading import Lock, Thread
-from types import FunctionType
-from typing import Any, Final
+from typing import Final
 
+from kernelbandits.compiling import MATRIX, VECTOR, Loop, Loops
 from kernelbandits.selection import passes, twins
 
-__all__ = ["Loops", "loops"]
+__all__ = ["loops", "make_loops"]
 
-PATIENCE: Final = 3_000_000
-"""Array entries that the twins handle, about 10 ms of work, before compiling begins."""
-
-
-class Loops:
-    """The passes, as twins until `compile` has run."""
-
-    def __init__(self) -> None:
-        self.pull: Callable[..., None] = twins.pull_twin
-        self.screen: Callable[..., None] = twins.screen_twin
-        self.best: Callable[..., tuple[float, int]] = twins.best_twin
-        self.changes: Callable[..., int] = twins.changes_twin
-        self.rest: Callable[..., None] = twins.rest_twin
-        self.round: Callable[..., int] | None = None
-        """A whole round in one call; there is none before compiling, when the other passes are called one by one."""
-        self.is_compiled = False
-        self._work = 0
-        self._lock = Lock()
-        self._thread: Thread | None = None
-
-    def note(self, entries: int) -> None:
-        """So many array entries were handled by the twins; enough of them begin the compiling."""
-        self._work += entries
-        if self._work > PATIENCE and self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    # Not a daemon: the interpreter waits for a compiler that is at work, and does not pull the
-                    # ground from under it.
-                    self._thread = Thread(target=self.compile, name="kernelbandits-compile")
-                    self._thread.start()
-
-    def compile(self) -> None:
-        """Compile, or load what an earlier process compiled; takes seconds the first time."""
-        compiled = _compiled()
-        for name in NAMES:
-            setattr(self, name, compiled[name])
-        self.is_compiled = True
+FLAGS, PLACES, TABLE = "uint8[::1]", "int64[::1]", "int64[:, ::1]"
+PART = f"{MATRIX}, int64, int64"
 
 
-NAMES: Final = ("pull", "screen", "best", "changes", "rest", "round")
+def make_loops() -> Loops:
+    """A group of its own. No sum is reordered, so threads change nothing; a maximum may be."""
+    return Loops(
+        pull=Loop(
+            loop=passes.pull_loop,
+            twin=twins.pull_twin,
+            signature=f"void({MATRIX}, int64, float64, int64, int64, {VECTOR}, int64, float64, float64, {PART}, "
+            f"float64, float64, {FLAGS})",
+        ),
+        screen=Loop(
+            loop=passes.screen_loop, twin=twins.screen_twin, signature=f"void({PART}, float64, float64, {FLAGS})"
+        ),
+        best=Loop(
+            loop=passes.best_loop,
+            twin=twins.best_twin,
+            signature=f"Tuple((float64, int64))({MATRIX}, float64, int64, {FLAGS}, {PLACES})",
+        ),
+        changes=Loop(
+            loop=passes.changes_loop,
+            twin=twins.changes_twin,
+            signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {PLACES})",
+        ),
+        rest=Loop(
+            loop=passes.rest_loop,
+            twin=twins.rest_twin,
+            signature=f"void({VECTOR}, {VECTOR}, {VECTOR}, {VECTOR})",
+            fast=frozenset({"reassoc", "nnan"}),
+        ),
+        # A whole round in one call; there is none before compiling, when the other passes are called one by one.
+        round=Loop(
+            loop=passes.round_loop,
+            twin=None,
+            signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, "
+            f"{PLACES}, {VECTOR}, int64, int64, int64, int64, int64, boolean, float64, float64)",
+            parts=(passes.pull_loop, passes.screen_loop, passes.best_loop),
+        ),
+    )
 
 
-def _compiled() -> dict[str, Any]:
-    """The loops with fixed signatures. No sum is reordered, so threads change nothing; a maximum may be."""
-    numba = import_module("numba")
-    vector, matrix, flags = "float64[::1]", "float64[:, ::1]", "uint8[::1]"
-    places, table = "int64[::1]", "int64[:, ::1]"
-    part = f"{matrix}, int64, int64"
-    signatures = {
-        "pull": f"void({matrix}, int64, float64, int64, int64, {vector}, int64, float64, float64, {part}, float64, "
-        f"float64, {flags})",
-        "screen": f"void({part}, float64, float64, {flags})",
-        "best": f"Tuple((float64, int64))({matrix}, float64, int64, {flags}, {places})",
-        "changes": f"int64({vector}, {vector}, {matrix}, {places})",
-        "rest": f"void({vector}, {vector}, {vector}, {vector})",
-        "round": f"int64({vector}, {vector}, {matrix}, {table}, {table}, {matrix}, {matrix}, {matrix}, {flags}, "
-        f"{places}, {vector}, int64, int64, int64, int64, int64, boolean, float64, float64)",
-    }
-    loose = {"rest": {"reassoc", "nnan"}}
-    compiled: dict[str, Any] = {}
-    for name in NAMES:
-        source = getattr(passes, f"{name}_loop")
-        # A loop that calls another has to find the compiled one under its name.
-        names = {**source.__globals__, **{f"{other}_loop": loop for other, loop in compiled.items()}}
-        function = FunctionType(source.__code__, names, source.__name__)
-        function.__qualname__, function.__module__ = source.__qualname__, source.__module__
-        compile_ = numba.njit(signatures[name], cache=True, nogil=True, fastmath=loose.get(name, False))
-        compiled[name] = compile_(function)
-    return compiled
-
-
-loops: Final = Loops()
+loops: Final = make_loops()
 """Shared by all engines of the process."""

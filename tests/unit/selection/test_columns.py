@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import columns, passes, ties
 from kernelbandits.selection.columns import BEST, LEADER, ColumnLog, Screen
-from kernelbandits.selection.loops import Loops, loops
+from kernelbandits.selection.loops import loops, make_loops
 
 N_ACTIONS, BETA, REGULARISATION = 1_500, 0.9, 0.3
 PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
@@ -13,7 +13,7 @@ PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
 
 @pytest.fixture(scope="module")
 def compiled():
-    chosen = Loops()
+    chosen = make_loops()
     chosen.compile()
     return chosen
 

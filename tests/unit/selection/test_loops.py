@@ -2,17 +2,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.compiling import PATIENCE
-from kernelbandits.selection import loops as module
+from kernelbandits.compiling import PATIENCE, Loops
 from kernelbandits.selection import passes, twins
-from kernelbandits.selection.loops import Loops
+from kernelbandits.selection.loops import make_loops
 from kernelbandits.selection.passes import BLOCK
 from kernelbandits.types import TIE_TOLERANCE
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    loops = Loops()
+    loops = make_loops()
     loops.compile()
     return loops
 
@@ -125,7 +124,7 @@ def test_the_best_is_found_for_any_exploration(compiled, exploration):
 
 
 def test_compiling_begins_once_there_was_enough_work(monkeypatch):
-    loops = Loops()
+    loops = make_loops()
     begun = []
     monkeypatch.setattr(Loops, "compile", lambda self: begun.append(self))
 
