@@ -65,7 +65,8 @@ class Rows:
 
     def single(self, point: Point) -> Points:
         if type(point) is np.ndarray and point.ndim == 1:
-            return self.check(point[None])
+            row = point[None]
+            return row if point.dtype is FLOAT64 and point.size and _surely_finite(row) else self.check(row)
         rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
@@ -226,7 +227,7 @@ def _surely_finite(rows: Matrix) -> bool:
     """Whether every number is finite; False also where it would take a closer look."""
     if rows.size <= FEW_NUMBERS:
         return isfinite(np.vdot(rows, rows))  # one that is not would show in the sum of squares
-    numbers = rows.reshape(-1)
+    numbers = rows.ravel()
     return all(_surely_finite(numbers[a : a + FEW_NUMBERS]) for a in range(0, len(numbers), FEW_NUMBERS))
 
 

@@ -58,8 +58,8 @@ class CatalogueActions:
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
         self._points_of = points
-        self.n_rows = len(self.catalogue)
-        self.n_actions = len(self.view)
+        self.n_rows = self.catalogue.n_items
+        self.n_actions = self.view.n_items
         self.rows = None if self.n_actions == self.n_rows else self.view.rows
 
     @property

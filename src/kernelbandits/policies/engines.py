@@ -42,8 +42,9 @@ class Engines:
             points = catalogue.points(posterior.kernel.kind)
             engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
             self._engines[catalogue] = engine
-        elif len(engine) < len(catalogue):
+        elif len(engine) < catalogue.n_items:
             engine.grow(catalogue.points(posterior.kernel.kind))
-        self._latest = (ref(catalogue), engine)
+        if latest is None or latest[1] is not engine:
+            self._latest = (ref(catalogue), engine)
         engine.catch_up(record)
         return engine

@@ -22,6 +22,21 @@ PAGE: Final = 1 << 15
 Place: TypeAlias = tuple[tuple[str, int], int, int]  # page, byte and bit
 
 
+class _Process:
+    """Tells a forked process from its parent without asking the system each time."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self.number += 1
+
+
+_process: Final = _Process()
+
+
 class IdIssuer:
     """Unique ids: a random name for this policy in this process, and a running number.
 
@@ -42,9 +57,8 @@ class IdIssuer:
 
     def next(self) -> str:
         """A name that no other decision has."""
-        process = os.getpid()
-        if self._process != process:
-            self._process, self._name, self._count = process, secrets.token_hex(8), 0
+        if self._process != _process.number:
+            self._process, self._name, self._count = _process.number, secrets.token_hex(8), 0
         self._count += 1
         page, within = divmod(self._count, PAGE)
         self.latest = (self._name, page), within >> 3, 1 << (within & 7)

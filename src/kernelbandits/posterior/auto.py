@@ -54,6 +54,7 @@ class AutoPosterior(Posterior):
         self._form: RecordedPosterior = ExactPosterior(kernel, regularisation=regularisation)
         self.kernel = kernel
         self.regularisation = self._form.regularisation
+        self._may_have_features = type(kernel).n_features is not Kernel.n_features
         self._next_look = FIRST_LOOK
         self._asked: list[Points] = []  # some of the points asked about lately
 
@@ -83,7 +84,7 @@ class AutoPosterior(Posterior):
         self._form.observe(points, rewards, times=times)
 
     def observe_one(self, point: Points, reward: float) -> None:
-        if isinstance(self._form, ExactPosterior):  # the primal form stays the cheaper one as points are added
+        if self._may_have_features and type(self._form) is not PrimalPosterior:  # which stays cheaper as points come
             self._take_cheaper_form(point, self.size + 1)
         self._form.observe_one(point, reward)
 
@@ -114,6 +115,8 @@ class AutoPosterior(Posterior):
     def _take_lower_rank(self) -> None:
         """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
         form = self._form
+        if type(form) is PrimalPosterior:
+            return
         if isinstance(form, ExactPosterior):
             if self.size < self._next_look:
                 return
@@ -145,10 +148,11 @@ class AutoPosterior(Posterior):
         return prediction
 
     def best(self, points: Points, exploration: float) -> Best | None:
+        if type(self._form) is PrimalPosterior:
+            return self._form.best(points, exploration)
         self._take_lower_rank()
-        best = self._form.best(points, exploration)
         self._remember(points)
-        return best
+        return None
 
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         return self._form.play(rounds, rewards, exploration)

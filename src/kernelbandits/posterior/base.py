@@ -182,6 +182,11 @@ class RecordedPosterior(Posterior):
     def _follow(self, batch: Batch) -> None:
         """The record has taken in a batch: move the algebra, or raise and leave it as it was."""
 
+    @property
+    def _may_wait(self) -> bool:
+        """Whether the algebra may follow the record later, since nothing can be refused."""
+        return False
+
     def _follow_one(self, point: Points, slot: int, reward: float) -> None:
         """Likewise a single observation of a point, new where its slot was −1."""
         counts, sums = np.ones(1), np.array([reward])
@@ -213,31 +218,29 @@ class RecordedPosterior(Posterior):
         self._take_in(self.record.sort(points, values, repeats))
 
     def observe_one(self, point: Points, reward: float) -> None:
-        record, before = self.record, self._largest_similarity
+        record, before, total = self.record, self._largest_similarity, 0.0
         key, slot = record.locate(point)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-            if slot < 0:
+        if slot < 0:
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
                 similarity = self.kernel.diagonal(point).item()
-                if not similarity <= before:
-                    refuse_overflow(np.array([similarity]))
-                    self._warn_if_ill_conditioned(similarity)
-                    self._largest_similarity = similarity
-                total = 0.0
-            else:
-                total = record.sums.item(slot)
-            try:
-                record.add_one(point, key, slot, reward)
-            except KernelBanditError:
-                self._largest_similarity = before
-                raise
-            try:
+            if not similarity <= before:
+                refuse_overflow(np.array([similarity]))
+                self._warn_if_ill_conditioned(similarity)
+                self._largest_similarity = similarity
+        else:
+            total = record.sums.item(slot)
+        record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
+        if self._may_wait:
+            return
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
                 self._follow_one(point, slot, reward)
-            except (KernelBanditError, np.linalg.LinAlgError) as error:
-                refusal = self._refusal(error)
-                record.retract_one(slot, total)
-                self._largest_similarity = before
-                self._recover()
-                raise refusal from error
+        except (KernelBanditError, np.linalg.LinAlgError) as error:
+            refusal = self._refusal(error)
+            record.retract_one(slot, total)
+            self._largest_similarity = before
+            self._recover()
+            raise refusal from error
 
     def absorb(self, points: Points, counts: Vector, sums: Vector) -> None:
         """Take over distinct points with their totals; only before any observation."""

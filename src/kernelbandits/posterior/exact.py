@@ -101,12 +101,12 @@ class ExactPosterior(RecordedPosterior):
 
     def _follow(self, batch: Batch) -> None:
         """At once where it may be refused, or where nothing has shown yet that the kernel takes such points."""
-        if not (self.is_sure and self._factor.size):
+        if not self._may_wait:
             self._catch_up()
 
-    def _follow_one(self, point: Points, slot: int, reward: float) -> None:
-        if not (self.is_sure and self._factor.size):
-            self._catch_up()
+    @property
+    def _may_wait(self) -> bool:
+        return self._factor.size > 0 and self.is_sure
 
     @property
     def is_sure(self) -> bool:

@@ -65,13 +65,15 @@ class Observations:
     @property
     def size(self) -> int:
         """Distinct points."""
-        self._take_over()
+        if self._queue:
+            self._take_over()
         return len(self._slots)
 
     @property
     def n_slots(self) -> int:
         """Distinct points ever seen, those taken back too."""
-        self._take_over()
+        if self._queue:
+            self._take_over()
         return self._n_slots
 
     @property
@@ -82,16 +84,21 @@ class Observations:
     @property
     def counts(self) -> Vector:
         """Observations of each slot; zero for an empty one."""
-        return self._counts[: self.n_slots]
+        if self._queue:
+            self._take_over()
+        return self._counts[: self._n_slots]
 
     @property
     def sums(self) -> Vector:
         """Sum of the rewards of each slot."""
-        return self._sums[: self.n_slots]
+        if self._queue:
+            self._take_over()
+        return self._sums[: self._n_slots]
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is kept yet."""
-        self._take_over()
+        if self._queue:
+            self._take_over()
         keys, slot_of = self._kind.keys(points), self._slots.get
         places = np.array([slot_of(key, -1) for key in keys], dtype=np.intp)
         is_new = places < 0
@@ -115,7 +122,8 @@ class Observations:
 
     def locate(self, point: Points) -> tuple[Hashable, int]:
         """Key of the only point of a collection, and its slot; −1 where it was never seen."""
-        self._take_over()
+        if self._queue:
+            self._take_over()
         key = self._kind.keys(point)[0]
         return key, self._slots.get(key, -1)
 
@@ -190,20 +198,20 @@ class Observations:
 
     def _take_over(self) -> None:
         """Sort what is queued."""
-        if self._queue:
-            points, rewards = self._kind.stack(*self._queue), np.array(self._queued_rewards)
-            self._queue, self._queued_rewards = [], []
-            self.n_observations -= len(rewards)  # they were counted when they came
-            self.version -= 1
-            if len(rewards) == 1:
-                key = self._kind.keys(points)[0]
-                self.add_one(points, key, self._slots.get(key, -1), float(rewards[0]))
-            else:
-                self.add(self.sort(points, rewards, np.ones(len(rewards))))
+        points, rewards = self._kind.stack(*self._queue), np.array(self._queued_rewards)
+        self._queue, self._queued_rewards = [], []
+        self.n_observations -= len(rewards)  # they were counted when they came
+        self.version -= 1
+        if len(rewards) == 1:
+            key = self._kind.keys(points)[0]
+            self.add_one(points, key, self._slots.get(key, -1), float(rewards[0]))
+        else:
+            self.add(self.sort(points, rewards, np.ones(len(rewards))))
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""
-        self._take_over()
+        if self._queue:
+            self._take_over()
         keys = self._kind.keys(points)
         unknown = next((row for row, key in enumerate(keys) if key not in self._slots), None)
         if unknown is not None:

@@ -69,7 +69,8 @@ class PrimalPosterior(RecordedPosterior):
             super().observe_one(point, reward)
             return
         features = self._features(point)
-        similarity = float(np.vdot(features, features))
+        row = features[0]
+        similarity = float(np.vdot(row, row))
         if similarity > self._largest_similarity:
             if not similarity < LARGEST:
                 super().observe_one(point, reward)
@@ -78,9 +79,7 @@ class PrimalPosterior(RecordedPosterior):
             self._largest_similarity = similarity
         if not feature_loops.is_compiled:
             feature_loops.note(features.size**2)
-        feature_loops.take_in(
-            features[0], reward, self._precision, self._upper, self._moments, self._weights, self._spare
-        )
+        feature_loops.take_in(row, reward, self._precision, self._upper, self._moments, self._weights, self._spare)
         self.record.queue(point, [reward])
         self._turns_left -= 1
         if self._turns_left <= 0:

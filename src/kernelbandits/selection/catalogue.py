@@ -32,17 +32,18 @@ class Catalogue:
 
     def __init__(self, items: Points, *, ids: Sequence[ItemId] | None = None) -> None:
         self._chunks = [_copied(items)]  # as they were given: what they mean is for a kernel to say
-        self._count = _counted(self._chunks[0])
+        self.n_items = _counted(self._chunks[0])
+        """Items that are here now: `len(catalogue)`."""
         self._ids: list[ItemId] | None = None
         self._rows: dict[ItemId, int] = {}
         if ids is not None:
-            self._ids = _checked_ids(ids, self._count, self._rows)
+            self._ids = _checked_ids(ids, self.n_items, self._rows)
             self._rows = {item: row for row, item in enumerate(self._ids)}
         self._canonical: dict[PointKind, _Canonical] = {}
         self._latest: tuple[PointKind, Points] | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return self.n_items
 
     @property
     def kind(self) -> PointKind:
@@ -71,11 +72,11 @@ class Catalogue:
         }
         self._chunks = chunks
         if self._ids is not None and new_ids is not None:
-            self._rows.update((item, self._count + place) for place, item in enumerate(new_ids))
+            self._rows.update((item, self.n_items + place) for place, item in enumerate(new_ids))
             self._ids.extend(new_ids)
-        self._count += n_new
+        self.n_items += n_new
         self._latest = None
-        return np.arange(self._count - n_new, self._count)
+        return np.arange(self.n_items - n_new, self.n_items)
 
     def only(self, ids: Iterable[ItemId]) -> CatalogueView:
         """These items only (ids; rows when there are none)."""
@@ -94,11 +95,11 @@ class Catalogue:
         if self._ids is not None:
             row = self._rows.get(item)
         else:
-            is_row = isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < self._count
+            is_row = isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < self.n_items
             row = int(item) if is_row else None
         if row is None:
             ids = self._ids
-            known = f"rows 0 to {self._count - 1}" if ids is None else f"{self._count} ids, such as {ids[0]!r}"
+            known = f"rows 0 to {self.n_items - 1}" if ids is None else f"{self.n_items} ids, such as {ids[0]!r}"
             raise UnknownItem(f"No item {item!r} in this catalogue, which knows {known}. Add it first: catalogue.add.")
         return row
 
@@ -146,20 +147,21 @@ class CatalogueView:
         self.context = context
         """What every item is joined with; None where items stand alone."""
         self._rows = rows
-        self._count = len(catalogue) if rows is None else len(rows)
+        self.n_items = catalogue.n_items if rows is None else len(rows)
+        """Items shown: `len(view)`."""
 
     def __len__(self) -> int:
-        return self._count
+        return self.n_items
 
     @property
     def rows(self) -> Indices:
         """Rows in the whole catalogue, lowest first."""
-        return np.arange(self._count) if self._rows is None else self._rows
+        return np.arange(self.n_items) if self._rows is None else self._rows
 
     @property
     def is_whole(self) -> bool:
         """Whether every item of the catalogue is here."""
-        return self._count == len(self.catalogue)
+        return self.n_items == self.catalogue.n_items
 
     @property
     def ids(self) -> Sequence[ItemId]:
@@ -214,7 +216,7 @@ class CatalogueView:
 
     def _end(self) -> int:
         """One past the last row that was there when the view was made."""
-        return self._count if self._rows is None else int(self._rows[-1]) + 1
+        return self.n_items if self._rows is None else int(self._rows[-1]) + 1
 
 
 def _checked_ids(ids: Sequence[ItemId], n_items: int, known: dict[ItemId, int]) -> list[ItemId]:

@@ -36,9 +36,8 @@ def test_the_report_tells_how_few_widths_were_needed():
         (a_policy(n_known=0), CONTEXTS),
         (a_policy(), CONTEXTS[:1]),
         (a_policy(FromCallable(lambda x, z: x @ z.T)), CONTEXTS),
-        (a_policy(Linear()), CONTEXTS),  # the primal form
     ],
-    ids=["nothing known", "one action", "a function", "features"],
+    ids=["nothing known", "one action", "a function"],
 )
 def test_what_cannot_be_screened_is_scored(policy, contexts):
     policy.choose(contexts)
