@@ -9,6 +9,7 @@ import numpy as np
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batches, shapes
+from kernelbandits.selection.collection import Collection
 from kernelbandits.selection.columns import DRIFT, UPDATES, ColumnLog
 from kernelbandits.selection.lookup import RowIndex
 from kernelbandits.selection.loops import loops
@@ -39,9 +40,6 @@ line, 6,000 updates without a rebuild leave errors of 2e-15 in v and 1e-11 in th
 BLOCK_OF_CHANGES: Final = 4
 """Changed points from which on they are taken in together, by matrix products."""
 
-ITEMS_AT_ONCE: Final = 16_384
-"""Rows that a kernel is given at a time: its temporary arrays then stay in cache."""
-
 
 class Follower:
     """Compares a record with what its log has taken in, and takes in the difference.
@@ -59,6 +57,7 @@ class Follower:
         self.checks_drift = True
         self.n_rebuilds = 0
         self._outside: Points | None = None
+        self._collection = Collection(kernel, points)
         self._largest = float(self.log.prior.max())
         self._index: RowIndex | None = None
         self._next_check = float(UPDATES_PER_CHECK)
@@ -66,7 +65,8 @@ class Follower:
     @property
     def n_bytes(self) -> int:
         """Memory held."""
-        return self.log.n_bytes + self.log.taken.nbytes + (0 if self._index is None else self._index.n_bytes)
+        held = self.log.n_bytes + self.log.taken.nbytes + self._collection.n_bytes
+        return held + (0 if self._index is None else self._index.n_bytes)
 
     def start(self, record: Observations) -> None:
         """Follow another record."""
@@ -103,6 +103,7 @@ class Follower:
         new = self.kernel.kind.take(points, np.arange(self.n_items, n_items))
         self._insert(self.n_items, new)
         self.points, self.n_items, self._index = points, n_items, None
+        self._collection = Collection(self.kernel, points)
 
     def _insert(self, place: int, points: Points) -> None:
         """Columns for more points."""
@@ -177,15 +178,10 @@ class Follower:
 
     def similarities(self, slots: Indices, out: Matrix) -> None:
         """Write k(·, x) of these slots' points with all items and, behind them, the points outside."""
-        points, items, n_items = self.slot_points(slots), self.points, self.n_items
-        if isinstance(items, np.ndarray) and n_items > ITEMS_AT_ONCE:
-            for start in range(0, n_items, ITEMS_AT_ONCE):
-                stop = min(n_items, start + ITEMS_AT_ONCE)
-                out[:, start:stop] = self.kernel.gram(points, items[start:stop])
-        else:
-            out[:, :n_items] = self.kernel.gram(points, items)
+        points = self.slot_points(slots)
+        self._collection.write(points, out[:, : self.n_items])
         if self._outside is not None:
-            out[:, n_items:] = self.kernel.gram(points, self._outside)
+            out[:, self.n_items :] = self.kernel.gram(points, self._outside)
 
     def between(self, slots: Indices, others: Indices) -> Matrix:
         """Similarities of slots' points."""

@@ -18,7 +18,18 @@ from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.selection.threads import for_each_part
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["AnyKernel", "Distances", "Scan", "SharedContext", "Similarities", "similarities_for"]
+__all__ = [
+    "BYTES_PER_ENTRY",
+    "FARTHEST",
+    "AnyKernel",
+    "Distances",
+    "Scan",
+    "SharedContext",
+    "Similarities",
+    "largest_norm",
+    "profile_of",
+    "similarities_for",
+]
 
 SMALLER_BLOCKS: Final = 32
 """Blocks of similarities are by this factor smaller than those of a posterior: 2 MB, which stay in the cache."""
@@ -102,7 +113,7 @@ class AnyKernel(Similarities):
         return np.ascontiguousarray(self._kernel.gram(part, self._record.points) * roots)
 
 
-class _Profile(NamedTuple):
+class Profile(NamedTuple):
     """factor · k of the distance in length scales."""
 
     number: int
@@ -122,7 +133,7 @@ class Distances(Similarities):
     roundings. Rounded up below.
     """
 
-    def __init__(self, kernel: Kernel, profile: _Profile, record: Observations) -> None:
+    def __init__(self, kernel: Kernel, profile: Profile, record: Observations) -> None:
         self._profile, self._record = profile, record
         self._plain = AnyKernel(kernel, record)  # until the loops are there, and for rows that are too far away
         self._is_plain = True
@@ -148,7 +159,7 @@ class Distances(Similarities):
         if known == n_slots:
             return
         new = self._relative(self._record.points[known:n_slots])
-        self._n_known, self._farthest = n_slots, max(self._farthest, _largest_norm(new))
+        self._n_known, self._farthest = n_slots, max(self._farthest, largest_norm(new))
         if self._farthest > FARTHEST:
             return
         if n_slots > self._columns.shape[1]:
@@ -162,7 +173,7 @@ class Distances(Similarities):
     def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
         self._follow()
         rows = self._relative(points)
-        farthest = max(self._farthest, _largest_norm(rows))
+        farthest = max(self._farthest, largest_norm(rows))
         loop, n_known = screening_loops.scan, len(weights)
         self._is_plain = loop is None or farthest > FARTHEST
         if loop is None or self._is_plain:
@@ -260,13 +271,13 @@ def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Si
     """The cheapest way for such points; it belongs to this record and can be kept as long as that is the same."""
     if isinstance(kernel, PairProduct) and isinstance(points, PairRows) and points.is_shared:
         return SharedContext(kernel, record)
-    profile = _profile_of(kernel)
+    profile = profile_of(kernel)
     if profile is not None and isinstance(points, np.ndarray) and isinstance(record.points, np.ndarray):
         return Distances(kernel, profile, record)
     return AnyKernel(kernel, record)
 
 
-def _profile_of(kernel: Kernel) -> _Profile | None:
+def profile_of(kernel: Kernel) -> Profile | None:
     """How the compiled loops know this kernel; None for another one."""
     factor = 1.0
     while isinstance(kernel, Scaled):
@@ -279,10 +290,10 @@ def _profile_of(kernel: Kernel) -> _Profile | None:
     else:
         return None
     scale = kernel.length_scale
-    return _Profile(number, scale if isinstance(scale, float) else np.asarray(scale), factor)
+    return Profile(number, scale if isinstance(scale, float) else np.asarray(scale), factor)
 
 
-def _largest_norm(rows: Matrix) -> float:
+def largest_norm(rows: Matrix) -> float:
     """The largest ‖x‖, or infinity where it is no number."""
     largest = float(np.vdot(rows, rows) if len(rows) == 1 else np.einsum("nd,nd->n", rows, rows).max())
     return sqrt(largest) if largest < inf else inf
