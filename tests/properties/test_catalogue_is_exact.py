@@ -85,6 +85,9 @@ class Watched:
     def choose(self, rows=None):
         """The tied items, once they have been compared with brute force."""
         self.engine.catch_up(self.record())
+        gain = self.engine.log_det_gain()
+        if gain is not None:  # it knows after single pulls
+            assert gain == pytest.approx(self.posterior.log_det_gain, rel=1e-6, abs=1e-8)
         tied, score = self.engine.best(self.exploration, rows)
         chosen = np.arange(self.kernel.kind.count(self.items)) if rows is None else rows
         prediction = self.posterior.predict(self.kernel.kind.take(self.items, chosen))

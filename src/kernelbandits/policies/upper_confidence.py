@@ -74,7 +74,7 @@ class UpperConfidencePolicy(Policy):
         engine = self._engine_for(actions)
         if engine is None:
             return self._pick_from_new(actions)
-        exploration = self._exploration_now(actions.n_actions, None, self.round_index)
+        exploration = self._exploration_now(actions.n_actions, None, self.round_index, engine)
         row, mean, width, tied = engine.choose(exploration, actions.rows)
         propensity = 1.0
         if tied is not None:
@@ -185,13 +185,22 @@ class UpperConfidencePolicy(Policy):
             return prediction
         return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
 
-    def _exploration_now(self, n_actions: int, waiting: Pending | Placed | None, round_index: int) -> float:
+    def _exploration_now(
+        self,
+        n_actions: int,
+        waiting: Pending | Placed | None,
+        round_index: int,
+        engine: CatalogueEngine | None = None,
+    ) -> float:
         if isinstance(self.exploration, Constant):  # looks at nothing
             return self.exploration.value
+        gain = None if engine is None else engine.log_det_gain()  # spares the posterior from following every round
+        if gain is None:
+            gain = self.posterior.log_det_gain
         situation = Situation(
             round_index=round_index,
             n_actions=n_actions,
-            log_det_gain=self.posterior.log_det_gain + (waiting.log_det_gain if waiting else 0.0),
+            log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
             regularisation=self.posterior.regularisation,
         )
         exploration = self.exploration(situation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf, log1p, sqrt
 
 import numpy as np
 
@@ -252,6 +252,24 @@ class CatalogueEngine:
         out[:] = self.kernel.gram(self._items.slot_points(slots), self._front.points)
 
     # -- other questions -------------------------------------------------------------------------------------------
+
+    def log_det_gain(self) -> float | None:
+        """Ln det(I + K/γ) over the record, or None where more has changed than one more pull.
+
+        A run of n observations that began at v multiplies the determinant by d/γ, d = n v + γ.
+        """
+        if self._record.n_slots > self._items.log.n_slots:
+            self._meet()
+        log, gamma = self._items.log if self._front is None else self._front.log, self.regularisation
+        gain = float(np.log(log.scales[: log.n_runs] / gamma).sum())
+        changed = self._items.changed(log)
+        if not changed:
+            return gain
+        slot = changed[0]
+        place, more = log.slots.item(0, slot), self._record.counts.item(slot) - log.taken.item(0, slot)
+        if len(changed) > 1 or more < 0.0 or place < 0:
+            return None
+        return gain + log1p(more * max(log.variance.item(place), 0.0) / gamma)
 
     def estimate(self, rows: Indices | None = None) -> Prediction:
         """Mean and width of these items, of all where none are named."""
