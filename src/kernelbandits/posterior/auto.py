@@ -14,6 +14,7 @@ from kernelbandits.posterior.compressed import CompressedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]
@@ -120,7 +121,8 @@ class AutoPosterior(Posterior):
         if isinstance(form, ExactPosterior):
             if self.size < self._next_look:
                 return
-            self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
+            with few_threads(self.size**2.5):  # many small products
+                self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
         elif isinstance(form, CompressedPosterior) and (form.has_strayed or form.rank > HIGH_RANK * self.size):
             self._form = form.whole
         else:
