@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
@@ -35,6 +38,9 @@ class KernelUCB(UpperConfidencePolicy):
         Rewards outside it are refused; None takes any finite number.
     ties
         "lowest" row, or one at "random" drawn from `seed`, with its propensity in the decision.
+    engine
+        "auto" finds the best action without scoring all where it can; "exhaustive" scores every one, to compare with.
+        The choices are the same, so it is no part of the fingerprint and of files.
 
     Examples
     --------
@@ -59,7 +65,10 @@ class KernelUCB(UpperConfidencePolicy):
         reward_range: tuple[float, float] | None = None,
         ties: Ties = "lowest",
         seed: Seed = None,
+        engine: Literal["auto", "exhaustive"] = "auto",
     ) -> None:
+        if engine not in ("auto", "exhaustive"):
+            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {engine!r}.")
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior
         super().__init__(
@@ -69,6 +78,7 @@ class KernelUCB(UpperConfidencePolicy):
             ties=ties,
             seed=seed,
         )
+        self._uses_engines = engine == "auto"
 
     def _parameters(self) -> Parameters:
         return {
