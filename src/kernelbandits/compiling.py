@@ -6,6 +6,7 @@ does not import Numba. A compiled loop is kept on disk by Numba, so that later p
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,15 @@ CALL: Final = 3_000
 
 groups: Final[list[Background]] = []
 """All loops of the process."""
+
+
+def _begin_in_child() -> None:
+    for group in groups:
+        group.begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
@@ -59,6 +69,12 @@ class Background(ABC):
         with self._compiling:
             if not self.is_compiled:
                 self.compile()
+
+    def begin_in_child(self) -> None:
+        """After a fork: a thread that was compiling is gone, and what it had locked stays locked."""
+        self._lock, self._compiling = Lock(), Lock()
+        if not self.is_compiled:
+            self._thread = None
 
     @abstractmethod
     def compile(self) -> None:

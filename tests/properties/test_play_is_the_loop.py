@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
-from kernelbandits.kernels import Constant, Cosine, Linear, Polynomial
+from kernelbandits.kernels import Columns, Constant, Cosine, Linear, Polynomial
 from kernelbandits.posterior.feature_loops import feature_loops
 
 POLICIES = {
@@ -15,6 +15,7 @@ POLICIES = {
     "offset": lambda gamma, eta: kb.KernelUCB(Linear() + Constant(0.4), regularisation=gamma, exploration=eta),
     "polynomial": lambda gamma, eta: kb.KernelUCB(0.1 * Polynomial(degree=2), regularisation=gamma, exploration=eta),
     "cosine": lambda gamma, eta: kb.KernelUCB(Cosine(), regularisation=gamma, exploration=eta),
+    "columns": lambda gamma, eta: kb.KernelUCB(Columns(Linear(), (2, 0)), regularisation=gamma, exploration=eta),
     "LinUCB": lambda gamma, eta: kb.LinUCB(regularisation=gamma, exploration=eta),
     "gaussian": lambda gamma, eta: kb.KernelUCB(
         kb.kernels.Gaussian(length_scale=1.0), regularisation=gamma, exploration=eta

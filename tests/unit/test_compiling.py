@@ -55,3 +55,14 @@ def test_everything_can_be_compiled_ahead():
 
     assert len(groups) >= 2
     assert all(group.is_compiled for group in groups)
+
+
+def test_a_forked_process_can_compile():
+    loops = make_loops()
+    loops._compiling.acquire()  # as if another thread were at it
+    loops._thread = object()
+
+    loops.begin_in_child()
+    loops.ensure()
+
+    assert loops.is_compiled

@@ -19,7 +19,7 @@ from kernelbandits.types import Decision, Parameters, Seed
 __all__ = ["simulate", "start_world"]
 
 ROUNDS_AT_ONCE: Final = 256
-"""Rounds that are played together where the world can foresee them and the policy has a loop of its own."""
+"""Rounds, at least, that are played together where the world can foresee them and the policy has a loop of its own."""
 
 
 def simulate(
@@ -69,7 +69,9 @@ def simulate(
     while n_finished < horizon:
         # Whatever chooses and learns will do as a policy, so it need not have heard of playing.
         if isinstance(world, ForeseeableWorld) and getattr(policy, "is_fused", False):
-            n_played = _play(world, policy, recorder, min(ROUNDS_AT_ONCE, horizon - n_finished))
+            # Blocks that grow: a policy puts its whole state aside for each, to be able to go back.
+            at_once = max(ROUNDS_AT_ONCE, n_finished // 4)
+            n_played = _play(world, policy, recorder, min(at_once, horizon - n_finished))
         else:
             n_played = _step(world, policy, recorder)
         if not n_played:

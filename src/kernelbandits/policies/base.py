@@ -305,7 +305,6 @@ class Policy(ABC):
             self._admit(decision)
         value = self._checked_reward(reward)
         self._take_in(decision, value)
-        self._latest = None
         self._settle(decision, place)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
@@ -499,6 +498,7 @@ class Policy(ABC):
             )
 
     def _settle(self, decision: Decision, place: Place | None = None) -> None:
+        self._latest = None
         if decision.id:
             self._learnt.add(decision.id, place)
         self._n_learnt += 1

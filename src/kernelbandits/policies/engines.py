@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from kernelbandits.posterior import Posterior
@@ -22,8 +21,9 @@ class Engines:
         self._engines: WeakKeyDictionary[Catalogue, CatalogueEngine] = WeakKeyDictionary()
         self._latest: tuple[ref[Catalogue], CatalogueEngine] | None = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engines:
-        return Engines()
+    def __reduce__(self) -> tuple[type[Engines], tuple[()]]:
+        """A copy begins without any."""
+        return Engines, ()
 
     def engine(self, catalogue: Catalogue, posterior: Posterior) -> CatalogueEngine | None:
         """The engine for this catalogue, up to date with the posterior; None where brute force has to do.

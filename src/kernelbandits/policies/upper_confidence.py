@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,14 @@ from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
 from kernelbandits.posterior import Pending, Placed, Posterior
-from kernelbandits.selection import CatalogueEngine, Screening, SelectionReport, tied_for_best
+from kernelbandits.selection import CatalogueEngine, Screening, SelectionReport, screened, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Plays, Points, Prediction, Seed, Vector
 
 __all__ = ["UpperConfidencePolicy"]
+
+FEW_ACTIONS: Final = 8
+"""Fewer actions of a round are cheaper to score all, together with those of other rounds."""
 
 
 class _Estimate(NamedTuple):
@@ -87,7 +90,7 @@ class UpperConfidencePolicy(Policy):
     def _pick_from_new(self, actions: ActionSet | CatalogueActions) -> Choice:
         """The best of actions that no engine has followed, without exact widths for all where that pays."""
         n_actions = actions.n_actions
-        self._last_engine, self._last_size, self._last_widths = None, n_actions, n_actions
+        self._note_exhaustive(n_actions)
         if self._pending or not self._uses_engines:
             return self._pick(actions.points, n_actions)
         exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
@@ -109,9 +112,10 @@ class UpperConfidencePolicy(Policy):
         return Choice(row, mean, width, mean + exploration * width, propensity)
 
     def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:
-        """All means and widths in one question to the posterior, at matrix-matrix speed."""
-        if len(rounds) < 2 or any(isinstance(actions, CatalogueActions) for actions in rounds):
+        """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
+        if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
+        self._note_exhaustive(sum(actions.n_actions for actions in rounds))
         points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
         waiting = self._waiting()
         whole, choices, first = self._predict(points, waiting), [], 0
@@ -123,6 +127,18 @@ class UpperConfidencePolicy(Policy):
             first = part.stop
         return choices
 
+    def _is_selective(self, actions: ActionSet | CatalogueActions) -> bool:
+        """Whether these actions are better asked about alone, since few of their widths will be computed."""
+        if isinstance(actions, CatalogueActions):
+            return True
+        if self._pending or not self._uses_engines or actions.n_actions < FEW_ACTIONS:
+            return False
+        return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
+
+    def _note_exhaustive(self, n_actions: int) -> None:
+        """For `last_selection`: everything was scored."""
+        self._last_engine, self._last_size, self._last_widths = None, n_actions, n_actions
+
     def _engine_for(self, actions: ActionSet | CatalogueActions) -> CatalogueEngine | None:
         """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
         if not self._uses_engines or self._pending or not isinstance(actions, CatalogueActions):
@@ -131,7 +147,7 @@ class UpperConfidencePolicy(Policy):
 
     @property
     def last_selection(self) -> SelectionReport:
-        """How the last choice was found."""
+        """How the last choice was found; `play` leaves it as it was."""
         if self._last_engine is not None:
             return self._last_engine.report()
         n_actions, n_widths = self._last_size, self._last_widths
@@ -147,6 +163,7 @@ class UpperConfidencePolicy(Policy):
 
     def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
         n_actions = self._kind(points).count(points)
+        self._note_exhaustive(n_actions)
         left = np.arange(n_actions)
         waiting = self._waiting()
         estimate = self._estimate(points, n_actions, waiting, self.round_index)
@@ -253,7 +270,7 @@ class UpperConfidencePolicy(Policy):
     def is_fused(self) -> bool:
         """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
         is_plain = isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._pending
-        return is_plain and self.posterior.plays
+        return is_plain and self._uses_engines and self.posterior.plays
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         t = 0

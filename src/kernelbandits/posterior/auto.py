@@ -123,11 +123,14 @@ class AutoPosterior(Posterior):
                 return
             with few_threads(self.size**2.5):  # many small products
                 self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
-        elif isinstance(form, CompressedPosterior) and (form.has_strayed or form.rank > HIGH_RANK * self.size):
+        elif isinstance(form, CompressedPosterior) and self._is_too_much_for(form):
             self._form = form.whole
         else:
             return
         self._next_look, self._asked = int(LOOK_AGAIN * self.size), []
+
+    def _is_too_much_for(self, form: CompressedPosterior) -> bool:
+        return form.has_strayed or form.shows or form.rank > HIGH_RANK * self.size
 
     def _remember(self, points: Points) -> None:
         """Some of the points, for the next look at the rank."""

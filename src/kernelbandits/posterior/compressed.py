@@ -126,9 +126,8 @@ class CompressedPosterior(RecordedPosterior):
         It would show where the regularisation is very small beside the similarities. `asked` are points like those
         that will be asked about: they belong to the basis too.
         """
-        scale = sqrt(exact.n_observations) * exact._largest_similarity
         for tolerance in (TOLERANCE, LOOSER):
-            if not exact.kernel.is_certified or tolerance * scale > LARGEST_ERROR * exact.regularisation:
+            if not exact.kernel.is_certified or 2.0 * _error(exact, tolerance) > LARGEST_ERROR:
                 return None
             compressed = cls(exact.kernel, regularisation=exact.regularisation, tolerance=tolerance)
             if compressed._take_over(exact, asked, most):
@@ -151,6 +150,11 @@ class CompressedPosterior(RecordedPosterior):
             points = self.kernel.kind.stack(*asked)
             self._span(points, self.kernel.diagonal(points))
         return slots.rank <= most and not self.has_strayed
+
+    @property
+    def shows(self) -> bool:
+        """Whether so much was observed, beside so small a regularisation, that compressing may show."""
+        return _error(self, self._tolerance) > LARGEST_ERROR
 
     @property
     def rank(self) -> int:
@@ -351,3 +355,8 @@ class CompressedPosterior(RecordedPosterior):
     def norm(self) -> float:
         """RKHS norm of the mean function: the length of its weights."""
         return float(np.linalg.norm(self._current().weights)) if self.size else 0.0
+
+
+def _error(posterior: RecordedPosterior, tolerance: float) -> float:
+    """Tolerance · sqrt(t) · κ/γ."""
+    return tolerance * sqrt(posterior.n_observations) * posterior._largest_similarity / posterior.regularisation

@@ -182,7 +182,7 @@ class ExactPosterior(RecordedPosterior):
             return False
         row = expected.column if count == 1.0 else sqrt(count) * expected.column
         left = expected.prior * count + self.regularisation - float(row @ row)
-        pivot = sqrt(left if left > 0.0 else self.regularisation)  # zero or below is rounding
+        pivot = sqrt(max(left, self.regularisation))  # less is rounding
         self._factor.append_solved(row, pivot)
         target = (total / sqrt(count) - float(row @ self._whitened_targets)) / pivot
         self._whitened_targets = _longer(self._whitened_targets, target)

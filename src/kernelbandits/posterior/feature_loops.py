@@ -90,6 +90,7 @@ def bound_rows(
     for j in range(size):
         length += weights[j] * weights[j]
     slack = 1e-12 * sqrt(length)  # far above the rounding error of a mean, which is below size · 1e-16 · ‖φ‖ ‖weights‖
+    loss = 1e-15 * (size + 4)
     leader, highest, longest, total = 0, -inf, 0.0, 0.0
     for i in range(n_rows):
         mean, square, along = 0.0, 0.0, 0.0
@@ -98,7 +99,9 @@ def bound_rows(
             mean += x * weights[j]
             square += x * x
             along += x * direction[j]
-        bound = mean + exploration * sqrt(max(flat * square - peak * along * along, 0.0)) + slack * sqrt(square)
+        # The difference cancels where φ is close to q: what rounding can take from it is added.
+        wide = max(flat * square - peak * along * along, 0.0) + loss * flat * square
+        bound = mean + exploration * sqrt(wide) + slack * sqrt(square)
         bounds[i] = bound
         total += bound
         longest = max(longest, square)

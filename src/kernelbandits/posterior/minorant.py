@@ -31,11 +31,13 @@ def minorant_of(precision: Matrix, regularisation: float) -> Minorant:
     """The largest M of this form but for a margin: μ from the smallest eigenvalue of C, κ and q from the largest.
 
     Features often share a direction, such as a constant column, that is known well long before the others are: κ takes
-    it out of the bound. That M is below C is checked by a Cholesky factor of the difference; where rounding spoils it,
-    γI is below C for sure.
+    it out of the bound. Eigenvalues are off by some D ε λ_max, which is taken off the smallest. That M is below C is
+    checked by a Cholesky factor of the difference, which sees it up to as much; where there is none, γI is below C for
+    sure.
     """
     values, vectors = np.linalg.eigh(precision)
-    floor = max(regularisation, float(values[0])) * (1.0 - MARGIN)
+    rounding = 8.0 * len(values) * float(np.finfo(float).eps * values[-1])
+    floor = max(regularisation, float(values[0]) - rounding) * (1.0 - MARGIN)
     direction = np.ascontiguousarray(vectors[:, -1])
     rise = max(0.0, (float(values[-1]) - floor) * (1.0 - MARGIN))
     try:

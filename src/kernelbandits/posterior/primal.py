@@ -152,7 +152,7 @@ class PrimalPosterior(RecordedPosterior):
         )  # fmt: skip
         if not 0 < n_tied <= LISTED_TIES:
             return None
-        return Best(self._tied[:n_tied], mean, width, n_widths)
+        return Best(self._tied[:n_tied].copy(), mean, width, n_widths)
 
     @property
     def plays(self) -> bool:
@@ -216,7 +216,7 @@ class PrimalPosterior(RecordedPosterior):
             return self.kernel.features(points)
         if type(points) is not type(self._known):
             self.kernel.kind.refuse_unlike(self._known, points)
-        features = self.kernel.features(points)
+        features = np.ascontiguousarray(self.kernel.features(points))  # as the loops want them
         if features.shape[1] != len(self._precision):
             raise InvalidContexts(
                 f"These contexts have {features.shape[1]} features; those learnt before have {len(self._precision)}. "

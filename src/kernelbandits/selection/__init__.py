@@ -10,7 +10,7 @@ from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalogue import Catalogue, CatalogueView
 from kernelbandits.selection.engine import CatalogueEngine
 from kernelbandits.selection.report import SelectionReport
-from kernelbandits.selection.screening import Screening
+from kernelbandits.selection.screening import Screening, screened
 from kernelbandits.selection.threads import set_threads
 from kernelbandits.selection.ties import tied_for_best
 
@@ -21,6 +21,7 @@ __all__ = [
     "Screening",
     "SelectionReport",
     "compile_ahead",
+    "screened",
     "set_threads",
     "tied_for_best",
 ]

@@ -15,7 +15,7 @@ from kernelbandits.selection.threads import for_each_part, threads_for
 from kernelbandits.selection.ties import lowered
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["ColumnLog", "Screen"]
+__all__ = ["DRIFT_LIMIT", "ColumnLog", "Screen"]
 
 FIRST_ROWS: Final = 2112
 """Columns that a new log has room for, unless they would be more than `FIRST_BYTES`. Room costs nothing until it is
@@ -39,6 +39,10 @@ NO_LIMIT: Final = 1 << 40
 
 NEEDS_SIMILARITIES: Final = -2
 """What a round gives where the changed slot is new."""
+
+
+DRIFT_LIMIT: Final = 1e-11
+"""Share of the largest k(x, x) by which the two values of v(x) that a log has may differ before it is rebuilt."""
 
 
 class Screen(NamedTuple):
@@ -221,6 +225,7 @@ class ColumnLog:
             self.runs[:6, run] = times, gained, start, scale, times / scale, gain
             self.slots[1, slot], self.n_runs = run, run + 1
         self.variance[position] = start * gamma / scale  # exactly what is left, where a difference would cancel
+        self.hits[position // BLOCK] = 1
         self.taken[:, slot] = count, total
         self.state[SPREAD] += sqrt(max(start, 0.0)) * abs(gain)
         self.state[REACH] += gain * gain * scale / times

@@ -54,9 +54,9 @@ class Terms(NamedTuple):
         """All of them, with similarities that are off by no more than `error`."""
         regularisation, trace = posterior.regularisation, posterior.trace
         floor = regularisation / (regularisation + trace)
-        # Substitution with s rows is off by s ε cond(L) at most, and cond(L)² ≤ 1 + tr K / γ.
+        # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
         spread = trace / regularisation
-        slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(1.0 + spread))
+        slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(weights.size + spread))
         allowance = error * weights.total
         given = weights.rounding, SAFETY, regularisation, exploration
         return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))

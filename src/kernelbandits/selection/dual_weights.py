@@ -62,6 +62,7 @@ class DualWeights:
     ) -> None:
         """Be of use for the factor as it is: with new weights where the reach of the old ones has become too long."""
         regularisation = posterior.regularisation
+        self._spread = posterior.trace / regularisation
         beta = exploration / sqrt(regularisation)  # score = mean + β √v, with v in units of the kernel
         if whitening.factor is not self._factor or posterior.era != self._era:
             self._renew(whitening, table, posterior.record.counts, regularisation)
@@ -82,8 +83,10 @@ class DualWeights:
             solved = new[:, None].copy()
             solve_lower_transposed(whitening.factor.trailing(self.size), solved)
             squared = float(np.vdot(solved, solved))
-        # The difference cancels when D is small; what rounding can take from it is added.
-        self.drift = sqrt(max(0.0, innovation - regularisation * squared) + 1e-12 * innovation)
+        # The difference cancels when D is small; what rounding can take from it is added: a substitution with |B| rows
+        # is off by |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
+        loss = 1e-12 + 4.0 * len(new) * EPSILON * sqrt(len(new) + self._spread)
+        self.drift = sqrt(max(0.0, innovation - regularisation * squared) + loss * innovation)
         self.reach = min(beta + self.drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
 
     def _renew(self, whitening: Whitening, table: NDArray[np.int64], counts: Vector, regularisation: float) -> None:

@@ -185,6 +185,9 @@ class CatalogueEngine:
                     items.take_in(changed)
                 self._screen(log, beta)
             n_tied = _find_best(log, beta, self._n_items)
+        if not n_tied:  # rounding kept the best from its own bar
+            log.hits[:] = 1
+            n_tied = _find_best(log, beta, self._n_items)
         self._version, self._is_from_front, self._report_size = record.version, False, self._n_items
         self._n_rounds += 1
         return n_tied

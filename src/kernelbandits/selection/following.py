@@ -10,7 +10,7 @@ from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batches, shapes
 from kernelbandits.selection.collection import Collection
-from kernelbandits.selection.columns import DRIFT, UPDATES, ColumnLog
+from kernelbandits.selection.columns import DRIFT, DRIFT_LIMIT, UPDATES, ColumnLog
 from kernelbandits.selection.lookup import RowIndex
 from kernelbandits.selection.loops import loops
 from kernelbandits.types import Indices, Matrix, Points
@@ -26,9 +26,6 @@ LEAST_EXTRA: Final = 32
 MOST_EXTRA: Final = 512
 """Such runs at most where there are fewer points: a rebuild costs about as much as m² columns are read, so it should
 not come more often than every m runs."""
-
-DRIFT_LIMIT: Final = 1e-11
-"""Share of the largest k(x, x) by which the two values of v(x) that a log has may differ before it is rebuilt."""
 
 UPDATES_PER_CHECK: Final = 16
 """Updates between two looks at whether the log is due for a rebuild."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection.batches import SMALL_PRODUCT, mixed
-from kernelbandits.selection.columns import REACH, SPREAD, UPDATES, ColumnLog, Similarities
+from kernelbandits.selection.columns import DRIFT_LIMIT, REACH, SPREAD, UPDATES, ColumnLog, Similarities
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.shapes import columns_for, part_of
 from kernelbandits.selection.ties import worst_tied
@@ -24,7 +24,9 @@ GRID: Final = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 4.0])
 lines, so that in between the chord bounds it."""
 
 ALLOWANCE: Final = 1e-9
-"""Relative allowance for rounding in the reach: a small, well-conditioned system is solved for it."""
+"""Relative allowance for rounding in sums."""
+
+EPSILON: Final = float(np.finfo(np.float64).eps)
 
 AHEAD: Final = 1.0
 """Share of the expected reach at which those who join are those who would reach the best."""
@@ -72,7 +74,8 @@ class Front:
         memory: Matrix | None = None,
     ) -> None:
         self._base, self._gram, self._n_items = base, gram, n_items
-        self._roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0))
+        self._noise = DRIFT_LIMIT * float(base.prior.max())  # by which a variance or covariance may be off
+        self._roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0) + self._noise)
         bounds = self._roots * sqrt(beta * beta + reach)
         bounds += base.mean[:n_items]
         self.rows: Indices = np.sort(np.argpartition(bounds, n_items - size)[n_items - size :])
@@ -219,8 +222,11 @@ class Front:
         system = covariance.copy()
         system[np.diag_indices(size)] += log.regularisation / counts
         weights = np.linalg.solve(system, gap)
-        reach = max(0.0, float(gap @ weights)) * (1.0 + ALLOWANCE) + ALLOWANCE**2
-        spread = sqrt(max(0.0, float(weights @ covariance @ weights)) * (1.0 + ALLOWANCE) + ALLOWANCE * reach)
+        # Solving is like changing S by 4 size ε tr S, and its entries may be off: uᵀ S u changes by ‖u‖² times that.
+        off = size * (self._noise + 4.0 * EPSILON * size * float(np.trace(system))) * float(weights @ weights)
+        reach = max(0.0, float(gap @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE**2
+        spread = sqrt(max(0.0, float(weights @ covariance @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE * reach)
+        reach, spread = min(reach, log.state.item(REACH)), min(spread, log.state.item(SPREAD))
         log.state[REACH], log.state[SPREAD] = reach, spread
         return min(beta + spread, sqrt(beta * beta + reach))
 

@@ -249,6 +249,7 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
             runs[4, n_runs], runs[5, n_runs] = times / scale, gain
             slots[1, slot] = n_runs
         items[1, position] = left
+        hits[position // 1024] = 1  # its own variance was known better than the pass did
         taken[0, slot], taken[1, slot] = counts[slot], sums[slot]
         state[1] += sqrt(max(begun, 0.0)) * abs(gain)
         state[8] += gain * gain * scale / times

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isnan
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from kernelbandits.selection.similarities import Similarities, similarities_for
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Points, Vector
 
-__all__ = ["Screening"]
+__all__ = ["Screening", "screened"]
 
 LEAST_SIZE: Final = 8
 """Distinct points below which it makes no difference."""
@@ -34,6 +34,14 @@ PART: Final = 128
 
 KEPT: Final = 16
 """Tied actions whose solution is kept for the case that they are observed next."""
+
+
+def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
+    """What would be screened for a round of so many actions; None where all have to be scored."""
+    exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
+    if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE or not exact.is_sure:
+        return None
+    return exact
 
 
 class Screening:
@@ -61,13 +69,14 @@ class Screening:
         self._columns: dict[int, Vector] = {}
         self._n_actions = 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Screening:
-        return Screening()
+    def __reduce__(self) -> tuple[type[Screening], tuple[()]]:
+        """A copy begins anew: what is known of a factor belongs to that very one."""
+        return Screening, ()
 
     def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
         """Rows tied for the highest mean + exploration · width, lowest first; None where all have to be scored."""
-        exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
-        if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE or not exact.is_sure:
+        exact = screened(posterior, n_actions)
+        if exact is None:
             return None
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
         self._posterior, self._points, self._n_actions = exact, points, n_actions
@@ -109,6 +118,8 @@ class Screening:
                 part = part[upper[part] >= bar]
                 if len(part):
                     bar = meet(part, 0)
+        if not self._scores:  # rounding left nobody: those who score all know better
+            return None
         worst = worst_tied(max(self._scores.values()))
         return np.array(sorted(row for row, score in self._scores.items() if score >= worst), dtype=np.intp)
 

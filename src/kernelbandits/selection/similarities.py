@@ -223,6 +223,7 @@ class SharedContext(Similarities):
         self._firsts: list[int] = []  # a slot of each distinct action
         self._place_of: Indices = np.zeros(0, dtype=np.intp)  # distinct action of each slot
         self._distinct: Points = None
+        self._context: Vector = np.zeros(0)  # similarities of the round's context
 
     def _follow(self) -> PairRows:
         known: PairRows = self._record.points
@@ -269,7 +270,7 @@ class SharedContext(Similarities):
 
 def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Similarities:
     """The cheapest way for such points; it belongs to this record and can be kept as long as that is the same."""
-    if isinstance(kernel, PairProduct) and isinstance(points, PairRows) and points.is_shared:
+    if type(kernel) is PairProduct and isinstance(points, PairRows) and points.is_shared:
         return SharedContext(kernel, record)
     profile = profile_of(kernel)
     if profile is not None and isinstance(points, np.ndarray) and isinstance(record.points, np.ndarray):
@@ -280,12 +281,12 @@ def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Si
 def profile_of(kernel: Kernel) -> Profile | None:
     """How the compiled loops know this kernel; None for another one."""
     factor = 1.0
-    while isinstance(kernel, Scaled):
+    while type(kernel) is Scaled:
         factor *= kernel.factor
         kernel = kernel.kernel
-    if isinstance(kernel, Gaussian):
+    if type(kernel) is Gaussian:  # a subclass may compute something else
         number = 0
-    elif isinstance(kernel, Matern):
+    elif type(kernel) is Matern:
         number = round(kernel.smoothness + 0.5)
     else:
         return None

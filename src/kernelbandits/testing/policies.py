@@ -144,6 +144,17 @@ class PolicyContract:
         together.learn_many(decisions, [0.1, 0.2, 0.3, 0.4])
         assert together.choose_many([]) == []
 
+    def test_a_batch_is_not_learnt_again(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """However it was learnt first."""
+        policy = self._trained(make_policy, make_round)
+        decision = policy.choose(make_round(np.random.default_rng(14), 4))
+        policy.learn_many([decision], [0.5])
+
+        with pytest.raises(AlreadyLearnt):
+            policy.learn(decision, 0.5)
+        with pytest.raises(AlreadyLearnt):
+            policy.learn_many([decision], [0.5])
+
     def test_action_sets_may_change_in_size(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Or are refused in words by a policy that needs a fixed set."""
         policy, rng = make_policy(), np.random.default_rng(2)

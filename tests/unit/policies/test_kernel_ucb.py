@@ -23,3 +23,34 @@ def test_engines_can_be_left_out():
     assert policies[0].fingerprint == policies[1].fingerprint
     with pytest.raises(InvalidParameter, match="exhaustive"):
         kb.KernelUCB(kb.kernels.Linear(), engine="fast")
+
+
+def test_engines_left_out_are_left_out_of_playing_too():
+    rng = np.random.default_rng(5)
+    policy = kb.KernelUCB(kb.kernels.Linear(), engine="exhaustive")
+    policy.warm_start(rng.normal(size=(20, 2)), rng.normal(size=20))
+
+    assert not policy.is_fused
+
+
+def test_the_last_selection_is_that_of_the_last_question():
+    rng = np.random.default_rng(6)
+    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4))
+    policy.choose(rng.uniform(size=(50, 2)))
+
+    policy.choose_many([rng.uniform(size=(3, 2)), rng.uniform(size=(4, 2))])
+    assert policy.last_selection.n_actions == 7
+
+    policy.choose(rng.uniform(size=(9, 2)), k=2)
+    assert policy.last_selection.n_actions == 9
+
+
+def test_rounds_of_many_actions_are_screened_one_by_one():
+    rng = np.random.default_rng(7)
+    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4), regularisation=0.3)
+    policy.warm_start(rng.uniform(size=(60, 2)), rng.normal(size=60))
+
+    decisions = policy.choose_many([rng.uniform(size=(40, 2)) for _ in range(3)])
+
+    assert len(decisions) == 3
+    assert (policy.last_selection.engine, policy.last_selection.n_actions) == ("screened", 40)

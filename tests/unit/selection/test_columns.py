@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import kernelbandits as kb
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import columns, passes, ties
 from kernelbandits.selection.columns import BEST, LEADER, ColumnLog, Screen
@@ -111,3 +112,17 @@ def test_a_changed_sum_moves_the_means_alone():
     scene.log.change_sum(1, other.sums.item(1))
 
     assert_allclose(scene.log.items, other.log.items, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("gamma", [1e-7, 1e-8])
+def test_the_best_is_found_where_variances_cancel(gamma):
+    """What is left of the variance of a point pulled first is below the rounding of a difference."""
+    loops.ensure()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        items, rewards = rng.uniform(size=(6, 2)), rng.uniform(size=6)
+        policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.3), regularisation=gamma, exploration=1.0)
+        catalogue = kb.Catalogue(items)
+        for _ in range(12):
+            decision = policy.choose(catalogue)
+            policy.learn(decision, float(rewards[decision.action]))

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -95,3 +98,12 @@ def test_it_takes_any_posterior_and_answers_only_for_the_exact_form():
 
     assert posterior.form == "primal"
     assert Screening().best(posterior, CONTEXTS, 30, 0.5) is None
+
+
+def test_a_copy_knows_nothing_of_the_factor():
+    """Addresses of another factor, or of another process, would be read."""
+    policy = a_policy()
+    policy.choose(CONTEXTS)
+
+    for copied in (copy.deepcopy(policy._screening), pickle.loads(pickle.dumps(policy._screening))):
+        assert not len(copied._table._rows)

@@ -95,7 +95,7 @@ class TestFormulas:
 
 
 class TestOrder:
-    scales = st.floats(0.0, 100.0)
+    scales = st.just(0.0) | st.floats(1e-100, 100.0)  # whose squares do not lose their digits
 
     @given(scales, scales, st.floats(1e-9, 0.999), st.floats(0.0, 1e4), st.floats(1e-6, 1e3))
     def test_the_mixture_is_never_wider_than_the_self_normalised(self, noise, norm, delta, gain, regularisation):
