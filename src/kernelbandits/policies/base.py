@@ -31,7 +31,7 @@ from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.identity import IdIssuer, LearntIds, Place
-from kernelbandits.policies.rounds import KnownRounds
+from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
@@ -269,7 +269,7 @@ class Policy(ABC):
 
         Rounds are what `choose` takes. A randomised policy draws in their order.
         """
-        given = [self._actions(contexts, None) for contexts in rounds]
+        given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
         return [
             self._decision(actions, choice, self._issuer.next())
             for actions, choice in zip(given, self._pick_for_each(given), strict=True)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidReward
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Matrix, Points, Vector
 
-__all__ = ["KnownRounds"]
+__all__ = ["KnownRounds", "listed_rounds"]
 
 NUMBERS_AT_ONCE: Final = 130_000
 """Of the contexts in a block that is copied together: one megabyte, which stays in cache."""
@@ -19,6 +20,18 @@ NUMBERS_AT_ONCE: Final = 130_000
 SMALL_ROUND: Final = 4_000
 """Numbers of the contexts of a round up to which all rounds are copied together at once: a copy costs less than a look
 at each of them."""
+
+
+def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
+    """One by one, or InvalidContexts."""
+    try:
+        if not isinstance(rounds, Catalogue | CatalogueView):
+            return list(rounds)
+    except TypeError:
+        pass
+    raise InvalidContexts(
+        f"Rounds are a sequence with one set of actions each, got {type(rounds).__name__}. For one: choose(…)."
+    )
 
 
 class KnownRounds:
@@ -33,12 +46,10 @@ class KnownRounds:
         count: Callable[[Points], int],
         checked_rewards: Callable[[Any, int], Vector],
     ) -> None:
-        if not hasattr(rounds, "__len__") or not hasattr(rounds, "__getitem__"):
-            raise InvalidContexts(f"Rounds are a sequence with one set of actions each, got {type(rounds).__name__}.")
-        if len(rounds) != len(rewards):
-            raise InvalidReward(
-                f"There has to be a row of rewards per round: {len(rounds)} rounds, {len(rewards)} rows."
-            )
+        n_rounds = _length(rounds, InvalidContexts("Rounds are a sequence with one set of actions each."))
+        n_rewards = _length(rewards, InvalidReward("Rewards are a sequence with a row for each round."))
+        if n_rounds != n_rewards:
+            raise InvalidReward(f"Rewards are a row per round: there are {n_rounds} rounds and {n_rewards} rows.")
         self.whole = _as_one_array(rounds, points_of)
         """Rounds × actions × columns, where all rounds are rows of numbers of the same shape."""
         if self.whole is not None:
@@ -91,3 +102,10 @@ def _as_one_array(rounds: Sequence[Points], points_of: Callable[[Points], Points
     if not all(type(points) is np.ndarray and (points.shape, points.dtype) == kind for points in rounds):
         return None
     return np.array(rounds)
+
+
+def _length(values: Any, refusal: Exception) -> int:
+    try:
+        return len(values)
+    except TypeError as error:
+        raise refusal from error

@@ -163,6 +163,10 @@ class AutoPosterior(Posterior):
         return self._form.play(rounds, rewards, exploration)
 
     @property
+    def is_sure(self) -> bool:
+        return self._form.is_sure
+
+    @property
     def plays(self) -> bool:
         return self._form.plays
 

@@ -112,6 +112,11 @@ class Posterior(ABC):
         return NO_SLOTS, NOTHING, NOTHING
 
     @property
+    def is_sure(self) -> bool:
+        """Whether nothing can be refused or lose its digits: a kernel beyond doubt, regularisation enough for it."""
+        return False
+
+    @property
     def plays(self) -> bool:
         """Whether `play` has a loop of its own; most posteriors have none."""
         return False
@@ -177,6 +182,11 @@ class RecordedPosterior(Posterior):
         self.record = Observations(kernel.kind)
         """What was observed: distinct points in slots, their counts and reward sums."""
         self._largest_similarity = 0.0
+        self._is_certified = kernel.is_certified
+
+    @property
+    def is_sure(self) -> bool:
+        return self._is_certified and self._is_well_posed
 
     @abstractmethod
     def _follow(self, batch: Batch) -> None:

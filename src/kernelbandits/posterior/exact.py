@@ -83,7 +83,6 @@ class ExactPosterior(RecordedPosterior):
         super().__init__(kernel, regularisation=regularisation)
         self.era = 0
         """Grows whenever rows of L or entries of z are changed that were there before; appending does not count."""
-        self._is_certified = kernel.is_certified
         self._forget_factor()
 
     def _forget_factor(self) -> None:
@@ -107,11 +106,6 @@ class ExactPosterior(RecordedPosterior):
     @property
     def _may_wait(self) -> bool:
         return self._factor.size > 0 and self.is_sure
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether no observation can be refused: a kernel beyond doubt, and room for its digits."""
-        return self._is_certified and self._is_well_posed
 
     def _forget(self) -> None:
         if not self.is_sure:

@@ -208,6 +208,7 @@ def take_in_twin(
     weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def best_twin(
     features: Matrix,
     weights: Vector,

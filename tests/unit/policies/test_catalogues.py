@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import InvalidParameter, UnknownItem
+from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Delta, Gaussian, Linear, Precomputed, Spectrum
 from kernelbandits.theory import widths
 
@@ -137,3 +137,42 @@ def test_ids_belong_to_the_catalogue():
         policy.choose(kb.Catalogue(ITEMS), ids=list(range(60)))
     with pytest.raises(UnknownItem, match="No item 'z'"):
         kb.Catalogue(ITEMS, ids=[f"item {row}" for row in range(60)]).only(["z"])
+
+
+@pytest.mark.parametrize("size", [1e154, 1e200])
+def test_items_whose_similarities_overflow_are_refused_like_rows(size):
+    policy = kb.KernelUCB(kb.kernels.Linear())
+    policy.warm_start([[1.0, 2.0]], [1.0])
+    rows = np.array([[1.0, 1.0], [size, size]])
+
+    for contexts in (rows, kb.Catalogue(rows)):
+        with pytest.raises(InvalidContexts, match="overflow"):
+            policy.choose(contexts)
+
+
+def test_items_too_large_for_the_regularisation_are_all_scored():
+    rng = np.random.default_rng(3)
+    policy = kb.KernelUCB(kb.kernels.Linear(), regularisation=1e-3)
+    catalogue = kb.Catalogue(rng.uniform(size=(30, 2)))
+    policy.learn(policy.choose(catalogue), 0.5)
+    policy.choose(catalogue)
+    assert policy.last_selection.engine == "column log"
+
+    catalogue.add(1e4 * rng.uniform(size=(5, 2)))
+    policy.choose(catalogue)
+
+    assert policy.last_selection.engine != "column log"
+
+
+def test_objects_in_an_array_are_copied():
+    items = np.empty(2, dtype=object)
+    items[0], items[1] = {1, 2}, {3}
+    catalogue = kb.Catalogue(items)
+    items[0].add(9)
+
+    assert kb.KernelUCB(kb.kernels.Jaccard()).choose(catalogue).context == frozenset({1, 2})
+
+
+def test_a_single_value_is_no_catalogue():
+    with pytest.raises(InvalidContexts, match="single value"):
+        kb.Catalogue(np.array(3.0))

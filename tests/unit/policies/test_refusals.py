@@ -263,3 +263,22 @@ def test_repeats_at_tiny_regularisation_stay_accurate():
     batch.observe(points[pulls], np.zeros(1500))
 
     assert_allclose(single.predict(ROWS[:, :2]).width, batch.predict(ROWS[:, :2]).width, rtol=1e-7)
+
+
+@pytest.mark.parametrize("rewards", [3.0, None, np.array(3.0)])
+def test_rewards_of_rounds_are_rows(rewards):
+    with pytest.raises(InvalidReward, match="a row for each round"):
+        kb.LinUCB().play([np.eye(2)], rewards)
+
+
+@pytest.mark.parametrize("rounds", [3, None, np.array(5.0)])
+def test_rounds_are_a_sequence(rounds):
+    with pytest.raises(InvalidContexts, match="one set of actions each"):
+        kb.LinUCB().play(rounds, [[1.0]])
+    with pytest.raises(InvalidContexts):
+        kb.LinUCB().choose_many(rounds)
+
+
+def test_a_catalogue_is_one_round():
+    with pytest.raises(InvalidContexts, match="For one: choose"):
+        kb.LinUCB().choose_many(kb.Catalogue(np.eye(2)))
