@@ -11,9 +11,9 @@ from kernelbandits.checks import a_count
 
 __all__ = ["for_each_part", "set_threads", "threads_for"]
 
-BYTES_PER_THREAD: Final = 2_000_000
-"""Memory that a part has to move for another thread to pay: handing a part to the pool costs about 30 µs, in which one
-core moves about half a megabyte. Below it the caller's thread does all."""
+BYTES_PER_THREAD: Final = 6_000_000
+"""Memory that a part has to move for another thread to pay for sure: handing a part to the pool costs 30 to 100 µs, in
+which one core moves up to two megabytes. Below it the caller's thread does all."""
 
 PARTS_PER_THREAD: Final = 4
 
