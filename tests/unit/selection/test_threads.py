@@ -18,7 +18,7 @@ def test_small_work_stays_in_one_thread():
     set_threads(8)
 
     assert threads.threads_for(100_000) == 1
-    assert threads.threads_for(8_000_000) == 4
+    assert threads.threads_for(4 * threads.BYTES_PER_THREAD) == 4
     assert threads.threads_for(10**9) == 8
     assert threads.threads_for(10**9, 3) == 1
     assert threads.threads_for(10**9, 10) == 5
