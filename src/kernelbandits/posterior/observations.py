@@ -18,6 +18,9 @@ __all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations"]
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
 LONGEST_QUEUE: Final = 512
+"""Collections that wait to be sorted: so many single points take a millisecond."""
+MOST_QUEUED: Final = 100_000
+"""Points in them, at most."""
 TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
 
@@ -193,7 +196,7 @@ class Observations:
         self._queued_rewards += rewards
         self.n_observations += len(rewards)
         self.version += 1
-        if len(self._queued_rewards) >= LONGEST_QUEUE:
+        if len(self._queue) >= LONGEST_QUEUE or len(self._queued_rewards) >= MOST_QUEUED:
             self._take_over()
 
     def _take_over(self) -> None:
