@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.compiling import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops
-from kernelbandits.types import Indices, Matrix, Vector
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = ["feature_loops"]
 
@@ -229,7 +229,7 @@ def best_twin(
     best = float(scores.max())
     if not (isfinite(best) and np.square(features).sum(axis=1).max() <= most):
         return 0, 0.0, 0.0, 0
-    found = np.flatnonzero(scores >= best - 1e-10 * max(1.0, abs(best)))
+    found = np.flatnonzero(scores >= best - TIE_TOLERANCE * max(1.0, abs(best)))
     tied[: len(found)] = found[: len(tied)]
     return len(found), float(means[found[0]]), float(widths[found[0]]), len(scores)
 

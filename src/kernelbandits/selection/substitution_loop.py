@@ -1,4 +1,8 @@
-"""Forward substitution with one panel of a factor, at the speed at which the panel can be read."""
+"""Forward substitution with one panel of a factor, at the speed at which the panel can be read.
+
+What Numba keeps on disk is renewed when `contest_loop.py`, which calls these, changes: after a change here alone, empty
+its `__pycache__`.
+"""
 
 from __future__ import annotations
 

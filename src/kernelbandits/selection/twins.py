@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelbandits.selection.passes import BLOCK, Flags
+from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["best_twin", "changes_twin", "pull_twin", "rest_twin", "screen_twin"]
@@ -58,7 +59,7 @@ def best_twin(
     """`best_loop` in NumPy; blocks without a hit are looked at too, and cannot win."""
     scores = items[0, :stop] + exploration * np.sqrt(np.maximum(items[1, :stop], 0.0))
     best = float(scores.max())
-    found = np.flatnonzero(scores >= best - 1e-10 * max(1.0, abs(best)))
+    found = np.flatnonzero(scores >= worst_tied(best))
     tied[: len(found)] = found[: len(tied)]
     return best, len(found)
 
