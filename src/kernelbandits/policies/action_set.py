@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from kernelbandits.kernels.sequences import Ids
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, ItemId, Points
 
-__all__ = ["ActionSet", "CatalogueActions", "checked_ids", "no_ids_beside_a_catalogue", "one_id_per_action"]
+__all__ = ["ActionSet", "Actions", "CatalogueActions", "checked_ids", "no_ids_beside_a_catalogue", "one_id_per_action"]
 
 
 class ActionSet:
@@ -74,6 +75,9 @@ class CatalogueActions:
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself where there are no ids."""
         return self.catalogue.item(row)
+
+
+Actions: TypeAlias = ActionSet | CatalogueActions
 
 
 def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import nan
@@ -17,22 +17,19 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_number
-from kernelbandits.errors import (
-    AlreadyLearnt,
-    DecisionError,
-    ForeignDecision,
-    InvalidParameter,
-    InvalidReward,
-    NotLearnt,
-    NotSupported,
-)
+from kernelbandits.errors import InvalidParameter, NotLearnt, NotSupported
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.policies.action_set import ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
+from kernelbandits.policies.action_set import (
+    Actions,
+    ActionSet,
+    CatalogueActions,
+    checked_ids,
+    no_ids_beside_a_catalogue,
+)
 from kernelbandits.policies.explanation import Explanation
-from kernelbandits.policies.identity import IdIssuer, LearntIds, Place
+from kernelbandits.policies.ledger import Ledger
+from kernelbandits.policies.rewards import Rewards
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
-from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
 from kernelbandits.types import (
@@ -49,12 +46,9 @@ from kernelbandits.types import (
     Vector,
 )
 
-__all__ = ["Choice", "Policy"]
+__all__ = ["Choice", "Policy", "Saved"]
 
 CATALOGUES: Final = (Catalogue, CatalogueView)
-
-LARGEST_REWARD: Final = 1e300
-"""Up to here a plain number needs no closer look."""
 
 
 class Choice(NamedTuple):
@@ -69,6 +63,20 @@ class Choice(NamedTuple):
     memo: Mapping[str, Any] = EMPTY
 
 
+class Saved(NamedTuple):
+    """What a file holds of how a policy was made; `Policy._build` makes it again."""
+
+    parameters: Parameters
+    """What `_parameters` gave."""
+
+    kernel: Kernel | None
+    structure: Mapping[str, Any]
+    """What `_structure` gave."""
+
+    rebuild: Callable[[Mapping[str, Any]], Policy]
+    """Opens a policy that `packed_policy` put into the structure."""
+
+
 class Policy(ABC):
     """Chooses among the actions of a round and learns from rewards.
 
@@ -76,22 +84,22 @@ class Policy(ABC):
     policy writes `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; all else is done for it.
     """
 
-    reward_range: tuple[float, float] | None
-    """A reward outside it is refused; None: any finite number."""
+    needs_fixed_actions: bool = False
+    """Whether the algorithm is defined for one fixed set of actions only, so that any other set is refused."""
 
     kernel: Kernel | None = None
     """Similarity of actions, where the policy was given one."""
 
     def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
-        self.reward_range = _checked_range(reward_range)
+        self._rewards = Rewards(reward_range)
         self._rng = _generator(seed)
-        self._issuer = IdIssuer()
-        self._learnt = LearntIds()
-        self._n_learnt = 0
-        self._pending: dict[str, Decision] = {}
+        self._ledger = Ledger()
         self._known_fingerprint = ""
-        self._latest: Decision | None = None  # chosen last, under a name of our own, and not learnt
-        self._latest_place: Place | None = None
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """A reward outside it is refused; None: any finite number."""
+        return self._rewards.range
 
     # -- what a new policy writes ----------------------------------------------------------------------------------
 
@@ -101,11 +109,11 @@ class Policy(ABC):
 
     @abstractmethod
     def _parameters(self) -> Parameters:
-        """Constructor arguments as plain values, but for kernels and seeds."""
+        """Constructor arguments as plain values, but for kernels and seeds; `_structure` names the exceptions."""
 
     @abstractmethod
-    def _pick(self, points: Points, n_actions: int) -> Choice:
-        """Row among the points, and what is known of it."""
+    def _pick(self, actions: Actions) -> Choice:
+        """Place among `actions.points`, the eligible actions of the round, and what is known of it."""
 
     @abstractmethod
     def _take_in(self, decision: Decision, reward: float) -> None:
@@ -121,14 +129,14 @@ class Policy(ABC):
 
     # -- what a new policy may write -------------------------------------------------------------------------------
 
-    def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
         """The k best, best first."""
         raise NotSupported(f"{type(self).__name__} chooses one action at a time; it has no ranking to give.")
 
-    def _probabilities(self, points: Points, n_actions: int) -> Vector:
-        """Probability of each point; a deterministic policy gives one of them 1."""
-        probabilities = np.zeros(n_actions)
-        probabilities[self._pick(points, n_actions).action] = 1.0
+    def _probabilities(self, actions: Actions) -> Vector:
+        """Probability of each eligible action; a deterministic policy gives one of them 1."""
+        probabilities = np.zeros(actions.n_actions)
+        probabilities[self._pick(actions).action] = 1.0
         return probabilities
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
@@ -155,28 +163,35 @@ class Policy(ABC):
         """Points it has learnt from, if any: a file keeps some of their similarities to check a kernel by."""
         return None
 
+    def _structure(self) -> Parameters:
+        """Constructor arguments that are no plain values, such as arrays: nested plain values and arrays, by name.
+
+        They go to a file as they are; `_parameters` has, under the same name, what tells them apart in a few words.
+        """
+        return {}
+
     @classmethod
-    def _build(cls, parameters: Parameters, kernel: Kernel | None) -> Policy:
-        """A fresh policy from what `_parameters` gave."""
-        arguments = {name: value for name, value in parameters.items() if name != "kernel"}
+    def _build(cls, saved: Saved) -> Policy:
+        """A fresh policy from what `_parameters` and `_structure` gave."""
+        arguments = {**saved.parameters, **saved.structure}
         if "exploration" in arguments:
             arguments["exploration"] = exploration_from(arguments["exploration"])
         if arguments.get("reward_range") is not None:
             arguments["reward_range"] = tuple(arguments["reward_range"])
-        if kernel is not None:
-            arguments["kernel"] = kernel
+        arguments.pop("kernel", None)
+        if saved.kernel is not None:
+            arguments["kernel"] = saved.kernel
         return cls(**arguments)
+
+    def _refuse_other_set(self, points: Points) -> None:  # noqa: B027 – most policies take any
+        """NotSupported for a whole set of actions that `needs_fixed_actions` rules out."""
 
     def _pending_changed(self) -> None:  # noqa: B027 – most policies derive nothing from it
         """The set of awaited decisions has changed: drop what was derived from it."""
 
-    def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
-        """`_pick` for a policy that makes something of a catalogue."""
-        return self._pick(actions.points, actions.n_actions)
-
-    def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:
-        """`_pick_among` for many rounds on the same model."""
-        return [self._pick_among(actions) for actions in rounds]
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+        """`_pick` for many rounds on the same model."""
+        return [self._pick(actions) for actions in rounds]
 
     def _refuse_incomparable(self, point: Points) -> None:  # noqa: B027 – most policies compare nothing
         """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
@@ -250,19 +265,16 @@ class Policy(ABC):
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
-            choice = self._pick_among(given)
-            if id is not None:
-                return self._decision(given, choice, self._named(id))
-            self._latest = self._decision(given, choice, self._issuer.next())
-            self._latest_place = self._issuer.latest
-            return self._latest
+            choice = self._pick(given)
+            ledger = self._ledger
+            return self._decision(given, choice, ledger.new_name() if id is None else ledger.free_name(id))
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
             raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
-        choices = self._rank(given.points, int(k), diverse=diverse)
-        return Slate(tuple(self._decision(given, choice, self._issuer.next()) for choice in choices))
+        choices = self._rank(given, int(k), diverse=diverse)
+        return Slate(tuple(self._decision(given, choice, self._ledger.new_name()) for choice in choices))
 
     def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
         """Independent rounds decided on the same model: what `choose` says of each, computed together where that pays.
@@ -271,7 +283,7 @@ class Policy(ABC):
         """
         given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
         return [
-            self._decision(actions, choice, self._issuer.next())
+            self._decision(actions, choice, self._ledger.new_name())
             for actions, choice in zip(given, self._pick_for_each(given), strict=True)
         ]
 
@@ -280,7 +292,7 @@ class Policy(ABC):
     ) -> Vector:
         """Probability of each action; zero for those not eligible."""
         given = self._actions(contexts, ids, eligible)
-        probabilities = self._probabilities(given.points, given.n_actions)
+        probabilities = self._probabilities(given)
         if given.rows is None:
             return probabilities
         spread = np.zeros(given.n_rows)
@@ -294,34 +306,24 @@ class Policy(ABC):
     @property
     def round_index(self) -> int:
         """The round that the next choice belongs to: 1 + decisions learnt + decisions pending."""
-        return 1 + self._n_learnt + len(self._pending)
+        return self._ledger.round_index
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Take in the reward of a decision: once, in any order, however late."""
-        place = self._latest_place if decision is self._latest else None
-        if place is None:  # the latest is ours, and was never learnt
-            self._admit(decision)
-        value = self._checked_reward(reward)
-        self._take_in(decision, value)
-        self._settle(decision, place)
+        self._ledger.admit(decision, self.fingerprint)
+        self._take_in(decision, self._rewards.one(reward))
+        self._settle(decision)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""
-        decisions = _listed(decisions)
-        names: set[str] = set()
-        for decision in decisions:
-            self._admit(decision)
-            if decision.id in names:
-                raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learnt once.")
-            if decision.id:
-                names.add(decision.id)
-        values = self._checked_rewards(rewards, len(decisions))
-        if not decisions:
+        admitted = self._ledger.admit_all(decisions, self.fingerprint)
+        values = self._rewards.many(rewards, len(admitted))
+        if not admitted:
             return
-        self._take_in_many(decisions, values)
-        for decision in decisions:
+        self._take_in_many(admitted, values)
+        for decision in admitted:
             self._settle(decision)
 
     def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
@@ -342,7 +344,7 @@ class Policy(ABC):
             rewards,
             points_of=lambda contexts: self._points(contexts, None),
             count=lambda points: self._kind(points).count(points),
-            checked_rewards=self._checked_rewards,
+            checked_rewards=self._rewards.many,
         )
         action, unknown = np.zeros(len(known), dtype=np.intp), np.full((4, len(known)), nan)
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
@@ -362,11 +364,13 @@ class Policy(ABC):
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
         points = known.points[t]
+        if self.needs_fixed_actions:
+            self._refuse_other_set(points)
         given = ActionSet(self._kind(points), points, None, None)
-        choice = self._pick_among(given)
+        choice = self._pick(given)
         reward = float(known.rewards[t][choice.action])
         self._take_in(self._decision(given, choice, ""), reward)
-        self._n_learnt += 1
+        self._ledger.n_learnt += 1
         plays.action[t], plays.reward[t], plays.propensity[t] = choice.action, reward, choice.propensity
         plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
 
@@ -375,49 +379,42 @@ class Policy(ABC):
     ) -> None:
         """Learn from history that no decision of ours made; it counts in no round."""
         points = self._points(contexts, checked_ids(ids))
-        values = self._checked_rewards(rewards, self._kind(contexts).count(points))
+        values = self._rewards.many(rewards, self._kind(contexts).count(points))
         self._start_from(points, values, times)
 
     def expect(self, decision: Decision) -> None:
         """Say that a decision was played and its reward is awaited: it counts in the widths at once."""
-        self._admit(decision)
-        if not decision.id:
-            raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
-        if decision.id in self._pending:
-            raise DecisionError(f"Decision {decision.id!r} is awaited already. Learn its reward, or withdraw it.")
+        self._ledger.admit(decision, self.fingerprint)
+        self._ledger.require_new_to_await(decision)
         point = self._point(decision)
         self._refuse_incomparable(point)
         # A copy: what the caller does to its own later may not change what is awaited.
-        self._pending[decision.id] = replace(decision, context=self._context(point, 0))
+        self._ledger.pending[decision.id] = replace(decision, context=self._context(point, 0))
         self._pending_changed()
 
     def withdraw(self, decision: Decision) -> None:
         """Say that a reward will never come: forget that it was expected."""
-        self._require_own(decision)
-        if decision.id not in self._pending:
-            raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
-        del self._pending[decision.id]
+        self._ledger.withdraw(decision, self.fingerprint)
         self._pending_changed()
 
     @property
     def pending(self) -> Mapping[str, Decision]:
         """Decisions expected and not yet learnt, by id."""
-        return MappingProxyType(self._pending)
+        return MappingProxyType(self._ledger.pending)
 
     def amend(self, decision: Decision, *, was: float, now: float) -> None:
         """Correct a reward already learnt. `was` is taken on trust: what was learnt of each decision is not kept."""
-        self._require_learnt(decision)
-        change = self._checked_reward(now) - self._checked_reward(was)
+        self._ledger.require_learnt(decision, self.fingerprint)
+        change = self._rewards.one(now) - self._rewards.one(was)
         self._correct(decision, change)
 
     def unlearn(self, decision: Decision, reward: float) -> None:
         """Take a learnt reward back, on trust as in `amend`; the decision may be learnt again."""
-        self._require_learnt(decision)
-        if not self._n_learnt:
+        self._ledger.require_learnt(decision, self.fingerprint)
+        if not self._ledger.n_learnt:
             raise NotLearnt("No decision has been learnt, so none can be taken back.")
-        self._take_back(decision, self._checked_reward(reward))
-        self._learnt.discard(decision.id)
-        self._n_learnt -= 1
+        self._take_back(decision, self._rewards.one(reward))
+        self._ledger.take_back(decision)
 
     # -- describing and keeping ------------------------------------------------------------------------------------
 
@@ -451,78 +448,34 @@ class Policy(ABC):
 
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
-    ) -> ActionSet | CatalogueActions:
+    ) -> Actions:
         if isinstance(contexts, CATALOGUES):
             no_ids_beside_a_catalogue(ids)
-            return CatalogueActions(contexts, eligible, self._catalogue_points)
+            listed = CatalogueActions(contexts, eligible, self._catalogue_points)
+            if self.needs_fixed_actions:
+                self._refuse_other_set(listed.catalogue.points(self._kind(None)))
+            return listed
         names = None if ids is None else checked_ids(ids)
         points = self._points(contexts, names)
+        if self.needs_fixed_actions:
+            self._refuse_other_set(points)
         return ActionSet(self._kind(points), points, names, eligible)
 
-    def _decision(self, given: ActionSet | CatalogueActions, choice: Choice, name: str) -> Decision:
+    def _decision(self, given: Actions, choice: Choice, name: str) -> Decision:
         place, mean, width, score, propensity, stage, memo = choice
         row = given.row(place)
         # By position, in the order of the fields: keywords cost as much again as the rest.
         return Decision(
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
-            given.n_actions, self.round_index, name, self._known_fingerprint or self.fingerprint, memo,
+            given.n_actions, self._ledger.round_index, name, self._known_fingerprint or self.fingerprint, memo,
         )  # fmt: skip
 
-    def _named(self, name: str) -> str:
-        if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {name!r}.")
-        if name in self._learnt or name in self._pending:
-            raise AlreadyLearnt(f"A decision {name!r} was learnt or is awaited already; ids are used once.")
-        return name
-
-    def _admit(self, decision: Decision) -> None:
-        """Refuse what is no decision of such a policy, or was learnt."""
-        self._require_own(decision)
-        if decision.id and decision.id in self._learnt:
-            raise AlreadyLearnt(
-                f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, was=…, now=…)."
-            )
-
-    def _require_learnt(self, decision: Decision) -> None:
-        self._require_own(decision)
-        if decision.id and decision.id not in self._learnt:
-            raise NotLearnt(f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back.")
-
-    def _require_own(self, decision: Decision) -> None:
-        if not isinstance(decision, Decision) or not isinstance(decision.id, str):
-            raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
-        if decision.policy and decision.policy != self.fingerprint:
-            raise ForeignDecision(
-                f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "
-                f"this one is {self.fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
-            )
-
-    def _settle(self, decision: Decision, place: Place | None = None) -> None:
-        self._latest = None
-        if decision.id:
-            self._learnt.add(decision.id, place)
-        self._n_learnt += 1
-        if self._pending and self._pending.pop(decision.id, None) is not None:
+    def _settle(self, decision: Decision) -> None:
+        if self._ledger.settle(decision):
             self._pending_changed()
 
-    def _checked_reward(self, reward: float) -> float:
-        if isinstance(reward, float | int):
-            value = float(reward) if -LARGEST_REWARD <= reward <= LARGEST_REWARD else nan
-            if value == value and (self.reward_range is None or self.reward_range[0] <= value <= self.reward_range[1]):
-                return value
-        return float(self._checked_rewards(reward, 1)[0])
-
-    def _checked_rewards(self, rewards: ArrayLike, n_rewards: int) -> Vector:
-        values = checked_rewards(rewards, n_rewards)
-        if self.reward_range is not None and n_rewards:
-            low, high = self.reward_range
-            outside = (values < low) | (values > high)
-            if outside.any():
-                raise InvalidReward(
-                    f"Rewards have to lie in reward_range = [{low}, {high}], got {values[outside][0]}. Rescale them, "
-                    "or declare a wider range."
-                )
-        return values
+    def _require_own(self, decision: Decision) -> None:
+        self._ledger.require_own(decision, self.fingerprint)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -542,24 +495,3 @@ def _generator(seed: Seed) -> np.random.Generator:
         raise InvalidParameter(
             f"A seed is a whole number from 0, a SeedSequence, a Generator or None, got {seed!r}."
         ) from error
-
-
-def _listed(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    if isinstance(decisions, Decision):
-        raise DecisionError("Several decisions are needed, got a single one. For one: learn(decision, reward).")
-    try:
-        return tuple(decisions)
-    except TypeError as error:
-        raise DecisionError(f"A sequence of decisions is needed, got {type(decisions).__name__}.") from error
-
-
-def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
-    if reward_range is None:
-        return None
-    try:
-        low, high = (a_number(end, "An end of the reward range") for end in reward_range)
-    except (TypeError, ValueError):
-        low = high = nan
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InvalidParameter(f"A reward range is two finite numbers, the lower one first, got {reward_range!r}.")
-    return low, high

@@ -12,6 +12,7 @@ import numpy as np
 from kernelbandits.checks import a_count, a_probability, not_negative, positive
 from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
 from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
@@ -141,8 +142,8 @@ class LevelPolicy(Policy):
         given = self._actions(contexts, ids)
         return self._walk(given.points, given.n_actions)[0]
 
-    def _pick(self, points: Points, n_actions: int) -> Choice:
-        steps, rules = self._walk(points, n_actions)
+    def _pick(self, actions: Actions) -> Choice:
+        steps, rules = self._walk(actions.points, actions.n_actions)
         last = steps[-1]
         if last.outcome == "exploit":
             place = int(tied_for_best(last.prediction.mean + last.scaled_width)[0])

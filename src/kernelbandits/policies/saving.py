@@ -10,21 +10,11 @@ import numpy as np
 
 from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, KernelBanditError
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
-from kernelbandits.policies.base import Policy
+from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.container import read_container, write_container
-from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
-from kernelbandits.policies.kernel_ucb import KernelUCB
-from kernelbandits.policies.linear import LinUCB, SupLinUCB
-from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
-from kernelbandits.policies.uniform import UniformRandom
-from kernelbandits.types import Decision
+from kernelbandits.types import Decision, Parameters
 
-__all__ = ["load", "save_policy"]
-
-KNOWN: Final[Mapping[str, type[Policy]]] = {
-    policy.__name__: policy for policy in (CGPUCB, GPUCB, KernelUCB, LinUCB, SupKernelUCB, SupLinUCB, UniformRandom)
-}
-"""What a file may name. Nothing is imported by a name found in a file."""
+__all__ = ["load", "packed_policy", "save_policy"]
 
 N_PROBES: Final = 4
 """Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
@@ -34,21 +24,25 @@ GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64
 
 def save_policy(policy: Policy, path: str | PathLike[str]) -> None:
     """Write a policy with its model, its awaited decisions, its memory of ids and its generator."""
+    write_container(packed_policy(policy), path)
+
+
+def packed_policy(policy: Policy) -> Parameters:
+    """All that a file holds of a policy, as nested plain values and arrays."""
     description = policy.describe()
     _refuse_what_a_file_cannot_hold(description)
-    write_container(
-        {
-            "policy": description,
-            "kernel": _packed_kernel(policy.kernel),
-            "probe": _probe(policy),
-            "model": policy._state(),
-            "n_learnt": policy._n_learnt,
-            "learnt": policy._learnt.state(),
-            "pending": [decision.to_dict() for decision in policy._pending.values()],
-            "generator": _plain_generator(policy._rng),
-        },
-        path,
-    )
+    ledger = policy._ledger
+    return {
+        "policy": description,
+        "structure": policy._structure(),
+        "kernel": _packed_kernel(policy.kernel),
+        "probe": _probe(policy),
+        "model": policy._state(),
+        "n_learnt": ledger.n_learnt,
+        "learnt": ledger.learnt.state(),
+        "pending": [decision.to_dict() for decision in ledger.pending.values()],
+        "generator": _plain_generator(policy._rng),
+    }
 
 
 def load(
@@ -66,22 +60,40 @@ def load(
     policies
         Policy classes of your own that the file may hold.
     """
-    content = read_container(path)
+    known = {**_known(), **{policy.__name__: policy for policy in policies}}
+    return _unpacked(read_container(path), kernel, known)
+
+
+def _known() -> dict[str, type[Policy]]:
+    """What a file may name: the policies of the library. Nothing is imported by a name found in a file."""
+    from kernelbandits import policies
+
+    named = {name: getattr(policies, name) for name in policies.__all__}
+    return {name: value for name, value in named.items() if isinstance(value, type) and issubclass(value, Policy)}
+
+
+def _unpacked(content: Mapping[str, Any], kernel: KernelLike | None, known: Mapping[str, type[Policy]]) -> Policy:
+    """The policy that `packed_policy` took apart."""
     name = content["policy"]["class"]
-    known = {**KNOWN, **{policy.__name__: policy for policy in policies}}
     if name not in known:
         raise ForeignFile(
             f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}])."
         )
     chosen = _chosen_kernel(content, kernel)
-    parameters = {key: value for key, value in content["policy"].items() if key != "class"}
-    policy = known[name]._build(parameters, chosen)
+    policy = known[name]._build(
+        Saved(
+            parameters={key: value for key, value in content["policy"].items() if key != "class"},
+            kernel=chosen,
+            structure=content.get("structure", {}),
+            rebuild=lambda inner: _unpacked(inner, chosen, known),
+        )
+    )
     _check_probe(policy, content["probe"])
     policy._restore(content["model"])
-    policy._n_learnt = content["n_learnt"]
-    policy._learnt.restore(content["learnt"])
-    awaited = [Decision.from_dict(values) for values in content["pending"]]
-    policy._pending = {decision.id: decision for decision in awaited}
+    ledger = policy._ledger
+    ledger.n_learnt = content["n_learnt"]
+    ledger.learnt.restore(content["learnt"])
+    ledger.pending.update((values["id"], Decision.from_dict(values)) for values in content["pending"])
     policy._rng = _generator(content["generator"])
     return policy
 
@@ -148,7 +160,7 @@ def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
 
     if isinstance(description.get("posterior"), dict):
         raise CannotSave(
-            "A posterior made by a function of your own cannot be saved; 'auto', 'exact' and 'primal' can."
+            "A posterior made by a function of your own cannot be saved; one that posterior_factory names can."
         )
     if "exploration" in description:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
+from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.selection import CatalogueView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
@@ -36,16 +37,15 @@ class UniformRandom(Policy):
     def _parameters(self) -> Parameters:
         return {"reward_range": self.reward_range}
 
-    def _pick(self, points: Points, n_actions: int) -> Choice:
-        return Choice(int(self._rng.integers(n_actions)), propensity=1.0 / n_actions)
+    def _pick(self, actions: Actions) -> Choice:
+        return Choice(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)
 
-    def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
-        n_actions = self._kind(points).count(points)
-        rows = self._rng.permutation(n_actions)[:k]
-        return [Choice(int(row), propensity=1.0 / (n_actions - place)) for place, row in enumerate(rows)]
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+        rows = self._rng.permutation(actions.n_actions)[:k]
+        return [Choice(int(row), propensity=1.0 / (actions.n_actions - place)) for place, row in enumerate(rows)]
 
-    def _probabilities(self, points: Points, n_actions: int) -> Vector:
-        return np.full(n_actions, 1.0 / n_actions)
+    def _probabilities(self, actions: Actions) -> Vector:
+        return np.full(actions.n_actions, 1.0 / actions.n_actions)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         """There is nothing to learn; the round counts all the same."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind
-from kernelbandits.policies.action_set import ActionSet, CatalogueActions
+from kernelbandits.policies.action_set import Actions, CatalogueActions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
@@ -69,11 +69,7 @@ class UpperConfidencePolicy(Policy):
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, points: Points, n_actions: int) -> Choice:
-        estimate = self._estimate(points, n_actions, self._waiting(), self.round_index)
-        return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
-
-    def _pick_among(self, actions: ActionSet | CatalogueActions) -> Choice:
+    def _pick(self, actions: Actions) -> Choice:
         engine = self._engine_for(actions)
         if engine is None:
             return self._pick_from_new(actions)
@@ -87,12 +83,17 @@ class UpperConfidencePolicy(Policy):
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
         return Choice(place, mean, width, mean + exploration * width, propensity)
 
-    def _pick_from_new(self, actions: ActionSet | CatalogueActions) -> Choice:
+    def _pick_from_all(self, points: Points, n_actions: int) -> Choice:
+        """The best after scoring every action."""
+        estimate = self._estimate(points, n_actions, self._waiting(), self.round_index)
+        return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
+
+    def _pick_from_new(self, actions: Actions) -> Choice:
         """The best of actions that no engine has followed, without exact widths for all where that pays."""
         n_actions = actions.n_actions
         self._note_exhaustive(n_actions)
-        if self._pending or not self._uses_engines:
-            return self._pick(actions.points, n_actions)
+        if self._ledger.pending or not self._uses_engines:
+            return self._pick_from_all(actions.points, n_actions)
         exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
         best = self.posterior.best(points, exploration)
         if best is not None:
@@ -104,14 +105,14 @@ class UpperConfidencePolicy(Policy):
             return Choice(row, mean, width, mean + exploration * width, propensity)
         found = self._screening.best(self.posterior, points, n_actions, exploration)
         if found is None:
-            return self._pick(points, n_actions)
+            return self._pick_from_all(points, n_actions)
         self._last_engine = self._screening
         row, propensity = pick_tied(found, self._ties, self._rng)
         mean, width = self._screening.estimate_one(row)
         self._screening.expect(row)
         return Choice(row, mean, width, mean + exploration * width, propensity)
 
-    def _pick_for_each(self, rounds: Sequence[ActionSet | CatalogueActions]) -> list[Choice]:
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
         """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
@@ -127,11 +128,11 @@ class UpperConfidencePolicy(Policy):
             first = part.stop
         return choices
 
-    def _is_selective(self, actions: ActionSet | CatalogueActions) -> bool:
+    def _is_selective(self, actions: Actions) -> bool:
         """Whether these actions are better asked about alone, since few of their widths will be computed."""
         if isinstance(actions, CatalogueActions):
             return True
-        if self._pending or not self._uses_engines or actions.n_actions < FEW_ACTIONS:
+        if self._ledger.pending or not self._uses_engines or actions.n_actions < FEW_ACTIONS:
             return False
         return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
 
@@ -139,9 +140,9 @@ class UpperConfidencePolicy(Policy):
         """For `last_selection`: everything was scored."""
         self._last_engine, self._last_size, self._last_widths = None, n_actions, n_actions
 
-    def _engine_for(self, actions: ActionSet | CatalogueActions) -> CatalogueEngine | None:
+    def _engine_for(self, actions: Actions) -> CatalogueEngine | None:
         """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
-        if not self._uses_engines or self._pending or not isinstance(actions, CatalogueActions):
+        if not self._uses_engines or self._ledger.pending or not isinstance(actions, CatalogueActions):
             return None
         return None if actions.view.context is not None else self._engines.engine(actions.catalogue, self.posterior)
 
@@ -161,8 +162,8 @@ class UpperConfidencePolicy(Policy):
             bytes_held=0,
         )
 
-    def _rank(self, points: Points, k: int, *, diverse: bool) -> list[Choice]:
-        n_actions = self._kind(points).count(points)
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+        points, n_actions = actions.points, actions.n_actions
         self._note_exhaustive(n_actions)
         left = np.arange(n_actions)
         waiting = self._waiting()
@@ -184,10 +185,11 @@ class UpperConfidencePolicy(Policy):
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
         return Choice(row, mean, width, mean + estimate.exploration * width, propensity)
 
-    def _probabilities(self, points: Points, n_actions: int) -> Vector:
-        tied = tied_for_best(self._estimate(points, n_actions, self._waiting(), self.round_index).scores)
+    def _probabilities(self, actions: Actions) -> Vector:
+        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
+        tied = tied_for_best(estimate.scores)
         taken = tied[:1] if self._ties == "lowest" else tied
-        probabilities = np.zeros(n_actions)
+        probabilities = np.zeros(actions.n_actions)
         probabilities[taken] = 1.0 / len(taken)
         return probabilities
 
@@ -236,19 +238,19 @@ class UpperConfidencePolicy(Policy):
         return exploration * (waiting.inflation if waiting else 1.0)
 
     def _waiting(self) -> Pending | None:
-        if self._pending and self._awaited is None:
+        if self._ledger.pending and self._awaited is None:
             self._awaited = Pending(self.posterior, self._pending_points())
-        return self._awaited if self._pending else None
+        return self._awaited if self._ledger.pending else None
 
     def _pending_points(self) -> Points:
-        return self.posterior.kernel.kind.stack(*(self._point(decision) for decision in self._pending.values()))
+        return self.posterior.kernel.kind.stack(*(self._point(decision) for decision in self._ledger.pending.values()))
 
     def _pending_changed(self) -> None:
         self._awaited = None
 
     def _refuse_incomparable(self, point: Points) -> None:
         self.posterior.predict(point)
-        if self._pending:
+        if self._ledger.pending:
             self.posterior.kernel.kind.stack(self._pending_points(), point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
@@ -269,7 +271,7 @@ class UpperConfidencePolicy(Policy):
     @property
     def is_fused(self) -> bool:
         """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
-        is_plain = isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._pending
+        is_plain = isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
         return is_plain and self._uses_engines and self.posterior.plays
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
@@ -284,7 +286,7 @@ class UpperConfidencePolicy(Policy):
                     plays.action[done], plays.mean[done], plays.width[done] = rows, means, widths
                     plays.score[done] = means + exploration * widths
                     plays.reward[done] = rewards[np.arange(len(rows)), rows]
-                    self._n_learnt += len(rows)
+                    self._ledger.n_learnt += len(rows)
                     if len(rows) < len(contexts):
                         break
             if t < len(known):

@@ -20,6 +20,7 @@ from kernelbandits.errors import (
     NotSupported,
 )
 from kernelbandits.policies import Policy, load
+from kernelbandits.selection import Catalogue
 from kernelbandits.types import Decision, Points
 
 __all__ = ["PolicyContract"]
@@ -32,7 +33,8 @@ class PolicyContract:
     """Inherit it and supply two fixtures.
 
     `make_policy` is a function without arguments that gives a fresh, equally configured, equally seeded policy.
-    `make_round` is a function (rng, n_actions) → contexts. Rewards used here lie in [0, 1].
+    `make_round` is a function (rng, n_actions) → contexts; that of a policy with `needs_fixed_actions` gives the fixed
+    set, whatever it is asked for. Rewards used here lie in [0, 1].
     """
 
     is_random: bool = False
@@ -41,22 +43,29 @@ class PolicyContract:
     has_amendments: bool = True
     """Whether rewards can be corrected and taken back."""
 
+    n_fixed: int | None = None
+    """Actions of the fixed set of a policy that needs one."""
+
+    propensity_error: float = 0.0
+    """By how much a stated propensity may be off, where the class says that it is estimated."""
+
     own_classes: tuple[type[Policy], ...] = ()
     """Policy classes that `load` has to be told."""
 
     def test_a_decision_says_what_was_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Row, item, round, number of actions, a unique id and the fingerprint."""
         policy = make_policy()
-        contexts = make_round(np.random.default_rng(0), 5)
+        contexts, n_actions = make_round(np.random.default_rng(0), 5), self._size(5)
+        names = [f"item {row}" for row in range(n_actions)]
 
-        first, second = (policy.choose(contexts, ids=list("abcde")) for _ in range(2))
+        first, second = (policy.choose(contexts, ids=names) for _ in range(2))
 
-        assert 0 <= first.action < 5
-        assert first.item == "abcde"[first.action]
-        assert (first.n_actions, first.round_index, first.policy) == (5, 1, policy.fingerprint)
+        assert 0 <= first.action < n_actions
+        assert first.item == names[first.action]
+        assert (first.n_actions, first.round_index, first.policy) == (n_actions, 1, policy.fingerprint)
         assert first.id
         assert first.id != second.id
-        assert policy.choose(contexts).item in range(5)
+        assert policy.choose(contexts).item in range(n_actions)
 
     def test_choosing_changes_no_later_answer(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
@@ -88,8 +97,9 @@ class PolicyContract:
     def test_playing_is_choosing_and_learning_in_turn(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Columns instead of decisions, and nothing else."""
         rng = np.random.default_rng(11)
-        rounds = [make_round(rng, n_actions) for n_actions in (4, 4, 4, 1, 6, *(5 for _ in range(20)))]
-        rewards = [rng.uniform(size=n_actions) for n_actions in (4, 4, 4, 1, 6, *(5 for _ in range(20)))]
+        sizes = (4, 4, 4, 1, 6, *(5 for _ in range(20)))
+        rounds = [make_round(rng, n_actions) for n_actions in sizes]
+        rewards = [rng.uniform(size=self._size(n_actions)) for n_actions in sizes]
         played, looped = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
 
         plays = played.play(rounds, rewards)
@@ -111,17 +121,17 @@ class PolicyContract:
     def test_rounds_that_cannot_be_played_leave_no_trace(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """All of them are checked first."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(12)
-        rounds = [make_round(rng, 3) for _ in range(4)]
-        before = policy.round_index, policy.probabilities(rounds[0])
+        rounds, n_actions = [make_round(rng, 3) for _ in range(4)], self._size(3)
+        before, rewards = (policy.round_index, policy.probabilities(rounds[0])), rng.uniform(size=n_actions)
 
         with pytest.raises(InvalidReward):
-            policy.play(rounds, [[0.1, 0.2, 0.3]] * 3)
+            policy.play(rounds, [rewards] * 3)
         with pytest.raises(InvalidReward):
-            policy.play(rounds, np.full((4, 3), np.nan))
+            policy.play(rounds, np.full((4, n_actions), np.nan))
         with pytest.raises(InvalidReward):
-            policy.play(rounds, np.zeros((4, 2)))
+            policy.play(rounds, np.zeros((4, n_actions - 1)))
         with pytest.raises(InvalidContexts):
-            policy.play([*rounds[:3], []], [[0.1, 0.2, 0.3]] * 4)
+            policy.play([*rounds[:3], []], [rewards] * 4)
 
         assert policy.round_index == before[0]
         np.testing.assert_array_equal(policy.probabilities(rounds[0]), before[1])
@@ -158,6 +168,9 @@ class PolicyContract:
     def test_action_sets_may_change_in_size(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Or are refused in words by a policy that needs a fixed set."""
         policy, rng = make_policy(), np.random.default_rng(2)
+        if policy.needs_fixed_actions:
+            self._refuses_another_set(policy, make_round)
+            return
 
         for n_actions in (1, 7, 3, 1, 2):
             decision = policy.choose(make_round(rng, n_actions))
@@ -166,15 +179,30 @@ class PolicyContract:
 
         assert policy.round_index == 6
 
+    def _refuses_another_set(self, policy: Policy, make_round: MakeRound) -> None:
+        contexts = make_round(np.random.default_rng(2), 1)
+        other = list(contexts)[:-1]
+
+        with pytest.raises(NotSupported, match="one fixed set"):
+            policy.choose(other)
+        with pytest.raises(NotSupported, match="one fixed set"):
+            policy.choose(Catalogue(other))
+        with pytest.raises(NotSupported, match="one fixed set"):
+            policy.play([contexts, other], [np.zeros(self._size(1)), np.zeros(self._size(1) - 1)])
+
+        assert policy.round_index == 1
+        assert policy.choose(Catalogue(contexts)).n_actions == self._size(1)
+
     def test_only_eligible_actions_are_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """`action` is still the row of all that was passed."""
         policy = self._trained(make_policy, make_round)
-        contexts = make_round(np.random.default_rng(3), 6)
+        contexts, n_actions = make_round(np.random.default_rng(3), 6), self._size(6)
 
-        for row in range(6):
-            decision = policy.choose(contexts, eligible=np.arange(6) == row)
+        for row in range(n_actions):
+            eligible = np.arange(n_actions) == row
+            decision = policy.choose(contexts, eligible=eligible)
             assert (decision.action, decision.n_actions, decision.propensity) == (row, 1, 1.0)
-        assert policy.probabilities(contexts, eligible=np.arange(6) == 4).tolist() == [0, 0, 0, 0, 1, 0]
+            assert policy.probabilities(contexts, eligible=eligible).tolist() == eligible.tolist()
 
     def test_probabilities_sum_to_one_and_contain_the_propensity(
         self, make_policy: MakePolicy, make_round: MakeRound
@@ -188,7 +216,31 @@ class PolicyContract:
             decision = policy.choose(contexts)
             assert probabilities.sum() == pytest.approx(1.0)
             assert (probabilities >= 0).all()
-            assert decision.propensity == pytest.approx(probabilities[decision.action])
+            assert decision.propensity == pytest.approx(probabilities[decision.action], abs=self.propensity_error)
+
+    def test_actions_are_drawn_as_often_as_stated(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Pearson's chi-square over the actions; at most one in a million such tests fails by chance."""
+        self._drawn_as_stated(make_policy, make_round, 2_000)
+
+    @pytest.mark.long
+    def test_actions_are_drawn_as_often_as_stated_in_many_draws(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """The same with a hundred thousand draws."""
+        self._drawn_as_stated(make_policy, make_round, 100_000)
+
+    def _drawn_as_stated(self, make_policy: MakePolicy, make_round: MakeRound, n_draws: int) -> None:
+        policy = self._trained(make_policy, make_round)
+        contexts = make_round(np.random.default_rng(21), 5)
+        stated = policy.probabilities(contexts)
+        n_draws = n_draws if self.is_random else 10
+
+        drawn = np.bincount([policy.choose(contexts).action for _ in range(n_draws)], minlength=len(stated))
+
+        assert not drawn[stated == 0.0].any() or self.propensity_error
+        wanted = n_draws * stated[stated > 0.0]
+        off = np.maximum(0.0, np.abs(drawn[stated > 0.0] - wanted) - n_draws * self.propensity_error)
+        assert (off**2 / wanted).sum() < _largest_chi_square(len(wanted) - 1)
 
     def test_a_reward_is_learnt_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """A second time is refused, alone or among many, and changes nothing."""
@@ -361,16 +413,18 @@ class PolicyContract:
         policy = make_policy()
         contexts = make_round(np.random.default_rng(15), 3)
 
+        n_actions = self._size(3)
+
         with pytest.raises(InvalidContexts, match="No action is eligible"):
-            policy.choose(contexts, eligible=np.zeros(3, dtype=bool))
+            policy.choose(contexts, eligible=np.zeros(n_actions, dtype=bool))
         with pytest.raises(InvalidContexts, match="one truth value per action"):
-            policy.choose(contexts, eligible=np.ones(2, dtype=bool))
+            policy.choose(contexts, eligible=np.ones(n_actions - 1, dtype=bool))
         with pytest.raises(InvalidContexts, match="one truth value per action"):
-            policy.choose(contexts, eligible=np.array([0, 1, 1]))
+            policy.choose(contexts, eligible=np.ones(n_actions, dtype=int))
         with pytest.raises(InvalidContexts, match="one id per action"):
-            policy.choose(contexts, ids=["a", "b"])
+            policy.choose(contexts, ids=["a", "b"][: n_actions - 1])
         with pytest.raises(InvalidContexts, match="'a' stands there twice"):
-            policy.choose(contexts, ids=["a", "b", "a"])
+            policy.choose(contexts, ids=["a", *range(n_actions - 2), "a"])
 
     def test_a_saved_policy_goes_on_where_it_was(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
@@ -422,17 +476,28 @@ class PolicyContract:
         assert description["class"] == type(make_policy()).__name__
         assert _is_plain(description)
 
+    def _size(self, n_actions: int) -> int:
+        """Actions of a round that was asked for so many."""
+        return self.n_fixed or n_actions
+
     def _trained(self, make_policy: MakePolicy, make_round: MakeRound) -> Policy:
         policy = make_policy()
         _run(policy, make_round, 12)
         return policy
 
 
+def _largest_chi_square(freedom: int) -> float:
+    """What a chi-square variable of so many degrees of freedom exceeds once in a million times."""
+    from scipy.stats import chi2
+
+    return float(chi2.isf(1e-6, freedom)) if freedom else 1e-9
+
+
 def _run(policy: Policy, make_round: MakeRound, n_rounds: int) -> list[Decision]:
     rng, decisions = np.random.default_rng(99), []
     for _ in range(n_rounds):
         decision = policy.choose(make_round(rng, 5))
-        rewards = rng.uniform(size=5)
+        rewards = rng.uniform(size=decision.n_actions)
         policy.learn(decision, float(rewards[decision.action]))
         decisions.append(decision)
     return decisions

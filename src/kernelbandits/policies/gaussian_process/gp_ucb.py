@@ -6,7 +6,7 @@ from typing import Literal
 
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_kernel
-from kernelbandits.policies.base import Policy
+from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import AutoPosterior
@@ -153,7 +153,8 @@ class CGPUCB(_GaussianProcessPolicy):
         )
 
     @classmethod
-    def _build(cls, parameters: Parameters, kernel: Kernel | None) -> Policy:
+    def _build(cls, saved: Saved) -> Policy:
+        kernel = saved.kernel
         if not isinstance(kernel, PairProduct | PairSum):
             raise ForeignFile(f"CGP-UCB needs a kernel over pairs, got {kernel!r}.")
         halves = {
@@ -161,4 +162,4 @@ class CGPUCB(_GaussianProcessPolicy):
             "action_kernel": kernel.action,
             "combine": "product" if isinstance(kernel, PairProduct) else "sum",
         }
-        return super()._build({**parameters, **halves}, None)
+        return super()._build(saved._replace(parameters={**saved.parameters, **halves}, kernel=None))

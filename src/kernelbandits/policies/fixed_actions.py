@@ -1,0 +1,86 @@
+"""What policies share whose algorithm is defined for one fixed set of actions."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.kernels import PointKind, Rows
+from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.types import Indices, Parameters, Points, Seed
+
+__all__ = ["FixedActionsPolicy"]
+
+
+class FixedActionsPolicy(Policy):
+    """Chooses among the same actions in every round: they are given once, and every round has to bring the same.
+
+    A round may leave some of them out: `eligible`, or a catalogue's `only` and `without`. `actions.rows` in `_pick`
+    are then rows of the whole set; `_eligible` gives them in any case.
+    """
+
+    needs_fixed_actions = True
+
+    def __init__(
+        self,
+        actions: Points,
+        *,
+        kind: PointKind,
+        reward_range: tuple[float, float] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        self._own_kind = kind
+        checked = kind.check(actions)
+        if not kind.count(checked):
+            raise InvalidContexts("A fixed set has at least one action, got none.")
+        self.actions: Points = kind.take(checked, np.arange(kind.count(checked)))
+        """The fixed set, as a copy."""
+        self._keys = kind.keys(self.actions)
+
+    @property
+    def n_actions(self) -> int:
+        """Actions of the fixed set."""
+        return len(self._keys)
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self._own_kind
+
+    def _eligible(self, actions: Actions) -> Indices:
+        """Rows, in the fixed set, of the actions that may be taken; a place in `_pick` counts these."""
+        return np.arange(self.n_actions) if actions.rows is None else actions.rows
+
+    def _refuse_other_set(self, points: Points) -> None:
+        if isinstance(points, np.ndarray) and isinstance(self.actions, np.ndarray):
+            is_same = np.array_equal(points, self.actions)
+        else:
+            is_same = self._own_kind.keys(points) == self._keys
+        if not is_same:
+            raise NotSupported(
+                f"{type(self).__name__} is defined for one fixed set of actions: every round has to bring the same "
+                f"{self.n_actions} that it was made with. Leave some out with `eligible`; for sets that change, take "
+                "KernelUCB or LinUCB."
+            )
+
+    def _set_parameters(self) -> Parameters:
+        """What `_parameters` says of the fixed set."""
+        digest = hashlib.sha256()
+        for name, array in sorted(self._own_kind.pack(self.actions).items()):
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+        return {"actions": {"n_actions": self.n_actions, "digest": digest.hexdigest()[:16]}}
+
+    def _structure(self) -> Parameters:
+        return {"actions": self._own_kind.pack(self.actions)}
+
+    @classmethod
+    def _saved_kind(cls, saved: Saved) -> PointKind:
+        """The kind of point of a saved fixed set."""
+        return Rows() if saved.kernel is None else saved.kernel.kind
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        actions = cls._saved_kind(saved).unpack(saved.structure["actions"])
+        return super()._build(saved._replace(structure={**saved.structure, "actions": actions}))

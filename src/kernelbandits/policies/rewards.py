@@ -1,0 +1,57 @@
+"""The rewards that a policy takes: finite numbers, within the range it was told."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.checks import a_number
+from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.posterior.base import checked_rewards
+from kernelbandits.types import Vector
+
+__all__ = ["Rewards"]
+
+LARGEST: Final = 1e300
+"""Up to here a plain number needs no closer look."""
+
+
+class Rewards:
+    """Checks rewards against a range; None: any finite number will do."""
+
+    def __init__(self, reward_range: tuple[float, float] | None) -> None:
+        self.range = _checked_range(reward_range)
+        self._low, self._high = (-LARGEST, LARGEST) if self.range is None else self.range
+
+    def one(self, reward: float) -> float:
+        """One reward as a number, or InvalidReward."""
+        if isinstance(reward, float | int) and self._low <= reward <= self._high:
+            return float(reward)
+        return float(self.many(reward, 1)[0])
+
+    def many(self, rewards: ArrayLike, n_rewards: int) -> Vector:
+        """As many as there have to be, or InvalidReward."""
+        values = checked_rewards(rewards, n_rewards)
+        if self.range is not None and n_rewards:
+            outside = (values < self._low) | (values > self._high)
+            if outside.any():
+                raise InvalidReward(
+                    f"Rewards have to lie in reward_range = [{self._low}, {self._high}], got {values[outside][0]}. "
+                    "Rescale them, or declare a wider range."
+                )
+        return values
+
+
+def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    if reward_range is None:
+        return None
+    try:
+        low, high = (a_number(end, "An end of the reward range") for end in reward_range)
+    except (TypeError, ValueError):
+        low = high = nan
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidParameter(f"A reward range is two finite numbers, the lower one first, got {reward_range!r}.")
+    return low, high
