@@ -29,6 +29,8 @@ class ActionSet:
         self._ids = ids
         self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
         """Rows of the eligible actions; None when all are."""
+        self.whole = points
+        """Of all actions that were passed."""
         self.points = points if self.rows is None else kind.take(points, self.rows)
         """Of the eligible actions, in the order of their rows."""
         self.n_rows = n_actions
@@ -67,6 +69,12 @@ class CatalogueActions:
     def points(self) -> Points:
         """Of the eligible items, in the order of their rows."""
         return self._points_of(self.view)
+
+    @property
+    def whole(self) -> Points:
+        """Of all items of the catalogue, with the context of this round where there is one."""
+        whole = CatalogueView(self.catalogue, None)
+        return self._points_of(whole if self.view.context is None else whole.given(self.view.context))
 
     def row(self, place: int) -> int:
         """Row in the whole catalogue of the item at this place."""

@@ -1,0 +1,109 @@
+"""Experts: whoever gives, for each round, one probability per action."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from kernelbandits.checks import a_count
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import kind_of
+from kernelbandits.types import Indices, Matrix, Parameters, Points, Vector
+
+__all__ = ["Constant", "Expert", "Uniform", "advice_of", "checked_experts", "picks_of"]
+
+
+@runtime_checkable
+class Expert(Protocol):
+    """Advice for a round: one probability per action. A member of a policy class puts 1 on one of them."""
+
+    def advise(self, contexts: Points) -> Vector:
+        """Probabilities of the actions of a round, all that were passed: not negative, and 1 in sum."""
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every action alike.
+
+    >>> Uniform().advise([[1.0], [2.0]])
+    array([0.5, 0.5])
+    """
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 / n for each of n actions."""
+        n_actions = kind_of(contexts).count(contexts)
+        return np.full(n_actions, 1.0 / n_actions)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "Uniform"}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Always the same row; the last one of a round that has fewer.
+
+    >>> Constant(1).advise([[1.0], [2.0], [3.0]])
+    array([0., 1., 0.])
+    """
+
+    action: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", a_count(self.action, "The action", least=0))
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 at its row."""
+        advice = np.zeros(kind_of(contexts).count(contexts))
+        advice[min(self.action, len(advice) - 1)] = 1.0
+        return advice
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "Constant", "action": self.action}
+
+
+def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
+    """At least one, and experts all of them, or InvalidParameter."""
+    try:
+        listed = tuple(experts)
+    except TypeError as error:
+        raise InvalidParameter(f"A sequence of experts is needed, got {type(experts).__name__}.") from error
+    if not listed:
+        raise InvalidParameter("There has to be at least one expert, got none. constant_experts(n_actions) is a start.")
+    for expert in listed:
+        if not isinstance(expert, Expert):
+            raise InvalidParameter(
+                f"An expert has `advise(contexts)` and `describe()`, got {type(expert).__name__}. The factories of "
+                "kernelbandits.policies.experts make such."
+            )
+    return listed
+
+
+def advice_of(experts: Sequence[Expert], contexts: Points, n_actions: int) -> Matrix:
+    """A row of probabilities per expert, or InvalidParameter for advice that is none."""
+    advice = np.empty((len(experts), n_actions))
+    for row, expert in enumerate(experts):
+        given = np.asarray(expert.advise(contexts), dtype=np.float64)
+        if given.shape != (n_actions,) or not (given >= 0.0).all() or not abs(given.sum() - 1.0) <= 1e-9:
+            raise InvalidParameter(
+                f"Advice is one probability per action ({n_actions}), 1 in sum; {expert.describe()} gave {given!r:.80}."
+            )
+        advice[row] = given
+    return advice
+
+
+def picks_of(advice: Matrix) -> Indices:
+    """The action of each expert of a policy class, or InvalidParameter where one of them randomises."""
+    picks: Indices = np.argmax(advice, axis=1)
+    if not (advice[np.arange(len(advice)), picks] == 1.0).all():
+        raise InvalidParameter(
+            "A class of policies is made of experts that put all probability on one action; one of these spreads it."
+        )
+    return picks
