@@ -144,7 +144,7 @@ class InOneCall:
     def __init__(self, case: Case, history: Run) -> None:
         self._case, self._history = case, history
         rounds = list(islice(case.world.rounds(), len(history.rows)))
-        self._contexts = [shown.contexts for shown in rounds]
+        self._contexts = np.array([shown.contexts for shown in rounds])
         self._rewards = np.array([shown.rewards() for shown in rounds])
         self._seconds: list[float] = []
         self._differs_at: int | None = None

@@ -125,6 +125,44 @@ class Decision:
             raise DecisionError(f"These values are no decision as `to_dict` gives it: {error!r}.") from error
 
 
+class _OpenDecision:
+    """A decision that is being made: the same slots, and they can be set."""
+
+    __slots__ = tuple(part.name for part in fields(Decision))
+
+    def __init__(
+        self,
+        action: int,
+        context: Point,
+        mean: float,
+        width: float,
+        score: float,
+        propensity: float,
+        stage: int | None,
+        item: ItemId | None,
+        n_actions: int,
+        round_index: int,
+        id: str,
+        policy: str,
+        memo: Mapping[str, Any],
+    ) -> None:
+        self.action, self.context = action, context
+        self.mean, self.width, self.score, self.propensity = mean, width, score, propensity
+        self.stage, self.item, self.n_actions, self.round_index = stage, item, n_actions, round_index
+        self.id, self.policy, self.memo = id, policy, memo
+
+
+def new_decision(*values: Any) -> Decision:
+    """A decision from all its fields in order, at a third of the cost: a frozen class sets each through a call.
+
+    >>> new_decision(2, None, 0.5, 0.1, 0.6, 1.0, None, "blue", 3, 1, "d-1", "", EMPTY).item
+    'blue'
+    """
+    made: Any = _OpenDecision(*values)
+    made.__class__ = Decision  # the slots are the same, so the object is one from now on
+    return made  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Slate(Sequence[Decision]):
     """Several decisions of one round, best first; learn from each on its own."""

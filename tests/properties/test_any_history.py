@@ -124,11 +124,10 @@ class History:
         for exploration in (0.0, 0.7, 4.0):
             best = self.posterior.best(self.points, exploration)
             if best is not None:  # it need not know
-                score = mean[best.tied[0]] + exploration * width[best.tied[0]]
+                score = mean[best.row] + exploration * width[best.row]
                 assert_allclose(score, (mean + exploration * width).max(), rtol=1e-6, atol=1e-7)
-                assert_allclose(
-                    [best.mean, best.width], [mean[best.tied[0]], width[best.tied[0]]], rtol=1e-6, atol=1e-7
-                )
+                assert_allclose([best.mean, best.width], [mean[best.row], width[best.row]], rtol=1e-6, atol=1e-7)
+                assert best.tied is None or best.tied[0] == best.row
 
     def check_pending(self, rows):
         past = self.take(self.rows + rows)

@@ -70,6 +70,26 @@ def test_every_round_is_that_of_the_loop(name, seed, gamma, eta, form, has_ties)
     )
 
 
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("form", [np.array, list])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(name, form, column, bad):
+    rng = np.random.default_rng(5)
+    rounds, rewards = rng.normal(size=(40, 4, 3)), rng.normal(size=(40, 4))
+    policy, asked = POLICIES[name](0.5, 0.3), rng.normal(size=(6, 3))
+    policy.play(rounds, rewards)
+    before = policy.posterior.predict(asked)
+    rounds[29, 3, column] = bad
+
+    with pytest.raises(kb.errors.InvalidContexts, match="finite"):
+        policy.play(form(rounds), rewards)
+
+    assert policy.round_index == 41
+    assert_allclose(policy.posterior.predict(asked).mean, before.mean, rtol=1e-12)
+    assert_allclose(policy.posterior.predict(asked).width, before.width, rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_rounds", [10, 400])
 def test_a_simulation_is_that_of_single_steps(n_rounds, monkeypatch):
     world = kb.environments.SyntheticRKHS(Linear(), n_actions=6, n_features=3)

@@ -66,6 +66,9 @@ class PairPoints:
             raise InvalidContexts(f"A pair is kb.Pairs(context, action), got {type(point).__name__}.")
         return PairRows(self.context.single(point.context), self.action.single(point.actions), is_shared=False)
 
+    def again(self, point: Point) -> PairRows:
+        return PairRows(self.context.again(point.context), self.action.again(point.actions), is_shared=False)
+
     def refuse_unlike(self, known: PairRows, points: PairRows) -> None:
         self.context.refuse_unlike(known.contexts, points.contexts)
         self.action.refuse_unlike(known.actions, points.actions)

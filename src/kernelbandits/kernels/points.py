@@ -37,6 +37,9 @@ class PointKind(Protocol):
     def single(self, point: Point) -> Points:
         """A collection that holds just this point: inverse of `one`, checked."""
 
+    def again(self, point: Point) -> Points:
+        """`single` for a point that `one` gave and nobody else has touched: it needs no second look."""
+
     def refuse_unlike(self, known: Points, points: Points) -> None:
         """InvalidContexts where points cannot stand beside those known, such as rows of another length."""
 

@@ -63,6 +63,9 @@ class TableIds:
     def single(self, point: Point) -> TableRows:
         return self.check([point])
 
+    def again(self, point: Point) -> TableRows:
+        return self.check([point])
+
     def refuse_unlike(self, known: TableRows, points: TableRows) -> None:
         """Any two items of a table can stand side by side."""
 

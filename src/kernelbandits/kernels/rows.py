@@ -60,7 +60,7 @@ class Rows:
         if type(points) is not np.ndarray:
             return points[[row]]
         point = points[row].copy()
-        point.flags.writeable = False  # a decision holds it, and what was decided does not change
+        point.setflags(write=False)  # a decision holds it, and what was decided does not change
         return point
 
     def single(self, point: Point) -> Points:
@@ -71,6 +71,9 @@ class Rows:
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
+
+    def again(self, point: Point) -> Points:
+        return point[None] if type(point) is np.ndarray else point
 
     def stack(self, *collections: Points) -> Points:
         first, *others = collections

@@ -62,6 +62,9 @@ class SequenceKind(ABC, Generic[Item]):
     def single(self, point: Point) -> list[Item]:
         return [self.check_one(point)]
 
+    def again(self, point: Point) -> list[Item]:
+        return [point]
+
     def refuse_unlike(self, known: Points, points: Points) -> None:
         """Any two items can stand side by side."""
 

@@ -44,6 +44,7 @@ from kernelbandits.types import (
     Seed,
     Slate,
     Vector,
+    new_decision,
 )
 
 __all__ = ["Choice", "Policy", "Saved"]
@@ -189,6 +190,10 @@ class Policy(ABC):
     def _pending_changed(self) -> None:  # noqa: B027 – most policies derive nothing from it
         """The set of awaited decisions has changed: drop what was derived from it."""
 
+    def _choose_shortly(self, contexts: Points) -> Decision | None:
+        """What `choose` would say, where a policy knows a way without detours; None where there is none."""
+        return None
+
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
         """`_pick` for many rounds on the same model."""
         return [self._pick(actions) for actions in rounds]
@@ -210,7 +215,8 @@ class Policy(ABC):
 
     def _point(self, decision: Decision) -> Points:
         """The decision's point as a collection of one: inverse of `_context`."""
-        return self._kind(decision.context).single(decision.context)
+        kind = self._kind(decision.context)
+        return kind.again(decision.context) if decision is self._ledger.latest else kind.single(decision.context)
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -262,12 +268,19 @@ class Policy(ABC):
             A name for the decision, where the caller has one already.
         """
         if k is None:
+            if ids is None and eligible is None and id is None and not diverse:
+                shortly = self._choose_shortly(contexts)
+                if shortly is not None:
+                    return shortly
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
             choice = self._pick(given)
             ledger = self._ledger
-            return self._decision(given, choice, ledger.new_name() if id is None else ledger.free_name(id))
+            if id is not None:
+                return self._decision(given, choice, ledger.free_name(id))
+            ledger.latest = self._decision(given, choice, ledger.new_name())
+            return ledger.latest
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
@@ -312,9 +325,11 @@ class Policy(ABC):
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Take in the reward of a decision: once, in any order, however late."""
-        self._ledger.admit(decision, self.fingerprint)
+        if decision is not self._ledger.latest:
+            self._ledger.admit(decision, self.fingerprint)
         self._take_in(decision, self._rewards.one(reward))
-        self._settle(decision)
+        if self._ledger.settle(decision):
+            self._pending_changed()
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""
@@ -323,8 +338,9 @@ class Policy(ABC):
         if not admitted:
             return
         self._take_in_many(admitted, values)
-        for decision in admitted:
-            self._settle(decision)
+        was_awaited = [self._ledger.settle(decision) for decision in admitted]
+        if any(was_awaited):
+            self._pending_changed()
 
     def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
         """Choose and learn round after round where every reward is known beforehand.
@@ -363,7 +379,7 @@ class Policy(ABC):
             self._play_round(known, plays, t)
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
-        points = known.points[t]
+        points = known.round(t)
         if self.needs_fixed_actions:
             self._refuse_other_set(points)
         given = ActionSet(self._kind(points), points, None, None)
@@ -464,15 +480,10 @@ class Policy(ABC):
     def _decision(self, given: Actions, choice: Choice, name: str) -> Decision:
         place, mean, width, score, propensity, stage, memo = choice
         row = given.row(place)
-        # By position, in the order of the fields: keywords cost as much again as the rest.
-        return Decision(
+        return new_decision(
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
             given.n_actions, self._ledger.round_index, name, self._known_fingerprint or self.fingerprint, memo,
         )  # fmt: skip
-
-    def _settle(self, decision: Decision) -> None:
-        if self._ledger.settle(decision):
-            self._pending_changed()
 
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelbandits.errors import AlreadyLearnt, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
-from kernelbandits.policies.identity import IdIssuer, LearntIds, Place
+from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.types import Decision
 
 __all__ = ["Ledger"]
@@ -23,8 +23,8 @@ class Ledger:
         self.pending: dict[str, Decision] = {}
         """Decisions expected and not yet learnt, by id."""
         self._issuer = IdIssuer()
-        self._latest = ""  # the name given last, while its decision is not learnt
-        self._latest_place: Place | None = None
+        self.latest: Decision | None = None
+        """The decision made last under a name of ours, while it is not learnt: it needs no second look."""
 
     @property
     def round_index(self) -> int:
@@ -33,9 +33,8 @@ class Ledger:
 
     def new_name(self) -> str:
         """A name that no other decision has."""
-        name = self._latest = self._issuer.next()
-        self._latest_place = self._issuer.latest
-        return name
+        self.latest = None
+        return self._issuer.next()
 
     def free_name(self, name: str) -> str:
         """A name that the caller chose, if it can be given."""
@@ -48,7 +47,7 @@ class Ledger:
     def admit(self, decision: Decision, fingerprint: str) -> None:
         """Refuse what is no decision of such a policy, or was learnt."""
         self.require_own(decision, fingerprint)
-        if decision.id and decision.id != self._latest and decision.id in self.learnt:
+        if decision.id and decision.id in self.learnt:
             raise AlreadyLearnt(
                 f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, was=…, now=…)."
             )
@@ -102,12 +101,11 @@ class Ledger:
 
     def settle(self, decision: Decision) -> bool:
         """It was learnt; whether it was awaited."""
-        name = decision.id
         self.n_learnt += 1
-        if name:
-            self.learnt.add(name, self._latest_place if name == self._latest else None)
-            self._latest = ""
-        return bool(self.pending) and self.pending.pop(name, None) is not None
+        if decision.id:
+            self.learnt.add(decision.id, self._issuer.latest if decision is self.latest else None)
+        self.latest = None
+        return bool(self.pending) and self.pending.pop(decision.id, None) is not None
 
     def take_back(self, decision: Decision) -> None:
         """It may be learnt again."""

@@ -19,10 +19,6 @@ NUMBERS_AT_ONCE: Final = 130_000
 """Of the contexts in a block that is copied together: one megabyte, which stays in cache."""
 
 
-SMALL_ROUND: Final = 500
-"""Numbers of the contexts of a round up to which a copy costs less than a look at it alone."""
-
-
 def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     """One by one, or InvalidContexts."""
     try:
@@ -36,7 +32,11 @@ def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
 
 
 class KnownRounds:
-    """Checked points of every round, and what each of its actions would pay."""
+    """Points of every round, and what each of its actions would pay.
+
+    Rows of float64 that are alike in all rounds are looked at when they are played (`round`, or the loop that plays
+    `blocks` and stops at what is not finite): a look at all of them beforehand would take as long as playing them.
+    """
 
     def __init__(
         self,
@@ -51,33 +51,30 @@ class KnownRounds:
         n_rewards = _length(rewards, InvalidReward("Rewards are a sequence with a row for each round."))
         if n_rounds != n_rewards:
             raise InvalidReward(f"Rewards are a row per round: there are {n_rounds} rounds and {n_rewards} rows.")
-        self.whole: NDArray[np.float64] | None = None
-        """Rounds × actions × columns, where the rounds came as one array."""
+        self._points_of = points_of
+        self._whole: NDArray[np.float64] | None = None  # rounds × actions × columns, where they came as one array
         self._room: Vector = np.zeros(0)
-        plain = points_of(rounds[0]) if n_rounds else None
-        if isinstance(rounds, np.ndarray) and rounds.ndim == 3 and type(plain) is np.ndarray:
-            self.whole = np.asarray(points_of(rounds.reshape(-1, rounds.shape[2]))).reshape(rounds.shape)
-        self.points: Any = rounds if self.whole is None else self.whole
-        self._is_even = self.whole is not None or (plain is not None and _are_alike(rounds, plain))
-        if self.whole is None and plain is not None:
-            self._check_all(rounds, plain, points_of)
-        sizes = {count(points) for points in (self.points[:1] if self._is_even else self.points)}
+        first = points_of(rounds[0]) if n_rounds else None
+        if isinstance(rounds, np.ndarray) and rounds.ndim == 3 and type(first) is np.ndarray:
+            rounds = self._whole = np.ascontiguousarray(
+                rounds, dtype=np.float64 if rounds.dtype.kind in "buif" else None
+            )
+        self._is_even = first is not None and _are_alike(rounds, first)
+        self._points: Any = rounds if self._is_even else [points_of(contexts) for contexts in rounds]
+        sizes = {count(points) for points in (self._points[:1] if self._is_even else self._points)}
         self.rewards: Sequence[Vector] | Matrix
+        if self._is_even and all(type(row) is np.ndarray and row.shape == rewards[0].shape for row in rewards):
+            rewards = np.array(rewards)  # a look at all of them is as cheap as one at each would be
         if isinstance(rewards, np.ndarray) and rewards.ndim == 2 and sizes <= {rewards.shape[1]}:
             self.rewards = checked_rewards(rewards.reshape(-1), rewards.size).reshape(rewards.shape)
         else:
             self.rewards = [
-                checked_rewards(row, count(points)) for row, points in zip(rewards, self.points, strict=True)
+                checked_rewards(row, count(points)) for row, points in zip(rewards, self._points, strict=True)
             ]
 
-    def _check_all(self, rounds: Sequence[Points], first: Points, points_of: Callable[[Points], Points]) -> None:
-        """Small rounds of one shape many at a time, others one by one."""
-        if not self._is_even or first.size > SMALL_ROUND:
-            self.points = [points_of(contexts) for contexts in rounds]
-            return
-        for start in range(0, len(rounds), self._at_once(first)):
-            block = self._stacked(start, min(len(rounds), start + self._at_once(first)))
-            points_of(block.reshape(-1, first.shape[1]))
+    def round(self, t: int) -> Points:
+        """Checked points of one round."""
+        return self._points_of(self._points[t]) if self._is_even else self._points[t]
 
     def _at_once(self, points: NDArray[np.float64]) -> int:
         """Rounds like this one in a block."""
@@ -85,29 +82,29 @@ class KnownRounds:
 
     def _stacked(self, start: int, stop: int) -> NDArray[np.float64]:
         """Rounds of the same shape in one array, which the next call overwrites."""
-        shape, size = self.points[start].shape, self.points[start].size
+        shape, size = self._points[start].shape, self._points[start].size
         if len(self._room) < (stop - start) * size:
             self._room = np.empty((stop - start) * size)  # once: fresh memory costs more than the copy
         block = self._room[: (stop - start) * size].reshape(stop - start, *shape)
-        np.concatenate(self.points[start:stop], out=block.reshape(-1, shape[1]))
+        np.concatenate(self._points[start:stop], out=block.reshape(-1, shape[1]))
         return block
 
     def __len__(self) -> int:
-        return len(self.points)
+        return len(self._points)
 
     def blocks(self, start: int) -> Iterator[tuple[int, NDArray[np.float64], Matrix]]:
         """From a round on: where a block begins, its contexts as rounds × actions × columns, and its rewards.
 
-        It ends with the first round whose contexts are no rows of numbers. The contexts of a block are overwritten by
-        those of the next.
+        Whether the contexts are finite is left to the one who plays them. It ends with the first round whose contexts
+        are no rows of numbers. The contexts of a block are overwritten by those of the next.
         """
-        if self.whole is not None:
-            yield start, self.whole[start:], np.asarray(self.rewards[start:])
+        if self._whole is not None:
+            yield start, self._whole[start:], np.asarray(self.rewards[start:])
             return
-        while start < len(self.points) and type(self.points[start]) is np.ndarray:
-            first = self.points[start]
-            stop, last = start + 1, min(len(self.points), start + self._at_once(first))
-            while stop < last and (self._is_even or getattr(self.points[stop], "shape", None) == first.shape):
+        while start < len(self._points) and type(self._points[start]) is np.ndarray:
+            first = self._points[start]
+            stop, last = start + 1, min(len(self._points), start + self._at_once(first))
+            while stop < last and (self._is_even or getattr(self._points[stop], "shape", None) == first.shape):
                 stop = last if self._is_even else stop + 1
             yield start, self._stacked(start, stop), np.asarray(self.rewards[start:stop])
             start = stop
@@ -118,6 +115,8 @@ def _are_alike(rounds: Sequence[Points], first: Points) -> bool:
     if type(first) is not np.ndarray:  # then a point is more than a row
         return False
     shape = first.shape
+    if isinstance(rounds, np.ndarray):
+        return rounds.dtype is FLOAT64 and rounds.shape[1:] == shape
     for points in rounds:
         if type(points) is not np.ndarray or points.shape != shape or points.dtype is not FLOAT64:
             return False

@@ -43,17 +43,18 @@ relative error of width² is 6e-6 at this value and grows in inverse proportion.
 
 
 class Best(NamedTuple):
-    """The points tied for the highest upper confidence bound."""
+    """The point of the highest upper confidence bound."""
 
-    tied: Indices
-    """Their rows, lowest first."""
+    row: int
+    """The lowest of those tied for it."""
 
     mean: float
     width: float
-    """Of the first of them."""
-
     n_widths: int
     """Widths that were computed to find it."""
+
+    tied: Indices | None
+    """Rows of all that are tied, lowest first; None where there is no other."""
 
 
 class Posterior(ABC):
@@ -108,7 +109,10 @@ class Posterior(ABC):
         rewards: Matrix,
         exploration: float,
     ) -> tuple[Indices, Vector, Vector]:
-        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths."""
+        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths.
+
+        The points need not be checked before: it stops at numbers that are not finite, or refuses them.
+        """
         return NO_SLOTS, NOTHING, NOTHING
 
     @property

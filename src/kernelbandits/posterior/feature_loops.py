@@ -35,10 +35,25 @@ def solve_upper(upper: Matrix, moments: Vector, weights: Vector) -> None:
 
 
 def take_in_loop(
-    row: Vector, reward: float, precision: Matrix, upper: Matrix, moments: Vector, weights: Vector, spare: Vector
-) -> None:
-    """C += φφᵀ, its factor U by plane rotations (C = UᵀU), the moments by reward · φ, and the weights C⁻¹ · moments."""
+    row: Vector,
+    reward: float,
+    most: float,
+    precision: Matrix,
+    upper: Matrix,
+    moments: Vector,
+    weights: Vector,
+    spare: Vector,
+) -> bool:
+    """C += φφᵀ, its factor U by plane rotations (C = UᵀU), the moments by reward · φ, and the weights C⁻¹ · moments.
+
+    False where ‖φ‖² is more than `most` allows, or no number; then nothing was changed.
+    """
     size = len(row)
+    square = 0.0
+    for j in range(size):
+        square += row[j] * row[j]
+    if not square <= most:
+        return False
     for j in range(size):
         spare[j] = row[j]
         moments[j] += reward * row[j]
@@ -54,6 +69,7 @@ def take_in_loop(
             upper[k, j] = cosine * above + sine * spare[j]
             spare[j] = cosine * spare[j] - sine * above
     solve_upper(upper, moments, weights)
+    return True
 
 
 def estimate_row(features: Matrix, i: int, weights: Vector, upper: Matrix, spare: Vector) -> tuple[float, float]:
@@ -187,25 +203,29 @@ def play_loop(
             return t
         row = tied[0]
         rows[t], means[t], widths[t] = row, mean, width
-        take_in_loop(rounds[t, row], rewards[t, row], precision, upper, moments, weights, spare)
+        take_in_loop(rounds[t, row], rewards[t, row], inf, precision, upper, moments, weights, spare)
     return len(rounds)
 
 
 def take_in_twin(
     row: Vector,
     reward: float,
+    most: float,
     precision: Matrix,
     upper: Matrix,
     moments: Vector,
     weights: Vector,
     spare: Vector,  # noqa: ARG001 – what the loop needs
-) -> None:
+) -> bool:
     """`take_in_loop` in NumPy, by a fresh factor."""
+    if not np.vdot(row, row) <= most:
+        return False
     precision += row[:, None] * row
     moments += reward * row
     lower = np.linalg.cholesky(precision)
     upper[:] = lower.T
     weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
+    return True
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -261,7 +281,7 @@ def play_twin(
         if not n_tied:
             return t
         rows[t], means[t], widths[t] = tied[0], mean, width
-        take_in_twin(features[tied[0]], rewards[t, tied[0]], precision, upper, moments, weights, spare)
+        take_in_twin(features[tied[0]], rewards[t, tied[0]], inf, precision, upper, moments, weights, spare)
     return len(rounds)
 
 
@@ -274,7 +294,7 @@ feature_loops: Final = Loops(
     take_in=Loop(
         loop=take_in_loop,
         twin=take_in_twin,
-        signature=f"void({ROW}, float64, {MODEL}, {VECTOR})",
+        signature=f"boolean({ROW}, float64, float64, {MODEL}, {VECTOR})",
         fast=SUMS_IN_ANY_ORDER,
         parts=(solve_upper,),
     ),

@@ -11,16 +11,13 @@ import numpy as np
 
 from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels.points import PointKind
+from kernelbandits.posterior.waiting import Waiting
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations"]
 
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
-LONGEST_QUEUE: Final = 512
-"""Collections that wait to be sorted: so many single points take a millisecond."""
-MOST_QUEUED: Final = 100_000
-"""Points in them, at most."""
 TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
 
@@ -59,8 +56,7 @@ class Observations:
         self._counts: Vector = np.zeros(0)
         self._sums: Vector = np.zeros(0)
         self._n_slots = 0
-        self._queue: list[Points] = []
-        self._queued_rewards: list[float] = []
+        self._waiting = Waiting(kind)
         self.n_observations = 0
         self.version = 0
         """Grows with every change, so that what is derived from the record knows when it is behind."""
@@ -68,14 +64,14 @@ class Observations:
     @property
     def size(self) -> int:
         """Distinct points."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         return len(self._slots)
 
     @property
     def n_slots(self) -> int:
         """Distinct points ever seen, those taken back too."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         return self._n_slots
 
@@ -87,20 +83,20 @@ class Observations:
     @property
     def counts(self) -> Vector:
         """Observations of each slot; zero for an empty one."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         return self._counts[: self._n_slots]
 
     @property
     def sums(self) -> Vector:
         """Sum of the rewards of each slot."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         return self._sums[: self._n_slots]
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is kept yet."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         keys, slot_of = self._kind.keys(points), self._slots.get
         places = np.array([slot_of(key, -1) for key in keys], dtype=np.intp)
@@ -125,7 +121,7 @@ class Observations:
 
     def locate(self, point: Points) -> tuple[Hashable, int]:
         """Key of the only point of a collection, and its slot; −1 where it was never seen."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         key = self._kind.keys(point)[0]
         return key, self._slots.get(key, -1)
@@ -190,19 +186,23 @@ class Observations:
 
     def queue(self, points: Points, rewards: Sequence[float]) -> None:
         """More observations, not too large to be added, that are sorted when someone asks for what was observed."""
-        # A copy, as of all that is kept: the caller may change its own before it is sorted.
-        is_array = type(points) is np.ndarray
-        self._queue.append(points.copy() if is_array else self._kind.take(points, np.arange(len(rewards))))
-        self._queued_rewards += rewards
-        self.n_observations += len(rewards)
+        self._waiting.add(points, rewards)
+        self._count_queued(len(rewards))
+
+    def queue_one(self, point: Points, reward: float) -> None:
+        """Likewise one."""
+        self._waiting.add_one(point, reward)
+        self._count_queued(1)
+
+    def _count_queued(self, n_observations: int) -> None:
+        self.n_observations += n_observations
         self.version += 1
-        if len(self._queue) >= LONGEST_QUEUE or len(self._queued_rewards) >= MOST_QUEUED:
+        if self._waiting.is_full:
             self._take_over()
 
     def _take_over(self) -> None:
         """Sort what is queued."""
-        points, rewards = self._kind.stack(*self._queue), np.array(self._queued_rewards)
-        self._queue, self._queued_rewards = [], []
+        points, rewards = self._waiting.taken()
         self.n_observations -= len(rewards)  # they were counted when they came
         self.version -= 1
         if len(rewards) == 1:
@@ -213,7 +213,7 @@ class Observations:
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""
-        if self._queue:
+        if self._waiting.rewards:
             self._take_over()
         keys = self._kind.keys(points)
         unknown = next((row for row, key in enumerate(keys) if key not in self._slots), None)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels import Kernel
+from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.feature_loops import feature_loops
@@ -68,19 +68,19 @@ class PrimalPosterior(RecordedPosterior):
         if self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
             super().observe_one(point, reward)
             return
-        features = self._features(point)
-        row = features[0]
-        similarity = float(np.vdot(row, row))
-        if similarity > self._largest_similarity:
+        row = self._features(point)[0]
+        if not feature_loops.is_compiled:
+            feature_loops.note(row.size**2)
+        model = self._precision, self._upper, self._moments, self._weights, self._spare
+        if not feature_loops.take_in(row, reward, self._largest_similarity, *model):
+            similarity = float(np.vdot(row, row))
             if not similarity < LARGEST:
                 super().observe_one(point, reward)
                 return
             self._warn_if_ill_conditioned(similarity)
             self._largest_similarity = similarity
-        if not feature_loops.is_compiled:
-            feature_loops.note(features.size**2)
-        feature_loops.take_in(row, reward, self._precision, self._upper, self._moments, self._weights, self._spare)
-        self.record.queue(point, [reward])
+            feature_loops.take_in(row, reward, LARGEST, *model)
+        self.record.queue_one(point, reward)
         self._turns_left -= 1
         if self._turns_left <= 0:
             self._upper = self._weights = None
@@ -152,7 +152,7 @@ class PrimalPosterior(RecordedPosterior):
         )  # fmt: skip
         if not 0 < n_tied <= LISTED_TIES:
             return None
-        return Best(self._tied[:n_tied].copy(), mean, width, n_widths)
+        return Best(int(self._tied[0]), mean, width, n_widths, None if n_tied == 1 else self._tied[:n_tied].copy())
 
     @property
     def plays(self) -> bool:
@@ -162,7 +162,10 @@ class PrimalPosterior(RecordedPosterior):
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
         if self._precision is not None and exploration >= 0.0 and np.abs(rewards).max(initial=0.0) < LARGEST:
-            features = self._features(rounds.reshape(-1, rounds.shape[2])).reshape(len(rounds), n_points, -1)
+            points = rounds.reshape(-1, rounds.shape[2])
+            if not isinstance(self.kernel, Linear):  # others may not show every number to the loop, which looks at all
+                points = self.kernel.kind.check(points)
+            features = self._features(points).reshape(len(rounds), n_points, -1)
             most = min(LARGEST, self.regularisation / SMALLEST_REGULARISATION) if self._is_well_posed else -1.0
             while done < len(rounds):
                 bound, weights, upper = self._width_bound(), self._mean_weights(), self._factor()

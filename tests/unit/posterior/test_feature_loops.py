@@ -48,13 +48,25 @@ def test_an_observation_is_taken_in(loop, size):
     ours, theirs = model(rng, size), model(np.random.default_rng(size), size)
     for _ in range(5):
         row, reward = rng.normal(size=size), float(rng.normal())
-        loop(row, reward, *ours, np.empty(size))
-        take_in_twin(row, reward, *theirs, np.empty(size))
+        assert loop(row, reward, np.inf, *ours, np.empty(size))
+        assert take_in_twin(row, reward, np.inf, *theirs, np.empty(size))
     precision, upper, moments, weights = ours
     for left, right in zip(ours, theirs, strict=True):
         assert np.abs(np.triu(left) - np.triu(right)).max() < 1e-12 if left.ndim == 2 else True
     assert np.abs(upper.T @ upper - precision).max() < 1e-11
     assert np.abs(precision @ weights - moments).max() < 1e-11
+
+
+@pytest.mark.parametrize("loop", [take_in_loop, take_in_twin, lambda *given: feature_loops.take_in(*given)])
+@pytest.mark.parametrize("row", [[3.0, 4.0], [np.nan, 0.0], [np.inf, 0.0]])
+def test_a_row_that_is_too_long_changes_nothing(loop, row):
+    ours, before = model(np.random.default_rng(0), 2), model(np.random.default_rng(0), 2)
+
+    is_taken = loop(np.array(row), 1.0, 24.9, *ours, np.empty(2))
+
+    assert not is_taken
+    for left, right in zip(ours, before, strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 @pytest.mark.parametrize("loop", [best_loop, lambda *given: feature_loops.best(*given)])
