@@ -10,10 +10,12 @@ write a world of your own, hand a generator of rounds to `DrawnRounds`, and let 
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
+from kernelbandits.environments.clustered import Clustered
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
 
 __all__ = [
+    "Clustered",
     "DrawnRounds",
     "Environment",
     "RKHSFunction",
