@@ -6,19 +6,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from os import W_OK, PathLike, access
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments import demo_study as study
 from kernelbandits.experiments import demo_text as text
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.figures import DARK, LIGHT, Bound, Curve, png, regret_figure, svg
+from kernelbandits.experiments.folders import writable_folder
 from kernelbandits.experiments.page import Page, render
 from kernelbandits.experiments.proofs import kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarise
@@ -81,7 +81,7 @@ def run_demo(
     """
     require("matplotlib")
     comparison = study.demo_comparison(horizon=horizon, n_seeds=n_seeds)
-    folder = _folder(into)  # before the long part, so that a bad name costs no time
+    folder = writable_folder(into)  # before the long part, so that a bad name costs no time
     with one_blas_thread():
         traces = comparison.run(progress)
 
@@ -103,17 +103,6 @@ def run_demo(
     result.files["page"].write_text(render(_page(result, draw)), encoding="utf-8")
     result.files["results"].write_text(json.dumps(result.to_dict(), indent=2) + "\n", encoding="utf-8")
     return result
-
-
-def _folder(into: str | PathLike[str]) -> Path:
-    folder = Path(into)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidParameter(f"The folder {str(folder)!r} cannot be made: {error.strerror}. Name another.") from error
-    if not access(folder, W_OK):
-        raise InvalidParameter(f"The folder {str(folder)!r} cannot be written to. Name another.")
-    return folder
 
 
 def _bounds(traces: Mapping[str, Sequence[Trace]]) -> tuple[Bound, Bound]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DARK", "LIGHT", "Bound", "Curve", "Theme", "png", "regret_figure", "spread", "svg"]
+__all__ = ["DARK", "LIGHT", "Bound", "Curve", "Theme", "dress", "png", "regret_figure", "spread", "svg"]
 
 MOST_POINTS: Final = 200
 """Of a drawn curve: more than the eye can tell apart at this size, and a small file."""
@@ -165,7 +165,7 @@ def spread(positions: Sequence[float], gap: float) -> Vector:
 
 
 def _draw_regret(axes: Axes, curves: Sequence[Curve], theme: Theme) -> None:
-    _dress(axes, "Cumulative regret", theme)
+    dress(axes, "Cumulative regret", theme)
     horizon = max(len(curve.band.mean) for curve in curves)
     top = 1.05 * max(float(np.nanmax(curve.band.mean + np.nan_to_num(curve.band.half_width))) for curve in curves)
     for curve in curves:
@@ -202,7 +202,7 @@ def _draw_regret(axes: Axes, curves: Sequence[Curve], theme: Theme) -> None:
 def _draw_bounds(
     axes: Axes, curves: Sequence[Curve], bounds: Sequence[Bound], largest_gap: float, theme: Theme
 ) -> None:
-    _dress(axes, "On logarithmic axes, under what is proved", theme)
+    dress(axes, "On logarithmic axes, under what is proved", theme)
     horizon = max(len(curve.band.mean) for curve in curves)
     for curve in curves:
         rounds, mean, _ = _thinned(curve.band, logarithmic=True)
@@ -241,7 +241,7 @@ def _draw_bounds(
         )
 
 
-def _dress(axes: Axes, title: str, theme: Theme) -> None:
+def dress(axes: Axes, title: str, theme: Theme) -> None:
     """Thin grid, two spines, quiet ticks."""
     axes.set_facecolor(theme.paper)
     axes.set_title(title, loc="left", fontsize=10.5, color=theme.ink, pad=9)

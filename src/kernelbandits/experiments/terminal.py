@@ -13,7 +13,7 @@ from kernelbandits.experiments.summary import Row
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["HEADINGS", "cells", "progress_bar", "regret_table"]
+__all__ = ["HEADINGS", "cells", "duration", "progress_bar", "regret_table"]
 
 HEADINGS: Final = ("Regret", "± 95 %", "Of random", "Time a round")
 
@@ -22,7 +22,7 @@ ROUNDS_PER_STEP: Final = 25
 
 
 @contextmanager
-def progress_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
+def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Iterator[Callable[[], None]]:
     """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step."""
     require("rich")
     from rich.console import Console
@@ -43,7 +43,7 @@ def progress_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
         def step() -> None:
             nonlocal done
             done += 1
-            if done % ROUNDS_PER_STEP == 0 or done == total:
+            if done % every == 0 or done == total:
                 bar.update(task, completed=done)
 
         yield step
@@ -70,7 +70,7 @@ def cells(row: Row) -> tuple[str, str, str, str]:
         f"{row.regret:.1f}",
         _or_dash(row.half_width, ".1f"),
         _or_dash(row.share, ".0%"),
-        _duration(row.seconds_per_round),
+        duration(row.seconds_per_round),
     )
 
 
@@ -78,7 +78,8 @@ def _or_dash(value: float, form: str) -> str:
     return "–" if isnan(value) else format(value, form)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds as people read them."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1.0 else f"{seconds:.2f} s"

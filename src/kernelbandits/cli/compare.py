@@ -1,0 +1,73 @@
+"""`kernelbandits compare`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Final
+
+__all__ = ["add_to", "run"]
+
+QUICK_ROUNDS, QUICK_SEEDS = 100, 2
+
+DESCRIPTION: Final = """\
+Play every policy of the library on three problems (linear, smooth, clustered).
+Prints a table of regret with 95 % intervals, and writes policies.md (the
+table), policies.png and policies.json."""
+
+EXAMPLES: Final = """\
+examples:
+  kernelbandits compare                           into ./compare, several minutes
+  kernelbandits compare --quick                   a rough look
+  kernelbandits compare --only KernelUCB UCB1     two of them
+  kernelbandits compare --json | python -m json.tool
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Make the command known."""
+    parser = commands.add_parser(
+        "compare",
+        help="every policy on three problems: table and figure",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--into", default="compare", metavar="FOLDER", help="where to write (default: compare)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each run")
+    parser.add_argument("--seeds", type=int, metavar="N", help="runs of each policy on each problem, seeds 0 to N-1")
+    parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="names of policies as in the table")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds and {QUICK_SEEDS} seeds, unless told otherwise"
+    )
+    parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Play, write, print."""
+    from kernelbandits.experiments.policy_study.problems import PROBLEMS  # here, so that --help does not wait for it
+    from kernelbandits.experiments.policy_study.study import HORIZON, N_SEEDS, run_policy_study
+    from kernelbandits.experiments.terminal import progress_bar
+
+    usual = (QUICK_ROUNDS, QUICK_SEEDS) if arguments.quick else (HORIZON, N_SEEDS)
+    horizon = usual[0] if arguments.rounds is None else arguments.rounds
+    n_seeds = usual[1] if arguments.seeds is None else arguments.seeds
+    with progress_bar(n_seeds * len(PROBLEMS), "Playing", every=1) as progress:
+        study = run_policy_study(
+            arguments.into,
+            horizon=horizon,
+            n_seeds=n_seeds,
+            only=arguments.only,
+            workers=arguments.workers,
+            progress=progress,
+        )
+    if arguments.json:
+        json.dump(study.to_dict(), sys.stdout, indent=2)
+        print()
+        return
+    print(study.files["table"].read_text(encoding="utf-8"))
+    for kind, path in study.files.items():
+        print(f"{kind.capitalize():8} {path}")

@@ -1,0 +1,63 @@
+"""The study's table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from kernelbandits.experiments.terminal import duration
+
+__all__ = ["Standing", "markdown_table", "standing_cells"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One policy on all problems."""
+
+    name: str
+    family: str
+    regret: Mapping[str, float]
+    """Mean cumulative regret at the end, by problem."""
+
+    half_width: Mapping[str, float]
+    """Half the length of its confidence interval; nan with one seed."""
+
+    seconds_per_round: float
+    """To choose and to learn, on average over problems, seeds and rounds."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; unknown ones are None."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "regret": dict(self.regret),
+            "half_width": {name: None if isnan(value) else value for name, value in self.half_width.items()},
+            "seconds_per_round": self.seconds_per_round,
+        }
+
+
+def standing_cells(standing: Standing) -> list[str]:
+    """A row as people read it: name, family, regret with interval on each problem, time a round."""
+    regrets = [
+        f"{standing.regret[problem]:.0f}" + ("" if isnan(half) else f" ± {half:.0f}")
+        for problem, half in standing.half_width.items()
+    ]
+    return [standing.name, standing.family, *regrets, duration(standing.seconds_per_round)]
+
+
+def markdown_table(standings: Sequence[Standing], caption: str) -> str:
+    """A table that lines up, numbers to the right, with its caption above."""
+    problems = list(standings[0].regret)
+    rows = [["policy", "family", *problems, "time a round"], *map(standing_cells, standings)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    aligned = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in rows]
+    rule = "|" + "|".join("-" * (width + 1) + ("-" if column < 2 else ":") for column, width in enumerate(widths)) + "|"
+    return f"{caption}.\n\n" + "\n".join([aligned[0], rule, *aligned[1:]]) + "\n"
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Words to the left, numbers to the right."""
+    cells = zip(row, widths, strict=True)
+    return [cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(cells)]
