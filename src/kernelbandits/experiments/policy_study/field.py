@@ -30,7 +30,7 @@ FIELD: Final = (
         "kernel",
         lambda s: p.SupKernelUCB(s.kernel, regularisation=0.25, horizon=s.horizon, n_actions=s.n_actions, scale=0.05),
     ),
-    Contender("LinUCB", "linear", lambda s: p.LinUCB(exploration=0.2)),
+    Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.2)),
     Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.05)),
     Contender("Random", "baseline", lambda s: p.UniformRandom(seed=s.seed)),
 )
