@@ -33,10 +33,15 @@ if TYPE_CHECKING:
     from kernelbandits.evaluation import simulate
     from kernelbandits.policies import (
         CGPUCB,
+        EXP4,
+        EXP4P,
         GPUCB,
+        VE,
         BaseKernelUCB,
+        EpochGreedy,
         KernelUCB,
         LinUCB,
+        PACBayes,
         Policy,
         SupKernelUCB,
         SupLinUCB,
@@ -49,12 +54,17 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CGPUCB",
+    "EXP4",
+    "EXP4P",
     "GPUCB",
+    "VE",
     "BaseKernelUCB",
     "Catalogue",
     "Decision",
+    "EpochGreedy",
     "KernelUCB",
     "LinUCB",
+    "PACBayes",
     "Pairs",
     "Plays",
     "Policy",

@@ -1,22 +1,38 @@
 """Choosing by the advice of experts, or from a class of policies.
 
-An `Expert` gives one probability per action of a round; the factories make whole families of them.
+An `Expert` gives one probability per action of a round; the factories make whole families of them. `EXP4P` is the one
+to try first; `EpochGreedy` is simpler and cheaper where rounds are drawn from one law.
 """
 
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
+from kernelbandits.policies.experts.epoch_greedy import EpochGreedy
+from kernelbandits.policies.experts.exp4 import EXP4
+from kernelbandits.policies.experts.exp4p import EXP4P
 from kernelbandits.policies.experts.factories import constant_experts, linear_experts, ridge_experts, stump_experts
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
+from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
+from kernelbandits.policies.experts.policy_class import PolicyClass
 from kernelbandits.policies.experts.stump import Stump
+from kernelbandits.policies.experts.stump_class import StumpClass
+from kernelbandits.policies.experts.ve import VE
 
 __all__ = [
+    "EXP4",
+    "EXP4P",
+    "VE",
     "Constant",
+    "EpochGreedy",
     "Expert",
     "GreedyRidge",
     "LinearScorer",
+    "PACBayes",
+    "PolicyClass",
     "Stump",
+    "StumpClass",
     "Uniform",
     "constant_experts",
+    "k_means_centres",
     "linear_experts",
     "ridge_experts",
     "stump_experts",

@@ -15,7 +15,7 @@ from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.policies.experts.advice import Constant
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
-from kernelbandits.policies.experts.stump import Stump
+from kernelbandits.policies.experts.stump import Stump, thresholds_between
 from kernelbandits.types import Points, Seed
 
 __all__ = ["constant_experts", "linear_experts", "ridge_experts", "stump_experts"]
@@ -60,13 +60,12 @@ def stump_experts(
     for column in looked_at:
         if a_count(column, "A column", least=0) >= rows.shape[1]:
             raise InvalidParameter(f"There is no column {column}: the contexts have {rows.shape[1]}, counted from 0.")
-        values = np.unique(rows[:, column])
-        between = values[:-1] + np.diff(values) / 2.0  # thresholds that divide the contexts
+        between = thresholds_between(rows[:, column])
         if len(between) > per_feature:
             between = between[np.linspace(0, len(between) - 1, per_feature + 2)[1:-1].round().astype(np.intp)]
         experts += [
             Stump(column=int(column), threshold=float(threshold), below=below, above=above)
-            for threshold in np.unique(between)
+            for threshold in between
             for below, above in permutations(range(n_actions), 2)
         ]
     return experts

@@ -8,11 +8,14 @@ from typing import Any, Final
 
 from kernelbandits.errors import CannotSave, ForeignFile
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
+from kernelbandits.policies.experts.finite_class import FiniteClass
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
+from kernelbandits.policies.experts.policy_class import PolicyClass
 from kernelbandits.policies.experts.stump import Stump
+from kernelbandits.policies.experts.stump_class import StumpClass
 
-__all__ = ["packed_experts", "unpacked_experts"]
+__all__ = ["packed_class", "packed_experts", "unpacked_class", "unpacked_experts"]
 
 KNOWN: Final[Mapping[str, type[Any]]] = {
     expert.__name__: expert for expert in (Constant, GreedyRidge, LinearScorer, Stump, Uniform)
@@ -42,6 +45,26 @@ def unpacked_experts(packed: Sequence[Mapping[str, Any]]) -> list[Expert]:
         kind = KNOWN[name]
         experts.append(kind.unpack(arguments) if hasattr(kind, "unpack") else kind(**arguments))
     return experts
+
+
+def packed_class(policies: PolicyClass) -> dict[str, Any]:
+    """A class of policies, or CannotSave where it is none of the library."""
+    if isinstance(policies, FiniteClass):
+        return {"class": "FiniteClass", "experts": packed_experts(policies.panel.experts)}
+    if isinstance(policies, StumpClass):
+        return policies.describe()
+    raise CannotSave(
+        f"A class of policies of your own ({type(policies).__name__}) cannot be saved; those of the library can."
+    )
+
+
+def unpacked_class(packed: Mapping[str, Any]) -> PolicyClass:
+    """Inverse of `packed_class`."""
+    if packed["class"] == "FiniteClass":
+        return FiniteClass(unpacked_experts(packed["experts"]))
+    if packed["class"] == "StumpClass":
+        return StumpClass(packed["columns"], n_actions=packed["n_actions"])
+    raise ForeignFile(f"The file holds a class of policies {packed['class']!r}, which is not known here.")
 
 
 def _content(expert: Any) -> dict[str, Any]:

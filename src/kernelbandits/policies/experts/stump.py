@@ -14,7 +14,7 @@ from kernelbandits.policies.experts.advice import JointAdvice, all_on
 from kernelbandits.policies.experts.shared import shared_row
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["Stump"]
+__all__ = ["Stump", "thresholds_between"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +72,15 @@ class Stump:
             "below": self.below,
             "above": self.above,
         }
+
+
+def thresholds_between(values: Vector) -> Vector:
+    """One threshold in each gap between the distinct values of a column.
+
+    >>> thresholds_between(np.array([4.0, 0.0, 1.0, 0.0]))
+    array([0.5, 2.5])
+    """
+    distinct = np.unique(values)
+    low, high = distinct[:-1], distinct[1:]
+    middle = np.maximum(low / 2.0 + high / 2.0, low)
+    return np.where(middle < high, middle, low)  # neighbours in floating point have nothing between them

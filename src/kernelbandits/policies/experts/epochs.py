@@ -1,0 +1,39 @@
+"""When to explore: in every epoch once, or first of all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from math import ceil, floor, sqrt
+
+__all__ = ["Epochs"]
+
+
+class Epochs:
+    """Which rounds are played uniformly, for a class of complexity C = N ln M.
+
+    Without a horizon epoch l = 1, 2, … is one such round and max(1, ⌊sqrt(l / C) / factor⌋) others; with a horizon T
+    the first ⌈factor · T^(2/3) C^(1/3)⌉ rounds are.
+
+    >>> schedule = Epochs(0.2, horizon=None, factor=1.0)
+    >>> [t for t in range(1, 14) if schedule.explores(t)]
+    [1, 4, 8, 12]
+    """
+
+    def __init__(self, complexity: float, *, horizon: int | None, factor: float) -> None:
+        self._complexity, self._factor = complexity, factor
+        self.n_first = None if horizon is None else ceil(factor * float(horizon) ** (2 / 3) * complexity ** (1 / 3))
+        """Rounds at the start, where the horizon is known."""
+        self._starts = [1]
+
+    def greedy_rounds(self, epoch: int) -> int:
+        """Rounds of an epoch after its first."""
+        return max(1, floor(sqrt(epoch / self._complexity) / self._factor))
+
+    def explores(self, round_index: int) -> bool:
+        """Whether this round, counted from 1, is played uniformly."""
+        if self.n_first is not None:
+            return round_index <= self.n_first
+        starts = self._starts
+        while starts[-1] < round_index:
+            starts.append(starts[-1] + 1 + self.greedy_rounds(len(starts)))
+        return starts[bisect_left(starts, round_index)] == round_index
