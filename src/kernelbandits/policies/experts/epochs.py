@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from math import ceil, floor, sqrt
+from math import cbrt, ceil, floor, sqrt
 
 __all__ = ["Epochs"]
 
@@ -21,8 +21,10 @@ class Epochs:
 
     def __init__(self, complexity: float, *, horizon: int | None, factor: float) -> None:
         self._complexity, self._factor = complexity, factor
-        self.n_first = None if horizon is None else ceil(factor * float(horizon) ** (2 / 3) * complexity ** (1 / 3))
+        self.n_first: int | None = None
         """Rounds at the start, where the horizon is known."""
+        if horizon is not None:
+            self.n_first = min(horizon, ceil(factor * cbrt(horizon**2 * complexity)))
         self._starts = [1]
 
     def greedy_rounds(self, epoch: int) -> int:
