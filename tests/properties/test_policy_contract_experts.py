@@ -107,6 +107,13 @@ class TestEpochGreedy(_OverRows):
         return lambda: kb.EpochGreedy(many_experts(), n_actions=5, seed=3, **request.param)
 
 
+class TestKernelEpochGreedy(_OverRows):
+    @pytest.fixture(params=[{}, {"exploration_factor": 0.05}, {"horizon": 400, "exploration_factor": 0.02}], ids=str)
+    def make_policy(self, request):
+        kernel = Gaussian(length_scale=0.8)
+        return lambda: kb.KernelEpochGreedy(kernel, n_actions=5, regularisation=0.3, seed=3, **request.param)
+
+
 class TestPACBayes(_OverRows):
     has_amendments = False
 

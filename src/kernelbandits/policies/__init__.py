@@ -7,7 +7,7 @@ beat. `Policy` is the class to inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.experts import EXP4, EXP4P, VE, EpochGreedy, PACBayes
+from kernelbandits.policies.experts import EXP4, EXP4P, VE, EpochGreedy, KernelEpochGreedy, PACBayes
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
@@ -28,6 +28,7 @@ __all__ = [
     "Contribution",
     "EpochGreedy",
     "Explanation",
+    "KernelEpochGreedy",
     "KernelUCB",
     "LinUCB",
     "PACBayes",

@@ -93,21 +93,25 @@ def test_amended_and_unlearnt_rewards_leave_the_values_of_the_right_ones():
     decisions = [policy.choose(rng.normal(size=(3, 3))) for _ in range(4)]
     straight = policy.copy()
     policy.learn_many(decisions, [1.0, 2.0, 3.0, 4.0])
-    greedy = (
-        next(decision for decision in (policy.choose(np.eye(3)) for _ in [policy.round_index]) if decision.stage != 1)
-        if not policy.explores(policy.round_index)
-        else None
-    )
 
     policy.amend(decisions[0], was=1.0, now=5.0)
     policy.unlearn(decisions[1], 2.0)
 
     straight.learn_many([decisions[0], *decisions[2:]], [5.0, 3.0, 4.0])
     np.testing.assert_allclose(policy.values, straight.values, rtol=1e-12)
-    if greedy is not None:
-        before = policy.values
-        policy.learn(greedy, 5.0)
-        np.testing.assert_array_equal(policy.values, before)
+
+
+def test_greedy_rounds_teach_nothing():
+    policy = kb.EpochGreedy(experts(), n_actions=3, seed=2)
+    policy.learn(policy.choose(np.eye(3)), 0.5)
+    before, greedy = policy.values, policy.choose(np.eye(3))
+
+    policy.learn(greedy, 1.0)
+    policy.amend(greedy, was=1.0, now=0.2)
+    policy.unlearn(greedy, 0.2)
+
+    assert greedy.stage is None
+    np.testing.assert_array_equal(policy.values, before)
 
 
 def test_a_greedy_round_asks_one_expert():

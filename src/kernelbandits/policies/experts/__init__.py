@@ -10,6 +10,7 @@ from kernelbandits.policies.experts.exp4 import EXP4
 from kernelbandits.policies.experts.exp4p import EXP4P
 from kernelbandits.policies.experts.factories import constant_experts, linear_experts, ridge_experts, stump_experts
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
+from kernelbandits.policies.experts.kernel_epoch_greedy import KernelEpochGreedy
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
 from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
 from kernelbandits.policies.experts.policy_class import PolicyClass
@@ -25,6 +26,7 @@ __all__ = [
     "EpochGreedy",
     "Expert",
     "GreedyRidge",
+    "KernelEpochGreedy",
     "LinearScorer",
     "PACBayes",
     "PolicyClass",

@@ -12,7 +12,7 @@ from kernelbandits.checks import a_count, positive
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.epochs import Epochs
+from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.notes import known_propensity, noted
 from kernelbandits.policies.experts.panel import Panel
@@ -21,8 +21,6 @@ from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
 __all__ = ["EpochGreedy"]
-
-EXPLORING = 1
 
 
 class EpochGreedy(ExpertPolicy):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from math import cbrt, ceil, floor, sqrt
+from typing import Final
 
-__all__ = ["Epochs"]
+__all__ = ["EXPLORING", "Epochs"]
+
+EXPLORING: Final = 1
+"""The stage of decisions in uniform rounds, from which these policies learn."""
 
 
 class Epochs:
