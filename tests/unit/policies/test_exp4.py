@@ -8,7 +8,7 @@ import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.policies.experts import Uniform, constant_experts, linear_experts
 
-HORIZON, FACTOR = 150, 0.7
+HORIZON, FACTOR, SPEED = 150, 0.7, 1.9
 
 
 def experts():
@@ -16,7 +16,7 @@ def experts():
 
 
 def a_policy(**options):
-    return kb.EXP4(experts(), horizon=HORIZON, exploration_factor=FACTOR, seed=2, **options)
+    return kb.EXP4(experts(), horizon=HORIZON, exploration_factor=FACTOR, learning_factor=SPEED, seed=2, **options)
 
 
 def products(run):
@@ -32,7 +32,7 @@ def products(run):
         ]
         stated.append(p)
         estimate = [reward / p[j] if j == action else 0.0 for j in range(n)]
-        weights = [w * exp(g * float(xi @ estimate) / n) for w, xi in zip(weights, advice, strict=True)]
+        weights = [w * exp(SPEED * g * float(xi @ estimate) / n) for w, xi in zip(weights, advice, strict=True)]
     return np.array(weights) / sum(weights), stated
 
 
@@ -72,7 +72,7 @@ def assert_unbiased(policy, contexts, rewards, wanted, **wrong):
         other = policy.copy()
         other.learn(replace(decision, id="", **wrong), float(rewards[action]))
         moved = other._state()["log_weights"] - policy._state()["log_weights"]
-        mean += probabilities[action] * moved * len(contexts) / policy.mixing(len(contexts))
+        mean += probabilities[action] * moved * len(contexts) / (SPEED * policy.mixing(len(contexts)))
     np.testing.assert_allclose(mean, wanted, rtol=1e-9, atol=1e-12)
 
 

@@ -8,7 +8,7 @@ import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.policies.experts import Uniform, constant_experts, linear_experts, stump_experts
 
-HORIZON, DELTA, FACTOR = 130, 0.07, 1.3
+HORIZON, DELTA, FACTOR, SPEED = 130, 0.07, 1.3, 2.2
 
 
 def experts():
@@ -16,7 +16,8 @@ def experts():
 
 
 def a_policy(**options):
-    return kb.EXP4P(experts(), horizon=HORIZON, failure_probability=DELTA, exploration_factor=FACTOR, seed=2, **options)
+    rates = {"exploration_factor": FACTOR, "learning_factor": SPEED}
+    return kb.EXP4P(experts(), horizon=HORIZON, failure_probability=DELTA, seed=2, **rates, **options)
 
 
 def products(run):
@@ -35,7 +36,7 @@ def products(run):
         spread = [sum(xi[j] / p[j] for j in range(n)) for xi in advice]
         bonus = sqrt(log(m / DELTA) / (n * HORIZON))
         weights = [
-            w * exp(floor / 2 * (float(xi @ estimate) + v * bonus))
+            w * exp(SPEED * floor / 2 * (float(xi @ estimate) + v * bonus))
             for w, xi, v in zip(weights, advice, spread, strict=True)
         ]
     return np.array(weights) / sum(weights), stated
@@ -91,7 +92,7 @@ def test_estimated_rewards_and_spreads_of_experts_are_unbiased_by_enumeration():
         policy.learn(policy.choose(rng.normal(size=(4, 3))), float(rng.uniform()))
     contexts, rewards = rng.normal(size=(4, 3)), rng.uniform(size=4)
     advice = np.array([expert.advise(contexts) for expert in experts()])
-    probabilities, rate = policy.probabilities(contexts), policy.floor(4) / 2.0
+    probabilities, rate = policy.probabilities(contexts), SPEED * policy.floor(4) / 2.0
     bonus = (advice @ (1 / probabilities)) * sqrt(log(8 / DELTA) / (4 * HORIZON))
 
     mean, found = 0.0, set()

@@ -92,8 +92,15 @@ def rounds(n, seed=4):
 
 
 def test_after_the_uniform_rounds_it_is_exp4p_on_the_policies_kept():
+    rates = {"exploration_factor": 1.4, "learning_factor": 2.5}
     policy = kb.VE(
-        StumpClass(2, n_actions=3), horizon=80, vc_dimension=2, failure_probability=0.1, uniform_rounds=9, seed=5
+        StumpClass(2, n_actions=3),
+        horizon=80,
+        vc_dimension=2,
+        failure_probability=0.1,
+        uniform_rounds=9,
+        seed=5,
+        **rates,
     )
     for contexts, reward in rounds(9):
         assert policy.experts == ()
@@ -102,7 +109,7 @@ def test_after_the_uniform_rounds_it_is_exp4p_on_the_policies_kept():
         assert decision.stage == 1
         policy.learn(decision, reward)
 
-    other = kb.EXP4P(policy.experts, horizon=71, failure_probability=0.05)
+    other = kb.EXP4P(policy.experts, horizon=71, failure_probability=0.05, **rates)
     assert isinstance(policy.experts[-1], Uniform)
     seen = np.array([contexts[0] for contexts, _ in rounds(9)])
     assert len(policy.experts) == 1 + len(brute_force(seen, 3))

@@ -20,12 +20,20 @@ class ConfidentWeights:
         p_min = min(1/N, factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min
         vᵢ    = Σ_j ξⁱ_j / p_j
-        wᵢ   ← wᵢ · exp( (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
+        wᵢ   ← wᵢ · exp( speed · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
     """
 
-    def __init__(self, n_experts: int, *, horizon: int, failure_probability: float, exploration_factor: float) -> None:
+    def __init__(
+        self,
+        n_experts: int,
+        *,
+        horizon: int,
+        failure_probability: float,
+        exploration_factor: float,
+        learning_factor: float,
+    ) -> None:
         self.log_weights: Vector = np.zeros(n_experts)
-        self._horizon, self._factor = horizon, exploration_factor
+        self._horizon, self._factor, self._speed = horizon, exploration_factor, learning_factor
         self._log_experts = log(n_experts)
         self._log_ratio = log(n_experts / failure_probability)
 
@@ -55,8 +63,11 @@ class ConfidentWeights:
     def step(self, advice: Vector, spread: Vector, *, n_actions: int, propensity: float, reward: float) -> Vector:
         """What a reward in [0, 1] adds to the log-weights; `advice` is each expert's for the action that was taken."""
         confidence = sqrt(self._log_ratio / (n_actions * self._horizon))
-        return self.floor(n_actions) / 2.0 * (advice * (reward / propensity) + spread * confidence)
+        return self._pace(n_actions) * (advice * (reward / propensity) + spread * confidence)
 
     def change(self, advice: Vector, *, n_actions: int, propensity: float, change: float) -> Vector:
         """What a correction of a reward adds."""
-        return self.floor(n_actions) / 2.0 * (advice * (change / propensity))
+        return self._pace(n_actions) * (advice * (change / propensity))
+
+    def _pace(self, n_actions: int) -> float:
+        return self._speed * self.floor(n_actions) / 2.0

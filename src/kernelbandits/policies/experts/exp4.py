@@ -28,7 +28,7 @@ class EXP4(ExpertPolicy):
 
         g = min(1, factor · sqrt(N ln M / ((e − 1) T)))
         p = (1 − g) Σ wᵢ ξⁱ / Σ wᵢ + g / N              the action is drawn from p
-        wᵢ ← wᵢ · exp(g · ξⁱ_a · r / (p_a N))           r: reward of the action a, brought to [0, 1]
+        wᵢ ← wᵢ · exp(speed · g · ξⁱ_a · r / (p_a N))   r: reward of the action a, brought to [0, 1]
 
     Nothing is assumed about contexts and rewards, which an adversary may choose; what is small is the expected regret
     against the best single expert, of order sqrt(T N ln M). Against the best action it is no better than the experts
@@ -45,8 +45,10 @@ class EXP4(ExpertPolicy):
     horizon
         T: rounds that are to be played, about.
     exploration_factor
-        Times g, which is both the share of uniform draws and the speed of learning. The value of the proof, 1, is
-        slow on easy problems.
+        Times g, which is both the share of uniform draws and the pace of learning.
+    learning_factor
+        `speed`: times the pace of learning alone. Both are 1 in the proof, which is slow on problems that nobody made
+        hard.
     reward_range
         Lowest and highest reward.
     seed
@@ -69,12 +71,14 @@ class EXP4(ExpertPolicy):
         *,
         horizon: int,
         exploration_factor: float = 1.0,
+        learning_factor: float = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
         self.horizon = a_count(horizon, "The horizon")
         self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self.learning_factor = positive(learning_factor, "The learning factor")
         self._log_weights: Vector = np.zeros(len(self.experts))
 
     @property
@@ -92,6 +96,7 @@ class EXP4(ExpertPolicy):
             **self._expert_parameters(),
             "horizon": self.horizon,
             "exploration_factor": self.exploration_factor,
+            "learning_factor": self.learning_factor,
             "reward_range": self.reward_range,
         }
 
@@ -117,7 +122,8 @@ class EXP4(ExpertPolicy):
         """What a reward adds to the log-weights."""
         advice = noted(decision, "advice", len(self.experts))  # ξⁱ_a
         n_actions = max(decision.n_actions, 1)
-        return self.mixing(n_actions) / n_actions * reward / known_propensity(decision) * advice
+        pace = self.learning_factor * self.mixing(n_actions) / n_actions
+        return pace * reward / known_propensity(decision) * advice
 
     def _state(self) -> Parameters:
         return {"log_weights": self._log_weights}

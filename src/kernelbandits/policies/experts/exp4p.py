@@ -28,7 +28,7 @@ class EXP4P(ExpertPolicy):
         p_min = min(1/N, factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min    the action is drawn from p
         vᵢ    = Σ_j ξⁱ_j / p_j
-        wᵢ   ← wᵢ · exp( (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
+        wᵢ   ← wᵢ · exp( speed · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
 
     With probability at least 1 − δ the regret against the best single expert is at most 6 sqrt(N T ln(M/δ)), whoever
     chooses contexts and rewards. That needs an expert who advises uniformly: one is added as the last where there is
@@ -48,8 +48,10 @@ class EXP4P(ExpertPolicy):
     failure_probability
         δ.
     exploration_factor
-        Times p_min, which is both the floor under every probability and twice the speed of learning. The value of the
-        proof, 1, is slow on easy problems, and any other voids the promise.
+        Times p_min, which is both the floor under every probability and twice the pace of learning.
+    learning_factor
+        `speed`: times the pace of learning alone. Both are 1 in the proof, which is slow on problems that nobody made
+        hard; any other value voids the promise.
     reward_range
         Lowest and highest reward.
     seed
@@ -71,6 +73,7 @@ class EXP4P(ExpertPolicy):
         horizon: int,
         failure_probability: float = 0.05,
         exploration_factor: float = 1.0,
+        learning_factor: float = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
@@ -78,11 +81,13 @@ class EXP4P(ExpertPolicy):
         self.failure_probability = a_probability(failure_probability)
         self.horizon = long_enough(horizon, len(self.experts), self.failure_probability)
         self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self.learning_factor = positive(learning_factor, "The learning factor")
         self._weights = ConfidentWeights(
             len(self.experts),
             horizon=self.horizon,
             failure_probability=self.failure_probability,
             exploration_factor=self.exploration_factor,
+            learning_factor=self.learning_factor,
         )
 
     @property
@@ -100,6 +105,7 @@ class EXP4P(ExpertPolicy):
             "horizon": self.horizon,
             "failure_probability": self.failure_probability,
             "exploration_factor": self.exploration_factor,
+            "learning_factor": self.learning_factor,
             "reward_range": self.reward_range,
         }
 

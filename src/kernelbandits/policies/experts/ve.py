@@ -64,6 +64,8 @@ class VE(RandomisedPolicy):
         τ, where it is not to be that of the proof.
     exploration_factor
         Times p_min of EXP4.P, as there.
+    learning_factor
+        Times the pace of learning of EXP4.P, as there.
     reward_range
         Lowest and highest reward.
     seed
@@ -87,6 +89,7 @@ class VE(RandomisedPolicy):
         failure_probability: float = 0.05,
         uniform_rounds: int | None = None,
         exploration_factor: float = 1.0,
+        learning_factor: float = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
@@ -96,6 +99,7 @@ class VE(RandomisedPolicy):
         self.vc_dimension = a_count(vc_dimension, "The VC dimension")
         self.failure_probability = a_probability(failure_probability)
         self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self.learning_factor = positive(learning_factor, "The learning factor")
         self._given_rounds = uniform_rounds
         self.uniform_rounds = (
             self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
@@ -143,6 +147,7 @@ class VE(RandomisedPolicy):
             "failure_probability": self.failure_probability,
             "uniform_rounds": self._given_rounds,
             "exploration_factor": self.exploration_factor,
+            "learning_factor": self.learning_factor,
             "reward_range": self.reward_range,
         }
 
@@ -204,6 +209,7 @@ class VE(RandomisedPolicy):
             horizon=rounds,
             failure_probability=failure,
             exploration_factor=self.exploration_factor,
+            learning_factor=self.learning_factor,
         )
         self._panel, self._weights = Panel(experts), weights
 
