@@ -2,7 +2,7 @@
 
 `KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are
 the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
-`EXP4P`, `EpochGreedy` and their family in `experts` follow the advice of others; `UniformRandom` is what all have to
+`EpochGreedy`, `EXP4` and their family in `experts` follow the advice of others; `UniformRandom` is what all have to
 beat. `Policy` is the class to inherit for one of your own.
 """
 

@@ -90,6 +90,24 @@ def test_advice_on_actions_that_are_not_eligible_is_spread():
     np.testing.assert_allclose(probabilities, [0.0, 0.5, 0.5, 0.0])  # Constant(0) has nothing left, Hesitant 0.1 each
 
 
+def test_items_of_a_catalogue_are_advised_on_as_a_whole():
+    contexts, seen = np.arange(12.0).reshape(6, 2), []
+
+    class Watching(Hesitant):
+        def advise(self, contexts):
+            seen.append(contexts.shape)
+            return super().advise(contexts)
+
+    policy = kb.EXP4([Watching(), Constant(3)], horizon=20, seed=0)
+
+    decision = policy.choose(kb.Catalogue(contexts).only([3, 5]))
+    policy.learn(decision, 1.0)
+
+    assert seen == [(6, 2)]
+    assert decision.action in (3, 5)
+    assert policy.probabilities(kb.Catalogue(contexts))[3] > policy.probabilities(kb.Catalogue(contexts))[5]
+
+
 def test_advice_that_is_no_distribution_is_refused():
     policy = kb.EXP4([Constant(0), Shouting()], horizon=10)
 

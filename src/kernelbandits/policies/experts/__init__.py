@@ -1,7 +1,9 @@
 """Choosing by the advice of experts, or from a class of policies.
 
-An `Expert` gives one probability per action of a round; the factories make whole families of them. `EXP4P` is the one
-to try first; `EpochGreedy` is simpler and cheaper where rounds are drawn from one law.
+An `Expert` gives one probability per action of a round; the factories make whole families of them. `EpochGreedy` is
+the one to try first where rounds are drawn from one law; `EXP4` assumes nothing about them, and `EXP4P` promises with
+high probability what `EXP4` promises on average. `VE` takes infinite classes, `PACBayes` a finite number of states, and
+`KernelEpochGreedy` a kernel in place of experts.
 """
 
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform

@@ -6,8 +6,11 @@ from math import log, sqrt
 
 import numpy as np
 
+from kernelbandits.policies.base import Choice
+from kernelbandits.policies.experts.notes import known_propensity, noted
 from kernelbandits.policies.experts.shares import shares
-from kernelbandits.types import Matrix, Vector
+from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.types import Decision, Matrix, Vector
 
 __all__ = ["ConfidentWeights"]
 
@@ -46,28 +49,30 @@ class ConfidentWeights:
         """p_min: the least probability of an action."""
         return min(1.0 / n_actions, self._factor * sqrt(self._log_experts / (n_actions * self._horizon)))
 
-    def probabilities(self, advice: Matrix) -> Vector:
-        """Of each action, given a row of advice per expert."""
+    def odds(self, advice: Matrix) -> Odds:
+        """Probabilities of the actions, given a row of advice per expert."""
         n_actions = advice.shape[1]
         floor = self.floor(n_actions)
         mixed = (1.0 - n_actions * floor) * (self.shares @ advice) + floor
-        probabilities: Vector = mixed / mixed.sum()
-        return probabilities
+        probabilities = mixed / mixed.sum()
+        return Odds(probabilities, memo={"advice": advice, "spread": advice @ (1.0 / probabilities)})
 
     @staticmethod
-    def spread(advice: Matrix, probabilities: Vector) -> Vector:
-        """Vᵢ: the variance that the estimate of each expert's reward has, or a bound of it."""
-        spread: Vector = advice @ (1.0 / probabilities)
-        return spread
+    def remembered(choice: Choice) -> Choice:
+        """The choice with what `step` needs: ξⁱ_a of the action that was drawn, and vᵢ."""
+        advice, spread = choice.memo["advice"], choice.memo["spread"]
+        return choice._replace(memo={"advice": advice[:, choice.action].copy(), "spread": spread})
 
-    def step(self, advice: Vector, spread: Vector, *, n_actions: int, propensity: float, reward: float) -> Vector:
-        """What a reward in [0, 1] adds to the log-weights; `advice` is each expert's for the action that was taken."""
-        confidence = sqrt(self._log_ratio / (n_actions * self._horizon))
-        return self._pace(n_actions) * (advice * (reward / propensity) + spread * confidence)
+    def step(self, decision: Decision, reward: float) -> Vector:
+        """What a reward in [0, 1] adds to the log-weights."""
+        confidence = sqrt(self._log_ratio / (max(decision.n_actions, 1) * self._horizon))
+        spread = noted(decision, "spread", len(self.log_weights))
+        return self.change(decision, reward) + self._pace(decision) * confidence * spread
 
-    def change(self, advice: Vector, *, n_actions: int, propensity: float, change: float) -> Vector:
-        """What a correction of a reward adds."""
-        return self._pace(n_actions) * (advice * (change / propensity))
+    def change(self, decision: Decision, change: float) -> Vector:
+        """What a reward adds that is higher by `change`."""
+        advice = noted(decision, "advice", len(self.log_weights))
+        return self._pace(decision) * change / known_propensity(decision) * advice
 
-    def _pace(self, n_actions: int) -> float:
-        return self._speed * self.floor(n_actions) / 2.0
+    def _pace(self, decision: Decision) -> float:
+        return self._speed * self.floor(max(decision.n_actions, 1)) / 2.0

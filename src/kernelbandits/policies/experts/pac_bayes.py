@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.checks import a_count, an_array, positive
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.action_set import Actions
-from kernelbandits.policies.experts.expert_policy import needed_range
 from kernelbandits.policies.experts.notes import known_propensity, noted
 from kernelbandits.policies.experts.shared import shared_row
 from kernelbandits.policies.experts.shares import shares
-from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
-from kernelbandits.selection import CatalogueView
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 
 __all__ = ["PACBayes", "k_means_centres"]
@@ -27,7 +25,7 @@ TINIEST = 1e-300
 """A marginal that has underflowed counts as this, so that its logarithm is finite."""
 
 
-class PACBayes(RandomisedPolicy):
+class PACBayes(UnitRewardPolicy):
     """For finitely many states: plays what is good in the state, as far as that pays for straying from the habit.
 
     The state s of a round is the centre nearest to what its actions share: its first row, or the context of `Pairs`.
@@ -84,7 +82,7 @@ class PACBayes(RandomisedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
-        super().__init__(reward_range=needed_range(reward_range), seed=seed)
+        super().__init__(reward_range=reward_range, seed=seed)
         self.centres = _checked_centres(centres)
         """One row per state."""
         self.n_actions = a_count(n_actions, "The number of actions")
@@ -113,12 +111,6 @@ class PACBayes(RandomisedPolicy):
                 f"{len(row)}."
             )
         return int(np.argmin(((self.centres - row) ** 2).sum(axis=1)))
-
-    def _kind(self, contexts: Points) -> PointKind:
-        return kind_of(contexts)
-
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
 
     def _parameters(self) -> Parameters:
         return {

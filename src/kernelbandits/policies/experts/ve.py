@@ -10,28 +10,26 @@ import numpy as np
 
 from kernelbandits.checks import a_count, a_probability, positive
 from kernelbandits.errors import DecisionError, InvalidParameter
-from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy, Saved
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
 from kernelbandits.policies.experts.exp4p import with_uniform
-from kernelbandits.policies.experts.expert_policy import needed_range
 from kernelbandits.policies.experts.finite_class import FiniteClass
-from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.notes import noted
 from kernelbandits.policies.experts.panel import Panel
 from kernelbandits.policies.experts.policy_class import PolicyClass
 from kernelbandits.policies.experts.saving import packed_class, unpacked_class
-from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
-from kernelbandits.selection import CatalogueView
-from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.types import Decision, Parameters, Seed, Vector
 
 __all__ = ["VE"]
 
 UNIFORM, WEIGHTED = 1, 2
 
 
-class VE(RandomisedPolicy):
+class VE(UnitRewardPolicy):
     """Plays uniformly at first, to see which policies of a class differ at all; then EXP4.P on one of each kind.
 
         τ = sqrt(T (2d ln(eT/d) + ln(2/δ)))     rounds of uniform play (rounded up)
@@ -42,9 +40,10 @@ class VE(RandomisedPolicy):
     the class is of order sqrt(T (d ln(T/d) + ln(1/δ))) with probability 1 − δ, however many policies it has. At most
     (eτ/d)^d policies are kept. δ is shared half and half between the two phases.
 
-    τ is large: 647 of 10 000 rounds for d = 2 and δ = 0.05. `uniform_rounds` sets it otherwise, without the promise.
-    A uniform round is learnt when its reward arrives, whatever it is: the first τ that arrive end the phase, and later
-    ones change nothing. `stage` of a decision is 1 in the first phase, 2 in the second.
+    τ is large: 647 of 10 000 rounds for d = 2 and δ = 0.05, and so is the number of policies that are kept then, each
+    of which begins with the same weight. `uniform_rounds` sets τ otherwise, without the promise. A uniform round is
+    learnt when its reward arrives, whatever it is: the first τ that arrive end the phase, and later ones change
+    nothing. `stage` of a decision is 1 in the first phase, 2 in the second.
 
     A round costs one look at every policy that was kept, thousands for stumps on several columns; nothing grows with
     the number of rounds after τ. Rewards cannot be amended: the set of policies depends on which rounds came first.
@@ -93,7 +92,7 @@ class VE(RandomisedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
-        super().__init__(reward_range=needed_range(reward_range), seed=seed)
+        super().__init__(reward_range=reward_range, seed=seed)
         self.policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
         self.horizon = a_count(horizon, "The horizon")
         self.vc_dimension = a_count(vc_dimension, "The VC dimension")
@@ -133,12 +132,6 @@ class VE(RandomisedPolicy):
         """Share of each expert in the mixture."""
         return np.zeros(0) if self._weights is None else self._weights.shares
 
-    def _kind(self, contexts: Points) -> PointKind:
-        return kind_of(contexts)
-
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
-
     def _parameters(self) -> Parameters:
         return {
             "policies": self.policies.describe(),
@@ -163,16 +156,13 @@ class VE(RandomisedPolicy):
         if self._panel is None or self._weights is None:
             look = self.policies.look(actions.whole, actions.n_rows)
             return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
-        advice = self._panel.advice(actions)
-        probabilities = self._weights.probabilities(advice)
-        return Odds(probabilities, memo={"advice": advice, "spread": self._weights.spread(advice, probabilities)})
+        return self._weights.odds(self._panel.advice(actions))
 
     def _pick(self, actions: Actions) -> Choice:
         choice = super()._pick(actions)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)
-        advice = choice.memo["advice"][:, choice.action].copy()
-        return choice._replace(stage=WEIGHTED, memo={"advice": advice, "spread": choice.memo["spread"]})
+        return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         if decision.stage == UNIFORM:
@@ -183,13 +173,8 @@ class VE(RandomisedPolicy):
                 f"Decision {decision.id!r} followed policies that are not known yet: learn the {self.uniform_rounds} "
                 f"uniform rounds first; {len(self._looks)} are learnt."
             )
-        self._weights.log_weights = self._weights.log_weights + self._weights.step(
-            noted(decision, "advice", len(self._panel)),
-            noted(decision, "spread", len(self._panel)),
-            n_actions=max(decision.n_actions, 1),
-            propensity=known_propensity(decision),
-            reward=self._rewards.unit(reward),
-        )
+        step = self._weights.step(decision, self._rewards.unit(reward))
+        self._weights.log_weights = self._weights.log_weights + step
 
     def _take_in_look(self, decision: Decision) -> None:
         if self._panel is not None:
