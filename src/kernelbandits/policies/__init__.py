@@ -2,10 +2,12 @@
 
 `KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are
 the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
-`UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
+`EpochGreedy`, `EXP4` and their family in `experts` follow the advice of others; `UniformRandom` is what all have to
+beat. `Policy` is the class to inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.experts import EXP4, EXP4P, VE, EpochGreedy, KernelEpochGreedy, PACBayes
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
@@ -17,13 +19,19 @@ from kernelbandits.policies.uniform import UniformRandom
 
 __all__ = [
     "CGPUCB",
+    "EXP4",
+    "EXP4P",
     "GPUCB",
+    "VE",
     "BaseKernelUCB",
     "Choice",
     "Contribution",
+    "EpochGreedy",
     "Explanation",
+    "KernelEpochGreedy",
     "KernelUCB",
     "LinUCB",
+    "PACBayes",
     "Policy",
     "SupKernelUCB",
     "SupLinUCB",

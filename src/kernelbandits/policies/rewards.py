@@ -44,6 +44,14 @@ class Rewards:
                 )
         return values
 
+    def unit(self, reward: float) -> float:
+        """A reward of the declared range as a share of it, from 0 to 1."""
+        return (reward - self._low) / (self._high - self._low)
+
+    def unit_change(self, change: float) -> float:
+        """A difference of two rewards as a share of the declared range."""
+        return change / (self._high - self._low)
+
 
 def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
     if reward_range is None:

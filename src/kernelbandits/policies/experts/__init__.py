@@ -1,8 +1,43 @@
 """Choosing by the advice of experts, or from a class of policies.
 
-An `Expert` gives one probability per action of a round; the factories make whole families of them.
+An `Expert` gives one probability per action of a round; the factories make whole families of them. `EpochGreedy` is
+the one to try first where rounds are drawn from one law; `EXP4` assumes nothing about them, and `EXP4P` promises with
+high probability what `EXP4` promises on average. `VE` takes infinite classes, `PACBayes` a finite number of states, and
+`KernelEpochGreedy` a kernel in place of experts.
 """
 
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
+from kernelbandits.policies.experts.epoch_greedy import EpochGreedy
+from kernelbandits.policies.experts.exp4 import EXP4
+from kernelbandits.policies.experts.exp4p import EXP4P
+from kernelbandits.policies.experts.factories import constant_experts, linear_experts, ridge_experts, stump_experts
+from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
+from kernelbandits.policies.experts.kernel_epoch_greedy import KernelEpochGreedy
+from kernelbandits.policies.experts.linear_scorer import LinearScorer
+from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
+from kernelbandits.policies.experts.policy_class import PolicyClass
+from kernelbandits.policies.experts.stump import Stump
+from kernelbandits.policies.experts.stump_class import StumpClass
+from kernelbandits.policies.experts.ve import VE
 
-__all__ = ["Constant", "Expert", "Uniform"]
+__all__ = [
+    "EXP4",
+    "EXP4P",
+    "VE",
+    "Constant",
+    "EpochGreedy",
+    "Expert",
+    "GreedyRidge",
+    "KernelEpochGreedy",
+    "LinearScorer",
+    "PACBayes",
+    "PolicyClass",
+    "Stump",
+    "StumpClass",
+    "Uniform",
+    "constant_experts",
+    "k_means_centres",
+    "linear_experts",
+    "ridge_experts",
+    "stump_experts",
+]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import kind_of
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Vector
 
-__all__ = ["Constant", "Expert", "Uniform", "advice_of", "checked_experts", "picks_of"]
+__all__ = ["Constant", "Expert", "JointAdvice", "Uniform", "advice_of", "all_on", "checked_experts", "picks_of"]
+
+JointAdvice: TypeAlias = Callable[[Points, int], Matrix]
+"""(contexts, n_actions) → a row of probabilities per expert."""
 
 
 @runtime_checkable
 class Expert(Protocol):
-    """Advice for a round: one probability per action. A member of a policy class puts 1 on one of them."""
+    """Advice for a round: one probability per action. A member of a policy class puts 1 on one of them.
+
+    The same round gets the same advice whenever it is asked for. A class whose experts can be asked together at less
+    than one call each has, besides, a static method `together(experts) -> JointAdvice`, asked once per policy.
+    """
 
     def advise(self, contexts: Points) -> Vector:
         """Probabilities of the actions of a round, all that were passed: not negative, and 1 in sum."""
@@ -64,9 +71,28 @@ class Constant:
         advice[min(self.action, len(advice) - 1)] = 1.0
         return advice
 
+    @staticmethod
+    def together(experts: Sequence[Constant]) -> JointAdvice:
+        """The advice of many."""
+        rows = np.array([expert.action for expert in experts], dtype=np.intp)
+        return lambda _, n_actions: all_on(rows, n_actions)
+
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
         return {"class": "Constant", "action": self.action}
+
+
+def all_on(rows: Indices, n_actions: int) -> Matrix:
+    """Advice of experts that each put everything on one row; on the last one of a round that has fewer.
+
+    >>> all_on(np.array([1, 0, 7]), 2)
+    array([[0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+    advice = np.zeros((len(rows), n_actions))
+    advice[np.arange(len(rows)), np.minimum(rows, n_actions - 1)] = 1.0
+    return advice
 
 
 def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 
-import numpy as np
-
-from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.experts.advice import Expert, advice_of, checked_experts
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.panel import Panel
 from kernelbandits.policies.experts.saving import packed_experts, unpacked_experts
-from kernelbandits.policies.randomised_policy import RandomisedPolicy
-from kernelbandits.selection import CatalogueView
-from kernelbandits.types import Matrix, Parameters, Points, Seed
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.types import Matrix, Parameters, Seed
 
 __all__ = ["ExpertPolicy"]
 
 
-class ExpertPolicy(RandomisedPolicy):
+class ExpertPolicy(UnitRewardPolicy):
     """Draws an action from a mixture of what experts advise; contexts are whatever the experts understand.
 
     Experts see the whole round. Where some actions are not eligible, the probability that an expert gave to these is
@@ -28,31 +23,23 @@ class ExpertPolicy(RandomisedPolicy):
     """
 
     def __init__(
-        self, experts: Sequence[Expert], *, reward_range: tuple[float, float] | None = (0.0, 1.0), seed: Seed = None
+        self, experts: Sequence[Expert], *, reward_range: tuple[float, float] = (0.0, 1.0), seed: Seed = None
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self.experts = checked_experts(experts)
+        self._panel = Panel(experts)
+
+    @property
+    def experts(self) -> tuple[Expert, ...]:
         """Those whose advice is mixed."""
-
-    def _kind(self, contexts: Points) -> PointKind:
-        return kind_of(contexts)
-
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
+        return self._panel.experts
 
     def _advice(self, actions: Actions) -> Matrix:
         """A row per expert of probabilities of the eligible actions."""
-        advice = advice_of(self.experts, actions.whole, actions.n_rows)
-        if actions.rows is None:
-            return advice
-        left = advice[:, actions.rows]
-        mass = left.sum(axis=1, keepdims=True)
-        return np.where(mass > 0.0, left / np.where(mass > 0.0, mass, 1.0), 1.0 / actions.n_actions)
+        return self._panel.advice(actions)
 
     def _expert_parameters(self) -> Parameters:
         """What `_parameters` says of the experts."""
-        text = json.dumps([expert.describe() for expert in self.experts], sort_keys=True)
-        return {"experts": {"n_experts": len(self.experts), "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}}
+        return {"experts": {"n_experts": len(self.experts), "digest": self._panel.digest}}
 
     def _structure(self) -> Parameters:
         return {"experts": packed_experts(self.experts)}

@@ -8,10 +8,18 @@ from typing import Any, Final
 
 from kernelbandits.errors import CannotSave, ForeignFile
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
+from kernelbandits.policies.experts.finite_class import FiniteClass
+from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
+from kernelbandits.policies.experts.linear_scorer import LinearScorer
+from kernelbandits.policies.experts.policy_class import PolicyClass
+from kernelbandits.policies.experts.stump import Stump
+from kernelbandits.policies.experts.stump_class import StumpClass
 
-__all__ = ["packed_experts", "unpacked_experts"]
+__all__ = ["packed_class", "packed_experts", "unpacked_class", "unpacked_experts"]
 
-KNOWN: Final[Mapping[str, type[Any]]] = {expert.__name__: expert for expert in (Constant, Uniform)}
+KNOWN: Final[Mapping[str, type[Any]]] = {
+    expert.__name__: expert for expert in (Constant, GreedyRidge, LinearScorer, Stump, Uniform)
+}
 """What a file may name. Nothing is imported by a name found in a file."""
 
 
@@ -22,7 +30,7 @@ def packed_experts(experts: Sequence[Expert]) -> list[dict[str, Any]]:
         name = type(expert).__name__
         if KNOWN.get(name) is not type(expert):
             raise CannotSave(f"An expert of your own ({name}) cannot be saved; those of the library can.")
-        packed.append({"class": name, **{part.name: getattr(expert, part.name) for part in fields(expert)}})  # type: ignore[arg-type]
+        packed.append({"class": name, **_content(expert)})
     return packed
 
 
@@ -34,5 +42,33 @@ def unpacked_experts(packed: Sequence[Mapping[str, Any]]) -> list[Expert]:
         name = arguments.pop("class")
         if name not in KNOWN:
             raise ForeignFile(f"The file holds an expert {name!r}, which is not known here.")
-        experts.append(KNOWN[name](**arguments))
+        kind = KNOWN[name]
+        experts.append(kind.unpack(arguments) if hasattr(kind, "unpack") else kind(**arguments))
     return experts
+
+
+def packed_class(policies: PolicyClass) -> dict[str, Any]:
+    """A class of policies, or CannotSave where it is none of the library."""
+    if isinstance(policies, FiniteClass):
+        return {"class": "FiniteClass", "experts": packed_experts(policies.panel.experts)}
+    if isinstance(policies, StumpClass):
+        return policies.describe()
+    raise CannotSave(
+        f"A class of policies of your own ({type(policies).__name__}) cannot be saved; those of the library can."
+    )
+
+
+def unpacked_class(packed: Mapping[str, Any]) -> PolicyClass:
+    """Inverse of `packed_class`."""
+    if packed["class"] == "FiniteClass":
+        return FiniteClass(unpacked_experts(packed["experts"]))
+    if packed["class"] == "StumpClass":
+        return StumpClass(packed["columns"], n_actions=packed["n_actions"])
+    raise ForeignFile(f"The file holds a class of policies {packed['class']!r}, which is not known here.")
+
+
+def _content(expert: Any) -> dict[str, Any]:
+    """Its fields, or what its own `pack` makes of them where these are no plain values."""
+    if hasattr(expert, "pack"):
+        return dict(expert.pack())
+    return {part.name: getattr(expert, part.name) for part in fields(expert)}

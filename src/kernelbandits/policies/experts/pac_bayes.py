@@ -1,0 +1,197 @@
+"""A rule per state of the world, kept close to one rule for all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.checks import a_count, an_array, positive
+from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.shared import shared_row
+from kernelbandits.policies.experts.shares import shares
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
+
+__all__ = ["PACBayes", "k_means_centres"]
+
+TINIEST = 1e-300
+"""A marginal that has underflowed counts as this, so that its logarithm is finite."""
+
+
+class PACBayes(UnitRewardPolicy):
+    """For finitely many states: plays what is good in the state, as far as that pays for straying from the habit.
+
+    The state s of a round is the centre nearest to what its actions share: its first row, or the context of `Pairs`.
+    With N actions, n_s states, the round t, and R(a, s) the importance-weighted mean reward of action a in state s:
+
+        ρ(a | s) ∝ ρ̄(a) exp(g_t R(a, s))                      g_t = learning_factor · (N t)^(1/3)
+        play (1 − N e_t) ρ(· | s) + e_t                         e_t = min(1/(2N), exploration_factor · (N t)^(-1/3))
+        ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the habit, 1/N at first
+
+    This is the fixed point of maximising the mean reward over equally likely states minus (1/g)·I(S; A), the
+    information that actions carry about states: many states that want the same action share it. Regret is of order
+    T^(2/3). The two rates are reconstructed from the order of the bound, not taken from the paper's text.
+
+    Actions are told apart by their row. A round may bring fewer than `n_actions` rows, or leave some out as not
+    eligible; the habit then moves only among those that are there. More rows are refused.
+
+    A round costs O(n_s d + N), whatever the number of rounds, and a decision's memo holds 2N + 1 numbers. Rewards may
+    be late; they cannot be amended, since the habit depends on the order.
+
+    Parameters
+    ----------
+    centres
+        One row per state (states × columns). `k_means_centres` finds some; for states that are numbers 0, 1, 2… in one
+        column: [[0], [1], [2], …].
+    n_actions
+        N.
+    exploration_factor
+        Times e_t.
+    learning_factor
+        Times g_t.
+    reward_range
+        Lowest and highest reward.
+    seed
+        Of the draws.
+
+    >>> policy = PACBayes([[0.0], [1.0]], n_actions=2, seed=0)
+    >>> for t in range(600):
+    ...     state = float(t % 2)
+    ...     decision = policy.choose([[state], [state]])
+    ...     policy.learn(decision, 1.0 if decision.action == state else 0.0)
+    >>> policy.probabilities([[0.0], [0.0]]).argmax(), policy.probabilities([[1.0], [1.0]]).argmax()
+    (np.int64(0), np.int64(1))
+
+    Reference: Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
+    """
+
+    def __init__(
+        self,
+        centres: ArrayLike,
+        *,
+        n_actions: int,
+        exploration_factor: float = 1.0,
+        learning_factor: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        self.centres = _checked_centres(centres)
+        """One row per state."""
+        self.n_actions = a_count(n_actions, "The number of actions")
+        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
+        self._sums: Matrix = np.zeros((len(self.centres), self.n_actions))  # Σ r/p of each state and action
+        self._visits: Vector = np.zeros(len(self.centres))
+
+    @property
+    def habit(self) -> Vector:
+        """ρ̄: how often each action is played, about, over all states."""
+        return self._habit.copy()
+
+    @property
+    def estimates(self) -> Matrix:
+        """R: importance-weighted mean reward (states × actions), 0 in states never seen."""
+        return self._sums / np.maximum(self._visits, 1.0)[:, None]
+
+    def state_of(self, contexts: Points) -> int:
+        """The state of a round: its nearest centre, the first of those tied."""
+        row = shared_row(contexts)
+        if len(row) != self.centres.shape[1]:
+            raise InvalidContexts(
+                f"The centres have {self.centres.shape[1]} columns; what the actions of this round share has "
+                f"{len(row)}."
+            )
+        return int(np.argmin(((self.centres - row) ** 2).sum(axis=1)))
+
+    def _parameters(self) -> Parameters:
+        return {
+            "centres": self.centres.tolist(),
+            "n_actions": self.n_actions,
+            "exploration_factor": self.exploration_factor,
+            "learning_factor": self.learning_factor,
+            "reward_range": self.reward_range,
+        }
+
+    def _odds(self, actions: Actions) -> Odds:
+        rows, state, n_actions = self._rows(actions), self.state_of(actions.whole), actions.n_actions
+        pace = (n_actions * self.round_index) ** (1.0 / 3.0)
+        estimates = self._sums[state, rows] / max(self._visits[state], 1.0)
+        habit = np.log(np.maximum(self._habit[rows], TINIEST))
+        rule = shares(habit + self.learning_factor * pace * estimates)
+
+        floor = min(1.0 / (2.0 * n_actions), self.exploration_factor / pace)
+        played = (1.0 - n_actions * floor) * rule + floor
+        return Odds(
+            played / played.sum(),
+            memo={"state": np.array([state]), "rows": rows, "rule": rule},
+        )
+
+    def _rows(self, actions: Actions) -> Indices:
+        if actions.n_rows > self.n_actions:
+            raise NotSupported(
+                f"PACBayes knows {self.n_actions} actions by their row; this round brings {actions.n_rows}. Say so "
+                f"when it is made: n_actions={actions.n_rows}."
+            )
+        return np.arange(actions.n_rows) if actions.rows is None else np.asarray(actions.rows)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        earned = self._rewards.unit(reward) / known_propensity(decision)
+        rows, state = self._noted_places(decision)
+        rule = noted(decision, "rule", len(rows))
+        sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
+        sums[state, decision.action] += earned
+        visits[state] += 1.0
+        share = 1.0 / len(self.centres)
+        habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
+        self._sums, self._habit, self._visits = sums, habit, visits
+
+    def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
+        rows = np.asarray(decision.memo.get("rows", ()), dtype=np.intp)
+        state = int(noted(decision, "state", 1)[0])
+        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self.centres)
+        if not known or decision.action not in rows:
+            raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
+        return rows, state
+
+    def _state(self) -> Parameters:
+        return {"habit": self._habit, "sums": self._sums, "visits": self._visits}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._habit, self._sums, self._visits = state["habit"], state["sums"], state["visits"]
+
+
+def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -> Matrix:
+    """Centres of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
+
+    >>> k_means_centres([[0.0], [0.2], [5.0], [5.2]], n_centres=2, seed=0).ravel().round(3).tolist()
+    [0.1, 5.1]
+    """
+    from scipy.cluster.vq import kmeans2
+
+    rows = _checked_centres(contexts)
+    distinct = np.unique(rows, axis=0)
+    n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
+    start = distinct[np.random.default_rng(seed).permutation(len(distinct))[:n_centres]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of empty cells, which are left out here
+        centres, cells = kmeans2(rows, start, minit="matrix", iter=50)
+    kept: Matrix = np.unique(centres[np.unique(cells)], axis=0)
+    return kept
+
+
+def _checked_centres(centres: ArrayLike) -> Matrix:
+    rows = an_array(centres, "Centres")
+    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        raise InvalidParameter(
+            f"Centres are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
+        )
+    return rows

@@ -1,0 +1,212 @@
+"""Experts out of an infinite class of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, e, log, sqrt
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.checks import a_count, a_probability, positive
+from kernelbandits.errors import DecisionError, InvalidParameter
+from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.base import Choice, Policy, Saved
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.confident_weights import ConfidentWeights
+from kernelbandits.policies.experts.exp4p import with_uniform
+from kernelbandits.policies.experts.finite_class import FiniteClass
+from kernelbandits.policies.experts.notes import noted
+from kernelbandits.policies.experts.panel import Panel
+from kernelbandits.policies.experts.policy_class import PolicyClass
+from kernelbandits.policies.experts.saving import packed_class, unpacked_class
+from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
+from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.types import Decision, Parameters, Seed, Vector
+
+__all__ = ["VE"]
+
+UNIFORM, WEIGHTED = 1, 2
+
+
+class VE(UnitRewardPolicy):
+    """Plays uniformly at first, to see which policies of a class differ at all; then EXP4.P on one of each kind.
+
+        τ = sqrt(T (2d ln(eT/d) + ln(2/δ)))     rounds of uniform play (rounded up)
+        keep one policy per distinct labelling of these rounds, and the uniform expert
+        play EXP4.P on them for the T − τ rounds that are left
+
+    For contexts drawn independently from one law, and a class of VC dimension d, the regret against the best policy of
+    the class is of order sqrt(T (d ln(T/d) + ln(1/δ))) with probability 1 − δ, however many policies it has. At most
+    (eτ/d)^d policies are kept. δ is shared half and half between the two phases.
+
+    τ is large: 647 of 10 000 rounds for d = 2 and δ = 0.05, and so is the number of policies that are kept then, each
+    of which begins with the same weight. `uniform_rounds` sets τ otherwise, without the promise. A uniform round is
+    learnt when its reward arrives, whatever it is: the first τ that arrive end the phase, and later ones change
+    nothing. `stage` of a decision is 1 in the first phase, 2 in the second.
+
+    A round costs one look at every policy that was kept, thousands for stumps on several columns; nothing grows with
+    the number of rounds after τ. Rewards cannot be amended: the set of policies depends on which rounds came first.
+
+    Parameters
+    ----------
+    policies
+        A `StumpClass`, or a sequence of experts that each put everything on one action.
+    horizon
+        T, above τ.
+    vc_dimension
+        d of the class: for stumps on one column 2, for linear scorers the number of columns; the logarithm to base 2 of
+        the number of policies is an upper bound.
+    failure_probability
+        δ.
+    uniform_rounds
+        τ, where it is not to be that of the proof.
+    exploration_factor
+        Times p_min of EXP4.P, as there.
+    learning_factor
+        Times the pace of learning of EXP4.P, as there.
+    reward_range
+        Lowest and highest reward.
+    seed
+        Of the draws.
+
+    >>> from kernelbandits.policies.experts import StumpClass
+    >>> policy = VE(StumpClass(1), horizon=10_000, vc_dimension=2, failure_probability=0.05)
+    >>> policy.uniform_rounds
+    647
+
+    Reference: Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
+    learning guarantees, VE.
+    """
+
+    def __init__(
+        self,
+        policies: PolicyClass | Sequence[Expert],
+        *,
+        horizon: int,
+        vc_dimension: int,
+        failure_probability: float = 0.05,
+        uniform_rounds: int | None = None,
+        exploration_factor: float = 1.0,
+        learning_factor: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        self.policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
+        self.horizon = a_count(horizon, "The horizon")
+        self.vc_dimension = a_count(vc_dimension, "The VC dimension")
+        self.failure_probability = a_probability(failure_probability)
+        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._given_rounds = uniform_rounds
+        self.uniform_rounds = (
+            self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
+        )
+        """τ."""
+        # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
+        seen = max(self.uniform_rounds, self.vc_dimension)
+        least = self.vc_dimension * log(e * seen / self.vc_dimension) + log(2.0 / self.failure_probability)
+        if self.horizon - self.uniform_rounds < least:
+            raise InvalidParameter(
+                f"VE plays uniformly for {self.uniform_rounds} rounds and then needs at least {ceil(least)} to use "
+                f"what was seen; the horizon is {horizon}. Take a longer one, or set uniform_rounds."
+            )
+        self._looks: list[Vector] = []
+        self._panel: Panel | None = None
+        self._weights: ConfidentWeights | None = None
+
+    def _needed_rounds(self) -> int:
+        d, rounds = self.vc_dimension, self.horizon
+        if d > rounds:
+            raise InvalidParameter(f"The VC dimension has to be below the horizon, got {d} and {rounds}.")
+        return ceil(sqrt(rounds * (2.0 * d * log(e * rounds / d) + log(2.0 / self.failure_probability))))
+
+    @property
+    def experts(self) -> tuple[Expert, ...]:
+        """The policies that were kept, and the uniform expert; none before τ rounds are learnt."""
+        return () if self._panel is None else self._panel.experts
+
+    @property
+    def weights(self) -> Vector:
+        """Share of each expert in the mixture."""
+        return np.zeros(0) if self._weights is None else self._weights.shares
+
+    def _parameters(self) -> Parameters:
+        return {
+            "policies": self.policies.describe(),
+            "horizon": self.horizon,
+            "vc_dimension": self.vc_dimension,
+            "failure_probability": self.failure_probability,
+            "uniform_rounds": self._given_rounds,
+            "exploration_factor": self.exploration_factor,
+            "learning_factor": self.learning_factor,
+            "reward_range": self.reward_range,
+        }
+
+    def _structure(self) -> Parameters:
+        return {"policies": packed_class(self.policies)}
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        policies = unpacked_class(saved.structure["policies"])
+        return super()._build(saved._replace(structure={**saved.structure, "policies": policies}))
+
+    def _odds(self, actions: Actions) -> Odds:
+        if self._panel is None or self._weights is None:
+            look = self.policies.look(actions.whole, actions.n_rows)
+            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
+        return self._weights.odds(self._panel.advice(actions))
+
+    def _pick(self, actions: Actions) -> Choice:
+        choice = super()._pick(actions)
+        if "look" in choice.memo:
+            return choice._replace(stage=UNIFORM)
+        return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        if decision.stage == UNIFORM:
+            self._take_in_look(decision)
+            return
+        if self._panel is None or self._weights is None:
+            raise DecisionError(
+                f"Decision {decision.id!r} followed policies that are not known yet: learn the {self.uniform_rounds} "
+                f"uniform rounds first; {len(self._looks)} are learnt."
+            )
+        step = self._weights.step(decision, self._rewards.unit(reward))
+        self._weights.log_weights = self._weights.log_weights + step
+
+    def _take_in_look(self, decision: Decision) -> None:
+        if self._panel is not None:
+            return
+        size = len(self._looks[0]) if self._looks else np.size(decision.memo.get("look", ()))
+        look = noted(decision, "look", size)
+        if len(self._looks) + 1 == self.uniform_rounds:
+            self._gather([*self._looks, look])
+        self._looks.append(look)
+
+    def _gather(self, looks: list[Vector]) -> None:
+        """One policy per labelling, each with the same weight."""
+        experts = with_uniform(list(self.policies.distinct(np.array(looks))))
+        failure, rounds = self.failure_probability / 2.0, self.horizon - self.uniform_rounds
+        weights = ConfidentWeights(
+            len(experts),
+            horizon=rounds,
+            failure_probability=failure,
+            exploration_factor=self.exploration_factor,
+            learning_factor=self.learning_factor,
+        )
+        self._panel, self._weights = Panel(experts), weights
+
+    def _state(self) -> Parameters:
+        return {
+            "looks": np.array(self._looks),
+            "log_weights": None if self._weights is None else self._weights.log_weights,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._looks = list(state["looks"])
+        if state["log_weights"] is not None:
+            self._gather(self._looks)
+            if self._weights is not None:
+                self._weights.log_weights = state["log_weights"]
