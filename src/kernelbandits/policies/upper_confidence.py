@@ -28,6 +28,12 @@ FEW_ACTIONS: Final = 8
 """Fewer actions of a round are cheaper to score all, together with those of other rounds."""
 
 
+NOT_PROVED: Final = (
+    "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
+    "a number instead: exploration=0.5 is a start."
+)
+
+
 class _Estimate(NamedTuple):
     """All that a score is made of."""
 
@@ -230,7 +236,7 @@ class UpperConfidencePolicy(Policy):
             )
         if self.exploration.is_tuned:
             return exploration
-        broken = self.exploration.broken_by(situation)
+        broken = NOT_PROVED if self.posterior.forgets else self.exploration.broken_by(situation)
         if broken and not self._has_warned:
             self._has_warned = True
             warn_user(broken, GuaranteeVoid)
