@@ -97,6 +97,7 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0  # since the factor was made; each adds its rounding errors
         self._version = -1  # of the record that all this belongs to
         self._expected: _Expected | None = None
+        self._is_at_home = False  # without a factor, but with points that it had been made for
         self.era += 1
 
     # -- following the record ----------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class ExactPosterior(RecordedPosterior):
 
     @property
     def _may_wait(self) -> bool:
-        return self._factor.size > 0 and self.is_sure
+        return (self._factor.size > 0 or self._is_at_home) and self.is_sure
 
     def _forget(self) -> None:
         if not self.is_sure:
@@ -120,8 +121,10 @@ class ExactPosterior(RecordedPosterior):
     def _fade(self, rate: float) -> None:
         """All counts are others, so the factor will be made anew: without empty slots."""
         if self.record.size < self.record.n_slots:
+            is_at_home = self._may_wait and self.record.size > 0
             self.record = self.record.compacted()
             self._forget_factor()
+            self._is_at_home = is_at_home
 
     def _recover(self) -> None:
         """Whatever failed has left a factor that belongs to some record, or none."""
