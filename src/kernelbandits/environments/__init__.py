@@ -4,19 +4,22 @@ An environment is a frozen description; `start` makes one run of it, a world, fr
 round is drawn for every action before any is chosen, so two policies that start from the same seed meet the same
 contexts and the same luck, and a difference between their results is a difference between policies.
 
-Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds. To
-write a world of your own, hand a generator of rounds to `DrawnRounds`, and let your tests inherit
-`kernelbandits.testing.EnvironmentContract`.
+Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
+`Drifting` turns one world into another, at once or gradually. To write a world of your own, hand a generator of rounds
+to `DrawnRounds`, and let your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
 from kernelbandits.environments.clustered import Clustered
+from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
 
 __all__ = [
     "Clustered",
     "DrawnRounds",
+    "Drifting",
+    "DriftingWorld",
     "Environment",
     "RKHSFunction",
     "Round",

@@ -61,6 +61,9 @@ class SyntheticRKHS:
     seed
         None: each run draws its own function (and its own fixed actions), as a study over many seeds wants. A number:
         every run meets the same function, and only contexts and luck differ.
+    action_seed
+        A number: the fixed actions are drawn from it, and are the same whatever function is drawn over them. None:
+        they are drawn with the function.
 
     Notes
     -----
@@ -90,6 +93,7 @@ class SyntheticRKHS:
     noise: Noise = "gaussian"
     noise_scale: float = None  # type: ignore[assignment]  # None is gone once __post_init__ has run
     seed: int | None = None
+    action_seed: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
@@ -99,6 +103,13 @@ class SyntheticRKHS:
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {self.noise!r}.')
         if self.seed is not None:
             object.__setattr__(self, "seed", a_count(self.seed, "The seed of the function", least=0))
+        if self.action_seed is not None:
+            if not self.fixed_actions:
+                raise InvalidParameter(
+                    f"Fresh contexts are drawn in every round, so action_seed={self.action_seed!r} has nothing to fix. "
+                    "Leave it out, or ask for fixed_actions=True."
+                )
+            object.__setattr__(self, "action_seed", a_count(self.action_seed, "The seed of the actions", least=0))
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
 
@@ -112,7 +123,8 @@ class SyntheticRKHS:
         function_rng, context_rng, luck_rng = rng.spawn(3)
         if self.seed is not None:
             function_rng = np.random.default_rng(self.seed)
-        actions = self._contexts(function_rng) if self.fixed_actions else None
+        action_rng = function_rng if self.action_seed is None else np.random.default_rng(self.action_seed)
+        actions = self._contexts(action_rng) if self.fixed_actions else None
         function = self._function(function_rng, actions)
         if actions is None:
             rounds = self._fresh_rounds(function, context_rng, luck_rng)
@@ -134,6 +146,7 @@ class SyntheticRKHS:
             "noise": self.noise,
             "noise_scale": self.noise_scale,
             "seed": self.seed,
+            "action_seed": self.action_seed,
         }
 
     def _checked_noise_scale(self) -> float:

@@ -30,6 +30,7 @@ from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.ledger import Ledger
 from kernelbandits.policies.rewards import Rewards
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
+from kernelbandits.posterior import posterior_from
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
 from kernelbandits.types import (
@@ -182,6 +183,8 @@ class Policy(ABC):
         arguments = {**saved.parameters, **saved.structure}
         if "exploration" in arguments:
             arguments["exploration"] = exploration_from(arguments["exploration"])
+        if "posterior" in arguments:
+            arguments["posterior"] = posterior_from(arguments["posterior"])
         if arguments.get("reward_range") is not None:
             arguments["reward_range"] = tuple(arguments["reward_range"])
         arguments.pop("kernel", None)

@@ -27,8 +27,8 @@ class Contribution:
     share: float
     """weight · similarity: the part of the mean that comes from here."""
 
-    times: int
-    """How often this context was learnt from."""
+    times: float
+    """How often this context was learnt from; a fraction where older observations count less."""
 
     mean_reward: float
 
@@ -74,7 +74,7 @@ class Explanation:
                 else " ".join(str(part.context).split())
             )
             lines.append(
-                f"{part.share:>10.4g} {part.similarity:>11.4g} {part.weight:>10.4g} {part.times:>6d} "
+                f"{part.share:>10.4g} {part.similarity:>11.4g} {part.weight:>10.4g} {part.times:>6.6g} "
                 f"{part.mean_reward:>8.4g}  {context!s:.60}"
             )
         if self.contributions:
@@ -114,8 +114,13 @@ def _contributions(posterior: Posterior, point: Points, *, most: int) -> tuple[C
             similarity=float(similarity[row]),
             weight=float(weights[row]),
             share=float(shares[row]),
-            times=int(counts[row]),
+            times=_plain(float(counts[row])),
             mean_reward=float(sums[row] / counts[row]),
         )
         for row in largest
     )
+
+
+def _plain(count: float) -> float:
+    """A whole count as a whole number."""
+    return int(count) if count.is_integer() else count

@@ -8,7 +8,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
-from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.theory.widths import Exploration, as_exploration
 from kernelbandits.types import Parameters, Seed
 
@@ -33,7 +33,9 @@ class KernelUCB(UpperConfidencePolicy):
         How many widths above its mean an action is judged: a number tuned to the problem (0.1 to 2), or a schedule of
         `kernelbandits.theory.widths` such as `Mixture`, whose confidence statement is proved.
     posterior
-        "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularisation) → posterior.
+        "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularisation) → posterior. For
+        rewards that change with time: posterior_factory("windowed", length=200) or
+        posterior_factory("forgetting", rate=0.99); then all actions are scored, and exploration has to be tuned.
     reward_range
         Rewards outside it are refused; None takes any finite number.
     ties
@@ -70,9 +72,9 @@ class KernelUCB(UpperConfidencePolicy):
         if engine not in ("auto", "exhaustive"):
             raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {engine!r}.")
         self.kernel: Kernel = as_kernel(kernel)
-        self._form = posterior
+        self._form = posterior_factory(posterior)
         super().__init__(
-            posterior_factory(posterior)(self.kernel, regularisation),
+            self._form(self.kernel, regularisation),
             as_exploration(exploration),
             reward_range=reward_range,
             ties=ties,
@@ -85,9 +87,7 @@ class KernelUCB(UpperConfidencePolicy):
             "kernel": self.kernel.describe(),
             "regularisation": self.posterior.regularisation,
             "exploration": self.exploration.describe(),
-            "posterior": self._form
-            if isinstance(self._form, str)
-            else {"function": getattr(self._form, "__qualname__", "?")},
+            "posterior": describe_posterior(self._form),
             "reward_range": self.reward_range,
             "ties": self._ties,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,11 @@ from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
 __all__ = ["Estimate", "PosteriorPolicy"]
+
+NOT_PROVED: Final = (
+    "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
+    "a number instead: exploration=0.5 is a start."
+)
 
 
 class Estimate(NamedTuple):
@@ -98,7 +103,7 @@ class PosteriorPolicy(Policy):
             )
         if self.exploration.is_tuned:
             return exploration
-        broken = self.exploration.broken_by(situation)
+        broken = NOT_PROVED if self.posterior.forgets else self.exploration.broken_by(situation)
         if broken and not self._has_warned:
             self._has_warned = True
             warn_user(broken, GuaranteeVoid)

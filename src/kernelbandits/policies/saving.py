@@ -158,7 +158,8 @@ def _check_probe(policy: Policy, probe: Any) -> None:
 def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
     from kernelbandits.theory.widths import exploration_from
 
-    if isinstance(description.get("posterior"), dict):
+    posterior = description.get("posterior")
+    if isinstance(posterior, dict) and "function" in posterior:
         raise CannotSave(
             "A posterior made by a function of your own cannot be saved; one that posterior_factory names can."
         )

@@ -3,6 +3,8 @@
 `AutoPosterior` is the one to try first: it takes the cheapest of three exact forms, `ExactPosterior` (any kernel, a
 growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with finitely many features) and
 `CompressedPosterior` (many points of low numerical rank), and changes between them as data arrive.
+`WindowedPosterior` and `ForgettingPosterior` are for rewards that change with time: the exact posterior of the latest
+observations, and one in which observations count less as they grow old.
 `PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses kernel parameters on a warm-up
 sample.
 """
@@ -11,23 +13,36 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.compressed import CompressedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
-from kernelbandits.posterior.factory import PosteriorFactory, posterior_factory
+from kernelbandits.posterior.factory import (
+    NamedPosterior,
+    PosteriorFactory,
+    describe_posterior,
+    posterior_factory,
+    posterior_from,
+)
 from kernelbandits.posterior.fitting import KernelFit, fit_kernel
+from kernelbandits.posterior.forgetting import ForgettingPosterior
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_action import PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.windowed import WindowedPosterior
 
 __all__ = [
     "AutoPosterior",
     "CompressedPosterior",
     "ExactPosterior",
+    "ForgettingPosterior",
     "KernelFit",
+    "NamedPosterior",
     "Pending",
     "PerActionPosterior",
     "Placed",
     "Posterior",
     "PosteriorFactory",
     "PrimalPosterior",
+    "WindowedPosterior",
+    "describe_posterior",
     "fit_kernel",
     "posterior_factory",
+    "posterior_from",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -96,6 +96,28 @@ class AutoPosterior(Posterior):
         self._form.remove(points, rewards)
         if self.size:
             self._take_cheaper_form(self._form.record.kept()[0], self.size)
+
+    def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
+        """As in `RecordedPosterior`."""
+        self._take_cheaper_form(points, self.size + len(set(self.kernel.kind.keys(points))))
+        self._form.weigh_in(points, rewards, weights)
+
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
+        """As in `RecordedPosterior`."""
+        return self._back_to(self._form, self._form.retotal(keys, counts, sums))
+
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
+        """As in `RecordedPosterior`."""
+        return self._back_to(self._form, self._form.fade(rate, gone))
+
+    def _back_to(self, form: RecordedPosterior, undo: Callable[[], None]) -> Callable[[], None]:
+        """What undoes a change of this form, whichever form is there by then."""
+
+        def go_back() -> None:
+            undo()
+            self._form = form
+
+        return go_back
 
     def _take_cheaper_form(self, points: Points, size: int) -> None:
         """Change the form if the other one is cheaper for such points at this size."""

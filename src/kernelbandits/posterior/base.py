@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import sqrt
 from typing import Any, Final, NamedTuple, Self
 
@@ -34,6 +34,7 @@ __all__ = [
     "RecordedPosterior",
     "checked_regularisation",
     "checked_rewards",
+    "checked_times",
     "refuse_overflow",
 ]
 
@@ -71,6 +72,9 @@ class Posterior(ABC):
 
     kernel: Kernel
     regularisation: float
+
+    forgets: bool = False
+    """Whether older observations count less, or not at all: then widths grow back, and no interval is proved."""
 
     @abstractmethod
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
@@ -228,7 +232,7 @@ class RecordedPosterior(Posterior):
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
         points = self.kernel.kind.check(points)
         n_points = self.kernel.kind.count(points)
-        values, repeats = checked_rewards(rewards, n_points), _checked_times(times, n_points)
+        values, repeats = checked_rewards(rewards, n_points), checked_times(times, n_points)
         self._take_in(self.record.sort(points, values, repeats))
 
     def observe_one(self, point: Points, reward: float) -> None:
@@ -293,13 +297,44 @@ class RecordedPosterior(Posterior):
         if short.size:
             seen = int(self.record.counts[short[0]])
             raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
-        undo = self.record.subtract(slots, values)
+        self._follow_or_undo(self._forget, self.record.subtract(slots, values))
+
+    # -- for those who decide themselves how much an observation counts ----------------------------------------------
+
+    def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
+        """`observe` for checked points and rewards that count `weights` times each, which need not be whole."""
+        self._take_in(self.record.sort(points, rewards, weights))
+
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
+        """Other counts and reward sums for known points; a count of 0 forgets the point. Gives what undoes it."""
+        return self._follow_or_undo(self._forget, self.record.retotal(keys, counts, sums))
+
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
+        """Let all observations count `rate` times what they did, and forget these points, whose rest is negligible.
+
+        Gives a function that undoes it, for as long as nothing else has changed.
+        """
+        return self._follow_or_undo(lambda: self._fade(rate), self.record.fade(rate, gone))
+
+    def _fade(self, rate: float) -> None:
+        """The record has faded."""
+        self._forget()
+
+    def _follow_or_undo(self, follow: Callable[[], None], undo_record: Callable[[], None]) -> Callable[[], None]:
+        """Let the algebra follow a record that has lost something; gives what undoes both."""
+        record = self.record
+
+        def undo() -> None:
+            undo_record()
+            self.record = record
+            self._recover()
+
         try:
-            self._forget()
+            follow()
         except (KernelBanditError, np.linalg.LinAlgError) as error:
             undo()
-            self._recover()
             raise self._refusal(error) from error
+        return undo
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -414,7 +449,8 @@ def _numbers(values: ArrayLike) -> Vector:
     return array.astype(np.float64)
 
 
-def _checked_times(times: ArrayLike, n_points: int) -> Vector:
+def checked_times(times: ArrayLike, n_points: int) -> Vector:
+    """A whole number from 1 for every point, or InvalidParameter."""
     if isinstance(times, int) and times == 1:
         return np.ones(n_points)
     repeats = np.asarray(times, dtype=np.float64)

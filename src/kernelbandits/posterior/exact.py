@@ -27,6 +27,9 @@ REPEATS_PER_REBUILD: Final = 100
 speed plus the kernel: more repeats than size/100 (and than 8) at once are cheaper as a rebuild. After 2·size changes
 (and 64) a rebuild costs less than they did, and sweeps their rounding errors out."""
 
+LARGEST_GROWTH: Final = 1e4
+"""Of a count by a change of rank one: it loses as many digits as the growth has, and an empty slot has no way back."""
+
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
 
@@ -94,6 +97,7 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0  # since the factor was made; each adds its rounding errors
         self._version = -1  # of the record that all this belongs to
         self._expected: _Expected | None = None
+        self._is_at_home = False  # without a factor, but with points that it had been made for
         self.era += 1
 
     # -- following the record ----------------------------------------------------------------------------------------
@@ -105,7 +109,7 @@ class ExactPosterior(RecordedPosterior):
 
     @property
     def _may_wait(self) -> bool:
-        return self._factor.size > 0 and self.is_sure
+        return (self._factor.size > 0 or self._is_at_home) and self.is_sure
 
     def _forget(self) -> None:
         if not self.is_sure:
@@ -113,6 +117,14 @@ class ExactPosterior(RecordedPosterior):
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
             self._forget_factor()
+
+    def _fade(self, rate: float) -> None:
+        """All counts are others, so the factor will be made anew: without empty slots."""
+        if self.record.size < self.record.n_slots:
+            is_at_home = self._may_wait and self.record.size > 0
+            self.record = self.record.compacted()
+            self._forget_factor()
+            self._is_at_home = is_at_home
 
     def _recover(self) -> None:
         """Whatever failed has left a factor that belongs to some record, or none."""
@@ -128,7 +140,8 @@ class ExactPosterior(RecordedPosterior):
         if not np.array_equal(self.record.sums[:size], self._targeted):
             self._whitened_targets = None
         changed = np.flatnonzero(counts[:size] != self._factored)
-        if len(changed) > max(8, size / REPEATS_PER_REBUILD) or self._n_recounts > max(64, 2 * size):
+        is_rough = bool((counts[changed] > LARGEST_GROWTH * self._factored[changed]).any())
+        if is_rough or len(changed) > max(8, size / REPEATS_PER_REBUILD) or self._n_recounts > max(64, 2 * size):
             self._rebuild()
         else:
             if self.record.n_slots > size:
@@ -158,7 +171,7 @@ class ExactPosterior(RecordedPosterior):
         self._diagonal = diagonal
         if self._whitened_targets is not None:
             counts, sums = self.record.counts[size:], self.record.sums[size:]
-            targets = np.concatenate([self._whitened_targets, sums / np.sqrt(np.maximum(counts, 1.0))])
+            targets = np.concatenate([self._whitened_targets, _targets_of(counts, sums)])
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
 
     def _append_expected(self) -> bool:
@@ -340,11 +353,15 @@ class ExactPosterior(RecordedPosterior):
 
     def _targets(self) -> Vector:
         if self._whitened_targets is None:
-            counts = self.record.counts
-            roots = np.sqrt(np.maximum(counts, 1.0))  # an empty slot has the sum 0
-            self._whitened_targets = self._factor.solve((self.record.sums / roots)[:, None])[:, 0]
+            targets = _targets_of(self.record.counts, self.record.sums)
+            self._whitened_targets = self._factor.solve(targets[:, None])[:, 0]
             self.era += 1
         return self._whitened_targets
+
+
+def _targets_of(counts: Vector, sums: Vector) -> Vector:
+    """D^(-½) s; an empty slot has the sum 0."""
+    return sums / np.sqrt(np.where(counts > 0.0, counts, 1.0))
 
 
 def _longer(vector: Vector, value: float) -> Vector:

@@ -2,35 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Kernel
+from kernelbandits.errors import ForeignFile, InvalidParameter
+from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.exact import ExactPosterior
+from kernelbandits.posterior.forgetting import ForgettingPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.windowed import WindowedPosterior
+from kernelbandits.types import Parameters
 
-__all__ = ["PosteriorFactory", "posterior_factory"]
+__all__ = ["NamedPosterior", "PosteriorFactory", "describe_posterior", "posterior_factory", "posterior_from"]
 
 PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
 
-_FORMS: dict[str, type[Posterior]] = {"auto": AutoPosterior, "exact": ExactPosterior, "primal": PrimalPosterior}
+
+class _Form(NamedTuple):
+    make: Callable[..., Posterior]
+    options: tuple[str, ...] = ()
+    """Names of its own arguments, all of them needed."""
 
 
-def posterior_factory(name: str | PosteriorFactory) -> PosteriorFactory:
-    """A function (kernel, regularisation) → posterior: "auto", "exact", "primal", or one of your own.
+_FORMS: Final = {
+    "auto": _Form(AutoPosterior),
+    "exact": _Form(ExactPosterior),
+    "primal": _Form(PrimalPosterior),
+    "windowed": _Form(WindowedPosterior, ("length",)),
+    "forgetting": _Form(ForgettingPosterior, ("rate",)),
+}
+
+
+@dataclass(frozen=True)
+class NamedPosterior:
+    """A function (kernel, regularisation) → posterior that can say what it makes.
+
+    >>> NamedPosterior("windowed", {"length": 200}).describe()
+    {'name': 'windowed', 'length': 200}
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in _FORMS:
+            raise InvalidParameter(
+                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {self.name!r}."
+            )
+        options = _FORMS[self.name].options
+        if set(self.options) != set(options):
+            takes = f"needs {', '.join(options)}" if options else "takes no options"
+            example = ", length=200" if "length" in options else ", rate=0.99" if options else ""
+            raise InvalidParameter(
+                f"The posterior {self.name!r} {takes}, got {', '.join(self.options) or 'none'}. "
+                f"Write posterior_factory({self.name!r}{example})."
+            )
+        made = self(Linear(), 1.0)  # refuses values that cannot be used, and knows them as plain numbers
+        object.__setattr__(self, "options", {option: getattr(made, option) for option in options})
+
+    def __call__(self, kernel: Kernel, regularisation: float) -> Posterior:
+        return _FORMS[self.name].make(kernel, regularisation=regularisation, **self.options)
+
+    def describe(self) -> str | Parameters:
+        """Name and options as plain values: the name alone where there are no options."""
+        return {"name": self.name, **self.options} if self.options else self.name
+
+
+def posterior_factory(name: str | PosteriorFactory, **options: float) -> PosteriorFactory:
+    """A function (kernel, regularisation) → posterior: by name, or one of your own.
+
+    "auto" (the cheaper exact form), "exact", "primal"; for rewards that change with time "windowed" (length=…) and
+    "forgetting" (rate=…).
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior_factory("exact")(Linear(), 0.5).regularisation
     0.5
+    >>> posterior_factory("windowed", length=200)(Linear(), 0.5).length
+    200
     """
-    if callable(name):
-        return name
-    if name not in _FORMS:
-        raise InvalidParameter(
-            f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {name!r}."
-        )
-    form = _FORMS[name]
-    return lambda kernel, regularisation: form(kernel, regularisation=regularisation)  # type: ignore[call-arg]
+    if not callable(name):
+        return NamedPosterior(name, options)
+    if options:
+        raise InvalidParameter(f"Options belong to a posterior's name, and here is a function: {', '.join(options)}.")
+    return name
+
+
+def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
+    """Inverse of `NamedPosterior.describe`; ForeignFile for anything else.
+
+    >>> posterior_from({"name": "forgetting", "rate": 0.9}).options
+    {'rate': 0.9}
+    """
+    values = {"name": description} if isinstance(description, str) else dict(description)
+    try:
+        return NamedPosterior(str(values.pop("name", "")), values)
+    except InvalidParameter as error:
+        raise ForeignFile(f"The file names a posterior that is not known here: {error}") from error
+
+
+def describe_posterior(factory: PosteriorFactory) -> str | Parameters:
+    """A factory as plain values; of a function of your own only its name is known."""
+    if isinstance(factory, NamedPosterior):
+        return factory.describe()
+    return {"function": getattr(factory, "__qualname__", "?")}

@@ -251,6 +251,52 @@ class Observations:
 
         return undo
 
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
+        """Other counts, which need not be whole, and reward sums for known points; at a count of 0 it is forgotten.
+
+        Gives a function that undoes it, for as long as nothing else has changed.
+        """
+        if self._waiting.rewards:
+            self._take_over()
+        if not np.isfinite(sums).all():
+            raise InvalidReward(TOO_MUCH)
+        slots = np.array([self._slots[key] for key in keys], dtype=np.intp)
+        before = (self._counts[slots], self._sums[slots], self.n_observations)
+        self._counts[slots], self._sums[slots] = counts, sums
+        self.n_observations += round(float((counts - before[0]).sum()))
+        self.version += 1
+        for key, count in zip(keys, counts.tolist(), strict=True):
+            if count == 0.0:
+                del self._slots[key]
+
+        def undo() -> None:
+            self._counts[slots], self._sums[slots], self.n_observations = before
+            self._slots.update(zip(keys, slots.tolist(), strict=True))
+            self.version += 1
+
+        return undo
+
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
+        """Let every observation count `rate` times what it did, and forget the points of these keys.
+
+        Gives a function that undoes it, for as long as nothing else has changed.
+        """
+        before = (self.counts.copy(), self.sums.copy(), dict(self._slots), self.n_observations)
+        counts, sums = self.counts, self.sums
+        counts *= rate
+        sums *= rate
+        for key in gone:
+            slot = self._slots.pop(key)
+            counts[slot] = sums[slot] = 0.0
+        self.n_observations = round(float(counts.sum()))
+        self.version += 1
+
+        def undo() -> None:
+            self.counts[:], self.sums[:], self._slots, self.n_observations = before
+            self.version += 1
+
+        return undo
+
     def kept(self) -> tuple[Points, Vector, Vector]:
         """Copies of points, counts and sums without the empty slots; only where there is a point."""
         live = np.flatnonzero(self.counts)

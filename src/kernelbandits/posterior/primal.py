@@ -25,6 +25,9 @@ change is backward stable, so their rounding errors add up to 1e-13 of the large
 GROWTH: Final = 1.25
 """Observations, relative to when it was made, after which the bound on widths is made anew."""
 
+EMPTY_SHARE: Final = 0.25
+"""Share of empty slots at which a fading record is compacted."""
+
 LISTED_TIES: Final = 64
 
 LARGEST: Final = 1e100
@@ -114,6 +117,16 @@ class PrimalPosterior(RecordedPosterior):
         self._precision = self._upper = self._weights = self._minorant = None
         if self.size:
             self._add(*self.record.kept())
+
+    def _fade(self, rate: float) -> None:
+        """C ← rate·C + (1 − rate)·γI; what is left of forgotten points goes on fading in it."""
+        if self._precision is not None:
+            self._precision = rate * self._precision
+            self._precision[np.diag_indices_from(self._precision)] += (1.0 - rate) * self.regularisation
+            self._moments = rate * self._moments
+        self._upper = self._weights = self._minorant = None
+        if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
+            self.record = self.record.compacted()
 
     def _recover(self) -> None:
         self._forget()

@@ -223,3 +223,19 @@ def test_a_kernel_that_is_zero_everywhere_is_refused():
 def test_a_description_is_frozen():
     with pytest.raises(FrozenInstanceError):
         PLAIN.n_actions = 3
+
+
+def test_actions_of_their_own_seed_stay_while_functions_differ():
+    environment = SyntheticRKHS(KERNEL, n_actions=5, n_features=2, fixed_actions=True, action_seed=8)
+
+    first, second = (environment.start(np.random.default_rng(run)).show() for run in (1, 2))
+
+    np.testing.assert_array_equal(first.contexts, second.contexts)
+    assert np.abs(first.expected - second.expected).max() > 0.1
+    assert environment.describe()["action_seed"] == 8
+
+
+@pytest.mark.parametrize(("fixed", "seed"), [(False, 8), (True, -1), (True, "eight")])
+def test_a_seed_of_actions_that_cannot_be_used_is_refused(fixed, seed):
+    with pytest.raises(InvalidParameter):
+        SyntheticRKHS(KERNEL, n_actions=5, n_features=2, fixed_actions=fixed, action_seed=seed)
