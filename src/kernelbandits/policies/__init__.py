@@ -6,6 +6,7 @@ the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in
 """
 
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.experts import ILOVETOCONBANDITS, PolicyElimination, RandomizedUCB
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
@@ -18,6 +19,7 @@ from kernelbandits.policies.uniform import UniformRandom
 __all__ = [
     "CGPUCB",
     "GPUCB",
+    "ILOVETOCONBANDITS",
     "BaseKernelUCB",
     "Choice",
     "Contribution",
@@ -25,6 +27,8 @@ __all__ = [
     "KernelUCB",
     "LinUCB",
     "Policy",
+    "PolicyElimination",
+    "RandomizedUCB",
     "SupKernelUCB",
     "SupLinUCB",
     "UniformRandom",
