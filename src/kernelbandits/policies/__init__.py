@@ -8,6 +8,7 @@ beat. `Policy` is the class to inherit for one of your own.
 
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.experts import EXP4, EXP4P, VE, EpochGreedy, KernelEpochGreedy, PACBayes
+from kernelbandits.policies.experts import ILOVETOCONBANDITS, PolicyElimination, RandomizedUCB
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
@@ -23,6 +24,7 @@ __all__ = [
     "EXP4P",
     "GPUCB",
     "VE",
+    "ILOVETOCONBANDITS",
     "BaseKernelUCB",
     "Choice",
     "Contribution",
@@ -33,6 +35,8 @@ __all__ = [
     "LinUCB",
     "PACBayes",
     "Policy",
+    "PolicyElimination",
+    "RandomizedUCB",
     "SupKernelUCB",
     "SupLinUCB",
     "UniformRandom",

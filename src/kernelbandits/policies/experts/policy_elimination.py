@@ -1,0 +1,124 @@
+"""The class of policies, narrowed down as the bad ones give themselves away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.checks import positive
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.balancing import balanced_weights
+from kernelbandits.policies.experts.class_policy import ClassPolicy, Mixture
+from kernelbandits.types import Indices, Parameters, Seed
+
+__all__ = ["PolicyElimination"]
+
+
+class PolicyElimination(ClassPolicy):
+    """Estimates all policies that may still be the best equally well, and drops those that are surely not.
+
+    There are N actions and M policies, and δ_t = δ / (4 M t²). Round t draws from
+
+        W'(x, a) = (1 − N m_t) Σ_π P(π) 1[π(x) = a] + m_t,    m_t = min(1 / 2N, sqrt(ln(1 / δ_t) / (2 N t))),
+
+    with weights P on the active policies that make the mean of 1 / W'(x, π(x)) at most 2N for each of these. Then
+    active policies are kept whose estimated value is at least the best less 2 b_t, b_t = 2 sqrt(2 N ln(1 / δ_t) / t).
+    What is dropped never comes back.
+
+    The mean over contexts is taken over those of the rounds learnt, where the authors assume their law to be known;
+    t counts the rounds learnt. Contexts are drawn independently from one law, rewards lie in `reward_range`.
+
+    The b_t of the proof is wide: with N = 3, M = 50 and δ = 0.05 it is 0.39 after 4000 rounds, so that only gaps above
+    0.77 would be seen, and until something is dropped nothing is gained. `confidence_factor` narrows it; below 1 the
+    promise is void. In such a problem (linear scorers, best policy 0.75, average one 0.52) the mean reward of the last
+    500 of 4000 rounds was 0.52 with the factor 1, and 0.66 with 0.2; 0.05 lost the best policy in two runs of three.
+
+    A round costs O(U M) for U distinct rounds learnt (see `PickTable`), which is up to t: it grows with t where
+    contexts do not repeat and policies are many. Up to round 4000, with 50 policies, it was 4 ms on average.
+
+    Parameters
+    ----------
+    experts
+        The class: experts that put all probability on one action.
+    n_actions
+        N, the most actions that a round can have.
+    failure_probability
+        δ, the probability with which the best policy may be dropped.
+    confidence_factor
+        What b_t is multiplied by.
+    reward_range
+        Rewards are scaled from it to [0, 1]; None: they are taken as they are.
+    seed
+        For the draws.
+
+    Examples
+    --------
+    >>> from kernelbandits.policies.experts import Constant
+    >>> policy = PolicyElimination(
+    ...     [Constant(0), Constant(1)], n_actions=2, failure_probability=0.1, confidence_factor=0.2, seed=0
+    ... )
+    >>> for _ in range(300):
+    ...     decision = policy.choose(["left", "right"])
+    ...     policy.learn(decision, reward=1.0 if decision.item == 0 else 0.2)
+    >>> policy.active.tolist()
+    [0]
+
+    References
+    ----------
+    Dudík et al. (2011), PolicyElimination.
+    """
+
+    def __init__(
+        self,
+        experts: Sequence[Expert],
+        *,
+        n_actions: int,
+        failure_probability: float = 0.05,
+        confidence_factor: float = 1.0,
+        reward_range: tuple[float, float] | None = (0.0, 1.0),
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(
+            experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
+        )
+        self.confidence_factor = positive(confidence_factor, "The confidence factor")
+        """What b_t is multiplied by."""
+        self._active = np.arange(self.n_policies)
+        self._known_mixture: Mixture | None = None
+
+    @property
+    def active(self) -> Indices:
+        """Places, among the experts, of the policies that have not been dropped."""
+        return self._active.copy()
+
+    def _mixture(self) -> Mixture:
+        if self._known_mixture is None:
+            t = self._table.n_rounds + 1
+            mixing = min(0.5 / self.n_actions, sqrt(self._confidence(t) / (2 * self.n_actions * t)))  # m_t
+            self._known_mixture = Mixture(balanced_weights(self._table, self._active, mixing).weights, mixing)
+        return self._known_mixture
+
+    def _after_round(self) -> None:
+        t = self._table.n_rounds
+        half_width = self.confidence_factor * 2.0 * sqrt(2 * self.n_actions * self._confidence(t) / t)  # b_t
+        values = self._estimates()[self._active]
+        self._active = self._active[values >= values.max() - 2.0 * half_width]
+        self._known_mixture = None
+
+    def _confidence(self, t: int) -> float:
+        """ln(1 / δ_t)."""
+        return log(4 * self.n_policies * t**2 / self.failure_probability)
+
+    def _parameters(self) -> Parameters:
+        return {**self._class_parameters(), "confidence_factor": self.confidence_factor}
+
+    def _state(self) -> Parameters:
+        return {**super()._state(), "active": self._active.astype(np.int64)}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._active = np.array(state["active"], dtype=np.intp)
+        self._known_mixture = None

@@ -1,0 +1,55 @@
+"""Every policy over a class of policies keeps every promise."""
+
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.policies.experts import Constant
+from kernelbandits.testing import PolicyContract
+
+EXPERTS = [Constant(0), Constant(3), Constant(1), Constant(6), Constant(3)]
+
+
+class _OverAClass(PolicyContract):
+    is_random = True
+    has_amendments = False
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n_actions: rng.normal(size=(n_actions, 3))
+
+
+class TestPolicyElimination(_OverAClass):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.PolicyElimination(
+            EXPERTS, n_actions=7, failure_probability=0.1, confidence_factor=0.05, seed=2
+        )
+
+
+class TestRandomizedUCB(_OverAClass):
+    @pytest.fixture(params=["doubling", "every"])
+    def make_policy(self, request):
+        return lambda: kb.RandomizedUCB(
+            EXPERTS, n_actions=7, failure_probability=0.9, regret_factor=0.1, schedule=request.param, seed=2
+        )
+
+
+class TestILOVETOCONBANDITS(_OverAClass):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=7, failure_probability=0.9, regret_factor=2.0, seed=2)
+
+
+class TestOverStrings(PolicyContract):
+    """Contexts are whatever the experts understand."""
+
+    is_random = True
+    has_amendments = False
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=7, failure_probability=0.9, seed=2)
+
+    @pytest.fixture
+    def make_round(self):
+        return lambda rng, n_actions: [f"text {row}" for row in rng.integers(0, 99, size=n_actions)]
