@@ -7,8 +7,17 @@ beat. `Policy` is the class to inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.experts import EXP4, EXP4P, VE, EpochGreedy, KernelEpochGreedy, PACBayes
-from kernelbandits.policies.experts import ILOVETOCONBANDITS, PolicyElimination, RandomizedUCB
+from kernelbandits.policies.experts import (
+    EXP4,
+    EXP4P,
+    ILOVETOCONBANDITS,
+    VE,
+    EpochGreedy,
+    KernelEpochGreedy,
+    PACBayes,
+    PolicyElimination,
+    RandomizedUCB,
+)
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
@@ -23,8 +32,8 @@ __all__ = [
     "EXP4",
     "EXP4P",
     "GPUCB",
-    "VE",
     "ILOVETOCONBANDITS",
+    "VE",
     "BaseKernelUCB",
     "Choice",
     "Contribution",

@@ -3,7 +3,8 @@
 An `Expert` gives one probability per action of a round; the factories make whole families of them. `EpochGreedy` is
 the one to try first where rounds are drawn from one law; `EXP4` assumes nothing about them, and `EXP4P` promises with
 high probability what `EXP4` promises on average. `VE` takes infinite classes, `PACBayes` a finite number of states, and
-`KernelEpochGreedy` a kernel in place of experts.
+`KernelEpochGreedy` a kernel in place of experts. `PolicyElimination`, `RandomizedUCB` and `ILOVETOCONBANDITS` compete
+with the best of a class of deterministic policies, and choose chances that keep every estimate sharp.
 """
 
 from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
@@ -12,10 +13,13 @@ from kernelbandits.policies.experts.exp4 import EXP4
 from kernelbandits.policies.experts.exp4p import EXP4P
 from kernelbandits.policies.experts.factories import constant_experts, linear_experts, ridge_experts, stump_experts
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
+from kernelbandits.policies.experts.ilovetoconbandits import ILOVETOCONBANDITS
 from kernelbandits.policies.experts.kernel_epoch_greedy import KernelEpochGreedy
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
 from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
 from kernelbandits.policies.experts.policy_class import PolicyClass
+from kernelbandits.policies.experts.policy_elimination import PolicyElimination
+from kernelbandits.policies.experts.randomized_ucb import RandomizedUCB
 from kernelbandits.policies.experts.stump import Stump
 from kernelbandits.policies.experts.stump_class import StumpClass
 from kernelbandits.policies.experts.ve import VE
@@ -23,6 +27,7 @@ from kernelbandits.policies.experts.ve import VE
 __all__ = [
     "EXP4",
     "EXP4P",
+    "ILOVETOCONBANDITS",
     "VE",
     "Constant",
     "EpochGreedy",
@@ -32,6 +37,8 @@ __all__ = [
     "LinearScorer",
     "PACBayes",
     "PolicyClass",
+    "PolicyElimination",
+    "RandomizedUCB",
     "Stump",
     "StumpClass",
     "Uniform",
@@ -41,13 +48,3 @@ __all__ = [
     "ridge_experts",
     "stump_experts",
 ]
-An `Expert` gives one probability per action of a round; the factories make whole families of them.
-`ILOVETOCONBANDITS`, `PolicyElimination` and `RandomizedUCB` compete with the best of a class of deterministic ones.
-"""
-
-from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
-from kernelbandits.policies.experts.ilovetoconbandits import ILOVETOCONBANDITS
-from kernelbandits.policies.experts.policy_elimination import PolicyElimination
-from kernelbandits.policies.experts.randomized_ucb import RandomizedUCB
-
-__all__ = ["ILOVETOCONBANDITS", "Constant", "Expert", "PolicyElimination", "RandomizedUCB", "Uniform"]

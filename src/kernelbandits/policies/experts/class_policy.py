@@ -54,7 +54,7 @@ class ClassPolicy(ExpertPolicy):
         *,
         n_actions: int,
         failure_probability: float,
-        reward_range: tuple[float, float] | None = (0.0, 1.0),
+        reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)

@@ -82,7 +82,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
         n_actions: int,
         failure_probability: float = 0.05,
         regret_factor: float = 100.0,
-        reward_range: tuple[float, float] | None = (0.0, 1.0),
+        reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
         super().__init__(

@@ -78,7 +78,7 @@ class PolicyElimination(ClassPolicy):
         n_actions: int,
         failure_probability: float = 0.05,
         confidence_factor: float = 1.0,
-        reward_range: tuple[float, float] | None = (0.0, 1.0),
+        reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
         super().__init__(

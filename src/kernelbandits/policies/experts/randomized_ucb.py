@@ -93,7 +93,7 @@ class RandomizedUCB(ClassPolicy):
         schedule: Literal["doubling", "every"] = "doubling",
         tolerance: float = 1e-3,
         most_steps: int = 200,
-        reward_range: tuple[float, float] | None = (0.0, 1.0),
+        reward_range: tuple[float, float] = (0.0, 1.0),
         seed: Seed = None,
     ) -> None:
         super().__init__(
