@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kernelbandits.policies import (
         CGPUCB,
         GPUCB,
+        KLUCB,
+        UCB1,
         BaseKernelUCB,
         KernelUCB,
         LinUCB,
@@ -50,6 +52,8 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CGPUCB",
     "GPUCB",
+    "KLUCB",
+    "UCB1",
     "BaseKernelUCB",
     "Catalogue",
     "Decision",

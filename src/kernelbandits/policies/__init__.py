@@ -2,12 +2,14 @@
 
 `KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are
 the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
-`UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
+`UCB1` and `KLUCB` know no similarities at all; `UniformRandom` is what all have to beat. `Policy` is the class to
+inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
+from kernelbandits.policies.index import KLUCB, UCB1
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import LinUCB, SupLinUCB
@@ -18,6 +20,8 @@ from kernelbandits.policies.uniform import UniformRandom
 __all__ = [
     "CGPUCB",
     "GPUCB",
+    "KLUCB",
+    "UCB1",
     "BaseKernelUCB",
     "Choice",
     "Contribution",
