@@ -7,6 +7,7 @@ inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.contextual_zooming import ContextualZooming
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.index import KLUCB, UCB1
@@ -24,6 +25,7 @@ __all__ = [
     "UCB1",
     "BaseKernelUCB",
     "Choice",
+    "ContextualZooming",
     "Contribution",
     "Explanation",
     "KernelUCB",
