@@ -9,7 +9,7 @@ inherit for one of your own.
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.contextual_zooming import ContextualZooming
 from kernelbandits.policies.explanation import Contribution, Explanation
-from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
+from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB, GridGP
 from kernelbandits.policies.index import KLUCB, UCB1
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
@@ -28,6 +28,7 @@ __all__ = [
     "ContextualZooming",
     "Contribution",
     "Explanation",
+    "GridGP",
     "KernelUCB",
     "LinUCB",
     "Policy",
