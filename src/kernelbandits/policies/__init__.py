@@ -14,6 +14,7 @@ from kernelbandits.policies.index import KLUCB, UCB1
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import LinUCB, SupLinUCB
+from kernelbandits.policies.phased_elimination import PhasedElimination
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
 from kernelbandits.policies.uniform import UniformRandom
@@ -31,6 +32,7 @@ __all__ = [
     "GridGP",
     "KernelUCB",
     "LinUCB",
+    "PhasedElimination",
     "Policy",
     "SupKernelUCB",
     "SupLinUCB",

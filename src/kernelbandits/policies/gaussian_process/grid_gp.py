@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class GridGP(FixedActionsPolicy):
             if not hasattr(self.actions, "shape"):
                 raise InvalidParameter("Actions that are no rows have no columns to count: give dimension=….")
             dimension = int(self.actions.shape[1])
-        return ceil(float(self._horizon) ** (2.0 * dimension / (2.0 * dimension + self._smoothness)))
+        return math.ceil(math.pow(self._horizon, 2.0 * dimension / (2.0 * dimension + self._smoothness)))
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
