@@ -79,7 +79,8 @@ class ContextualZooming(Policy):
 
     The guarantee needs the whole promise: rewards in the range, and Dist true for them. With the paper's constant the
     first ball alone takes 16 ln T plays and a child four times as many, all of them at the lowest row of its domain:
-    it takes tens of thousands of rounds to learn, and a smaller `confidence_factor` to see it happen sooner.
+    it takes tens of thousands of rounds to learn, and a smaller `confidence_factor` to see it happen sooner. Where the
+    kernel itself is believed, and not its distance alone, KernelUCB learns far faster.
 
     A round among N actions costs M · N distances, M the number of active balls, and at most M² for the indices; a
     reward costs M distances. M grows with the rounds and never shrinks, most slowly with the paper's constant: a ball

@@ -73,7 +73,7 @@ def words(rng):
 def test_the_choice_is_the_definition(kernel, draw):
     policy = kb.ContextualZooming(kernel, horizon=HORIZON, norm_bound=NORM, confidence_factor=FACTOR)
     slow, rng = SlowZooming(kernel), np.random.default_rng(0)
-    for _ in range(70):
+    for _ in range(50):
         points = draw(rng)
         decision = policy.choose(points)
         best, row = slow.choose(points)

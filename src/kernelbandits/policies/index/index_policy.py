@@ -115,7 +115,7 @@ class IndexPolicy(Policy):
     def _standing(self, actions: Actions) -> _Standing:
         items = actions.points.contexts
         learnt, sums = self._tally.of(items)
-        plays = learnt + self._waiting().of(items)[0]
+        plays = learnt + self._waiting().of(items)[0] if self._ledger.pending else learnt
         means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # rounding of the sums may lead outside
         bare = np.flatnonzero(learnt == 0.0)
         if bare.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,7 @@ class Tally:
 
     def of(self, items: Sequence[ItemId]) -> Matrix:
         """Counts over sums of these items, shape (2, n)."""
-        known = self._slots
-        slots = np.fromiter((known.get(item, 0) for item in items), dtype=np.intp, count=len(items))
+        slots = np.fromiter(map(self._slots.get, items, repeat(0)), dtype=np.intp, count=len(items))
         return self._totals[:, slots]
 
     def add(self, item: ItemId, count: int, total: float) -> None:
