@@ -18,11 +18,19 @@ from kernelbandits.policies.experts import (
     PolicyElimination,
     RandomizedUCB,
 )
+`UCB1` and `KLUCB` know no similarities at all; `UniformRandom` is what all have to beat. `Policy` is the class to
+inherit for one of your own.
+"""
+
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.contextual_zooming import ContextualZooming
 from kernelbandits.policies.explanation import Contribution, Explanation
-from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
+from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB, GridGP
+from kernelbandits.policies.index import KLUCB, UCB1
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import LinUCB, SupLinUCB
+from kernelbandits.policies.phased_elimination import PhasedElimination
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
 from kernelbandits.policies.uniform import UniformRandom
@@ -34,8 +42,11 @@ __all__ = [
     "GPUCB",
     "ILOVETOCONBANDITS",
     "VE",
+    "KLUCB",
+    "UCB1",
     "BaseKernelUCB",
     "Choice",
+    "ContextualZooming",
     "Contribution",
     "EpochGreedy",
     "Explanation",
@@ -43,6 +54,10 @@ __all__ = [
     "KernelUCB",
     "LinUCB",
     "PACBayes",
+    "GridGP",
+    "KernelUCB",
+    "LinUCB",
+    "PhasedElimination",
     "Policy",
     "PolicyElimination",
     "RandomizedUCB",

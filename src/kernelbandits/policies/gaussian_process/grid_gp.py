@@ -1,0 +1,182 @@
+"""The grid strategy for Gaussian-process bandits without noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.checks import a_count, positive
+from kernelbandits.errors import DecisionError, InvalidParameter, NotLearnt
+from kernelbandits.kernels import KernelLike, Linear, as_kernel
+from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.base import Choice
+from kernelbandits.policies.covering import spread_rows
+from kernelbandits.policies.fixed_actions import FixedActionsPolicy
+from kernelbandits.selection import tied_for_best
+from kernelbandits.types import Decision, Indices, Parameters, Points
+
+__all__ = ["GridGP"]
+
+
+class GridGP(FixedActionsPolicy):
+    """Try n actions spread evenly over the set, then keep playing the best one seen (Grünewälder et al. 2010).
+
+    Made for rewards without noise: f is drawn from a Gaussian process with k(x, x) − k(x, y) ≤ c ‖x − y‖^a on [0, 1]^D.
+    After n tries the best one seen is O(n^(−a/2D) sqrt(ln n)) below the best there is, so that over T rounds
+    n = T^(2D/(2D + a)) balances what trying costs with what playing the second best costs. It looks at no reward while
+    it tries: a baseline that shows what adaptive policies (`GPUCB` with a tiny noise variance) gain.
+
+    The fixed set stands for the continuous domain, and the paper's regular grid becomes the first n of a sequence in
+    which every action is the one farthest from those before it: no action is then farther from a tried one than twice
+    what n points could do at best, a regular grid's distance up to a factor, whatever the shape of the set. Distances
+    are those of the rows, or of a kernel's feature space. With noise, an action is judged by the mean of its rewards.
+
+    Making it costs n · N similarities, a round O(N). While first rewards are awaited, tries go on; when all n have
+    been tried, the best of those whose rewards are known is played. Actions that are not eligible are tried later;
+    where no reward of an eligible action is known and all are tried, the lowest row is taken.
+
+    Parameters
+    ----------
+    actions
+        The fixed set; every round has to bring the same.
+    kernel
+        Makes distances of anything: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). None: Euclidean, between rows.
+    n_points
+        n: how many actions to try; at most those that are distinct. For finding the best action at the end of a
+        budget, give the budget.
+    horizon
+        T, instead of `n_points`: n = T^(2D/(2D + a)), rounded up.
+    smoothness
+        a, with `horizon`: 2 for a Gaussian or a smooth Matérn kernel, 1 for the Laplacian one.
+    dimension
+        D, with `horizon`; None: the number of columns.
+
+    Examples
+    --------
+    >>> actions = np.linspace(0, 1, 101)[:, None]
+    >>> policy = GridGP(actions, n_points=9)
+    >>> for _ in range(12):
+    ...     decision = policy.choose(actions)
+    ...     policy.learn(decision, reward=-abs(actions[decision.action, 0] - 0.6))
+    >>> float(decision.context[0])
+    0.62
+    """
+
+    def __init__(
+        self,
+        actions: Points,
+        kernel: KernelLike | None = None,
+        *,
+        n_points: int | None = None,
+        horizon: int | None = None,
+        smoothness: float = 2.0,
+        dimension: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        self.kernel = None if kernel is None else as_kernel(kernel)
+        closeness = self.kernel or Linear()
+        super().__init__(actions, kind=closeness.kind, reward_range=reward_range)
+        if (n_points is None) == (horizon is None):
+            raise InvalidParameter(
+                f"The number of actions to try is n_points=…, or follows from horizon=…; one of them is needed, got "
+                f"n_points={n_points!r}, horizon={horizon!r}."
+            )
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._smoothness = _at_most_two(smoothness)
+        self._dimension = None if dimension is None else a_count(dimension, "The dimension")
+        self._n_points = None if n_points is None else a_count(n_points, "The number of points")
+        self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
+        """Rows of the actions to try, in turn."""
+        self._counts, self._sums = np.zeros(self.n_actions), np.zeros(self.n_actions)
+
+    def _balanced(self) -> int:
+        """T^(2D/(2D + a))."""
+        assert self._horizon is not None
+        dimension = self._dimension
+        if dimension is None:
+            if not hasattr(self.actions, "shape"):
+                raise InvalidParameter("Actions that are no rows have no columns to count: give dimension=….")
+            dimension = int(self.actions.shape[1])
+        return math.ceil(math.pow(self._horizon, 2.0 * dimension / (2.0 * dimension + self._smoothness)))
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _pick(self, actions: Actions) -> Choice:
+        rows = self._eligible(actions)
+        is_free = self._counts == 0.0
+        is_free[[decision.action for decision in self._ledger.pending.values()]] = False
+        is_free[np.setdiff1d(self.grid, rows, assume_unique=True)] = False
+        untried = self.grid[is_free[self.grid]]
+        if untried.size:
+            return Choice(int(np.searchsorted(rows, untried[0])))
+        known = np.flatnonzero(self._counts[rows] > 0.0)
+        if not known.size:
+            return Choice(0)
+        means = self._sums[rows[known]] / self._counts[rows[known]]
+        best = int(tied_for_best(means)[0])
+        return Choice(int(known[best]), mean=float(means[best]), score=float(means[best]))
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        row = self._row(decision)
+        self._counts[row] += 1.0
+        self._sums[row] += reward
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        self._sums[self._known_row(decision)] += change
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        row = self._known_row(decision)
+        self._counts[row] -= 1.0
+        self._sums[row] = self._sums[row] - reward if self._counts[row] else 0.0  # nothing is left of what was one
+
+    def _point(self, decision: Decision) -> Points:
+        self._row(decision)
+        return super()._point(decision)
+
+    def _row(self, decision: Decision) -> int:
+        """The row of a decision, or DecisionError."""
+        if not 0 <= decision.action < self.n_actions:
+            raise DecisionError(
+                f"The fixed set has actions 0 to {self.n_actions - 1}, and this decision is for {decision.action}."
+            )
+        return decision.action
+
+    def _known_row(self, decision: Decision) -> int:
+        row = self._row(decision)
+        if not self._counts[row]:
+            raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
+        return row
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        return {
+            **self._set_parameters(),
+            **({} if self.kernel is None else {"kernel": self.kernel.describe()}),
+            "n_points": self._n_points,
+            "horizon": self._horizon,
+            "smoothness": self._smoothness,
+            "dimension": self._dimension,
+            "reward_range": self.reward_range,
+        }
+
+    def _probe(self) -> Points | None:
+        return None if self.kernel is None else self.actions
+
+    def _state(self) -> Parameters:
+        return {"counts": self._counts, "sums": self._sums}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._counts, self._sums = np.array(state["counts"]), np.array(state["sums"])
+
+
+def _at_most_two(smoothness: float) -> float:
+    number = positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
+    if number > 2.0:  # a kernel for which k(x, x) − k(x, y) vanishes faster is constant
+        raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
+    return number

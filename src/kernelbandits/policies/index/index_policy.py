@@ -1,0 +1,181 @@
+"""What policies share that judge every action by its own rewards alone."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.checks import a_count
+from kernelbandits.errors import InvalidParameter, NotLearnt
+from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.policies.action_set import Actions, one_id_per_action
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.index.tally import Tally
+from kernelbandits.policies.ties import Ties, checked_ties, pick_tied
+from kernelbandits.selection import CatalogueView, tied_for_best
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
+
+__all__ = ["IndexPolicy"]
+
+
+class _Standing(NamedTuple):
+    """The eligible actions as they stand in a round."""
+
+    tied: Indices
+    """Places of those that may be taken, lowest first."""
+
+    plays: Vector
+    """Learnt and awaited."""
+
+    means: Vector
+    """Of the rewards scaled to [0, 1]; 0 where there is none."""
+
+    scores: Vector | None
+    """Indices of the scaled rewards; None while there are actions without a reward."""
+
+
+class IndexPolicy(Policy):
+    """Highest index, made of an action's own number of plays and mean reward; a subclass writes `_indices`.
+
+    Actions are told apart by their ids, or by their rows where there are none. Their contexts are of any kind and are
+    not looked at. Actions without a reward come first: those played least (so that one whose first reward is awaited
+    is not played again while others have not been played at all), then the lowest row.
+    """
+
+    def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        if self.reward_range is None:
+            raise InvalidParameter(
+                "An index is made for rewards of a known range, so it has to be declared, got reward_range=None. "
+                "(0, 1) is right for clicks."
+            )
+        self._low, high = self.reward_range
+        self._span = high - self._low
+        self._ties = checked_ties(ties)
+        self._tally = Tally()
+        self._n_history = 0  # plays that no decision of ours made
+        self._awaited: Tally | None = None  # derived from the pending decisions; None when to be made anew
+
+    @abstractmethod
+    def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
+        """Indices in round t of actions with these means of rewards in [0, 1], each played at least once."""
+
+    # -- what the points are -----------------------------------------------------------------------------------------
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return PairPoints(Ids(), kind_of(contexts.actions if isinstance(contexts, PairRows) else contexts))
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        kind = kind_of(contexts)
+        points = kind.check(contexts)
+        n_actions = kind.count(points)
+        one_id_per_action(ids, n_actions)
+        return PairRows(list(range(n_actions) if ids is None else ids), points, is_shared=False)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        kind = view.catalogue.kind
+        if view.context is not None:
+            kind = PairPoints(kind_of(view.context), kind)
+        return PairRows(list(view.ids), view.points(kind), is_shared=False)
+
+    def _context(self, points: Points, row: int) -> Point:
+        return kind_of(points.actions).one(points.actions, row)
+
+    def _point(self, decision: Decision) -> Points:
+        context = kind_of(decision.context).single(decision.context)
+        return PairRows([Ids().check_one(decision.item)], context, is_shared=False)
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _pick(self, actions: Actions) -> Choice:
+        tied, plays, means, scores = self._standing(actions)
+        place, propensity = pick_tied(tied, self._ties, self._rng)
+        if scores is None:
+            return Choice(place, propensity=propensity)
+        return Choice(
+            place,
+            mean=self._low + self._span * float(means[place]),
+            width=self._span / float(np.sqrt(plays[place])),
+            score=self._low + self._span * float(scores[place]),
+            propensity=propensity,
+        )
+
+    def _probabilities(self, actions: Actions) -> Vector:
+        tied = self._standing(actions).tied
+        taken = tied[:1] if self._ties == "lowest" else tied
+        probabilities = np.zeros(actions.n_actions)
+        probabilities[taken] = 1.0 / len(taken)
+        return probabilities
+
+    def _standing(self, actions: Actions) -> _Standing:
+        items = actions.points.contexts
+        learnt, sums = self._tally.of(items)
+        plays = learnt + self._waiting().of(items)[0] if self._ledger.pending else learnt
+        means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # rounding of the sums may lead outside
+        bare = np.flatnonzero(learnt == 0.0)
+        if bare.size:
+            return _Standing(bare[plays[bare] == plays[bare].min()], plays, means, None)
+        scores = self._indices(means, plays, self.round_index + self._n_history)
+        return _Standing(tied_for_best(scores), plays, means, scores)
+
+    def _waiting(self) -> Tally:
+        if self._awaited is None:
+            self._awaited = Tally()
+            for decision in self._ledger.pending.values():
+                self._awaited.add(Ids().check_one(decision.item), 1, 0.0)
+        return self._awaited
+
+    def _pending_changed(self) -> None:
+        self._awaited = None
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self._tally.add(Ids().check_one(decision.item), 1, self._scaled(reward))
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        self._tally.add(self._known(decision), 0, change / self._span)
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        self._tally.add(self._known(decision), -1, -self._scaled(reward))
+
+    def _known(self, decision: Decision) -> ItemId:
+        """The item of a decision that was learnt."""
+        item = Ids().check_one(decision.item)
+        if not self._tally.of([item])[0].item():
+            raise NotLearnt(f"No reward of action {item!r} has been learnt, so none can be corrected or taken back.")
+        return item
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        items = points.contexts
+        repeats = _checked_times(times, len(items))
+        for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
+            self._tally.add(item, n_plays, n_plays * self._scaled(float(reward)))
+        self._n_history += sum(repeats)
+
+    def _scaled(self, reward: float) -> float:
+        """From the reward range to [0, 1]."""
+        return (reward - self._low) / self._span
+
+    # -- keeping -----------------------------------------------------------------------------------------------------
+
+    def _state(self) -> Parameters:
+        return {"tally": self._tally.state(), "n_history": self._n_history}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._tally.restore(state["tally"])
+        self._n_history = state["n_history"]
+
+
+def _checked_times(times: ArrayLike, n_items: int) -> list[int]:
+    values = np.asarray(times)
+    if values.shape not in ((), (n_items,)):
+        raise InvalidParameter(
+            f"`times` has to be one number, or one per context ({n_items}), got shape {values.shape}."
+        )
+    return [a_count(value, "`times`") for value in np.broadcast_to(values, (n_items,)).tolist()]
