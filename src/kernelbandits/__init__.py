@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernelbandits.policies import (
         CGPUCB,
         GPUCB,
+        OFUL,
         BaseKernelUCB,
         KernelUCB,
         LinUCB,
@@ -50,6 +51,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CGPUCB",
     "GPUCB",
+    "OFUL",
     "BaseKernelUCB",
     "Catalogue",
     "Decision",

@@ -1,8 +1,8 @@
 """Choose among the actions of a round, learn from the reward.
 
 `KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof; `LinUCB` and `SupLinUCB` are
-the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
-`UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
+the two for rewards linear in the features, with relatives in `linear`; `GPUCB` and `CGPUCB` say the same in the words
+of Gaussian processes; `UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
@@ -10,7 +10,11 @@ from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
-from kernelbandits.policies.linear import LinUCB, SupLinUCB
+from kernelbandits.policies.linear import (
+    OFUL,
+    LinUCB,
+    SupLinUCB,
+)
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
 from kernelbandits.policies.uniform import UniformRandom
@@ -18,6 +22,7 @@ from kernelbandits.policies.uniform import UniformRandom
 __all__ = [
     "CGPUCB",
     "GPUCB",
+    "OFUL",
     "BaseKernelUCB",
     "Choice",
     "Contribution",

@@ -1,6 +1,7 @@
 """Policies whose rewards are linear in the features."""
 
 from kernelbandits.policies.linear.lin_ucb import LinUCB
+from kernelbandits.policies.linear.oful import OFUL
 from kernelbandits.policies.linear.sup_lin_ucb import SupLinUCB
 
-__all__ = ["LinUCB", "SupLinUCB"]
+__all__ = ["OFUL", "LinUCB", "SupLinUCB"]
