@@ -12,6 +12,7 @@ from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import (
     OFUL,
+    ConfidenceBall,
     LinUCB,
     SupLinUCB,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "OFUL",
     "BaseKernelUCB",
     "Choice",
+    "ConfidenceBall",
     "Contribution",
     "Explanation",
     "KernelUCB",
