@@ -12,9 +12,11 @@ from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import (
     OFUL,
+    PEGE,
     ConfidenceBall,
     LinUCB,
     SupLinUCB,
+    UncertaintyEllipsoid,
 )
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
@@ -24,6 +26,7 @@ __all__ = [
     "CGPUCB",
     "GPUCB",
     "OFUL",
+    "PEGE",
     "BaseKernelUCB",
     "Choice",
     "ConfidenceBall",
@@ -34,6 +37,7 @@ __all__ = [
     "Policy",
     "SupKernelUCB",
     "SupLinUCB",
+    "UncertaintyEllipsoid",
     "UniformRandom",
     "load",
 ]

@@ -3,6 +3,8 @@
 from kernelbandits.policies.linear.confidence_ball import ConfidenceBall
 from kernelbandits.policies.linear.lin_ucb import LinUCB
 from kernelbandits.policies.linear.oful import OFUL
+from kernelbandits.policies.linear.pege import PEGE
 from kernelbandits.policies.linear.sup_lin_ucb import SupLinUCB
+from kernelbandits.policies.linear.uncertainty_ellipsoid import UncertaintyEllipsoid
 
-__all__ = ["OFUL", "ConfidenceBall", "LinUCB", "SupLinUCB"]
+__all__ = ["OFUL", "PEGE", "ConfidenceBall", "LinUCB", "SupLinUCB", "UncertaintyEllipsoid"]
