@@ -15,6 +15,7 @@ from kernelbandits.policies.linear import (
     PEGE,
     ConfidenceBall,
     LinUCB,
+    SupLinRel,
     SupLinUCB,
     UncertaintyEllipsoid,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "LinUCB",
     "Policy",
     "SupKernelUCB",
+    "SupLinRel",
     "SupLinUCB",
     "UncertaintyEllipsoid",
     "UniformRandom",
