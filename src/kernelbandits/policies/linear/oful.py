@@ -62,7 +62,8 @@ class OFUL(UpperConfidencePolicy):
 
     With `switching` c > 0 it switches rarely: θ̂, C and η are all those of the last refit, and a refit happens when
     det C has become more than 1 + c times what it was then: O(d log T / log(1 + c)) refits, at the price of a factor of
-    sqrt(1 + c) in the regret bound. Between refits choices depend on the actions only, so they can be made far ahead.
+    sqrt(1 + c) in the regret bound. Between refits choices depend on the actions only, so they can be made far ahead;
+    rounds do not get cheaper, because a refit for one reward is a change of rank one here.
     Corrections (`amend`, `unlearn`) and `warm_start` refit at once. A round costs O(N d²), whatever t.
 
     Parameters
