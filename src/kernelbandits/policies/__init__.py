@@ -4,6 +4,8 @@
 the two for rewards linear in the features; `GPUCB` and `CGPUCB` say the same in the words of Gaussian processes;
 `EpochGreedy`, `EXP4` and their family in `experts` follow the advice of others; `UniformRandom` is what all have to
 beat. `Policy` is the class to inherit for one of your own.
+the two for rewards linear in the features, with relatives in `linear`; `GPUCB` and `CGPUCB` say the same in the words
+of Gaussian processes; `UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own.
 """
 
 from kernelbandits.policies.base import Choice, Policy
@@ -31,6 +33,15 @@ from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import LinUCB, SupLinUCB
 from kernelbandits.policies.phased_elimination import PhasedElimination
+from kernelbandits.policies.linear import (
+    OFUL,
+    PEGE,
+    ConfidenceBall,
+    LinUCB,
+    SupLinRel,
+    SupLinUCB,
+    UncertaintyEllipsoid,
+)
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
 from kernelbandits.policies.uniform import UniformRandom
@@ -47,6 +58,11 @@ __all__ = [
     "BaseKernelUCB",
     "Choice",
     "ContextualZooming",
+    "OFUL",
+    "PEGE",
+    "BaseKernelUCB",
+    "Choice",
+    "ConfidenceBall",
     "Contribution",
     "EpochGreedy",
     "Explanation",
@@ -62,7 +78,9 @@ __all__ = [
     "PolicyElimination",
     "RandomizedUCB",
     "SupKernelUCB",
+    "SupLinRel",
     "SupLinUCB",
+    "UncertaintyEllipsoid",
     "UniformRandom",
     "load",
 ]
