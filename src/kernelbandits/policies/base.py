@@ -87,6 +87,11 @@ class Policy(ABC):
     needs_fixed_actions: bool = False
     """Whether the algorithm is defined for one fixed set of actions only, so that any other set is refused."""
 
+    learns_from_any_action: bool = False
+    """Whether `learn` is right for an action that another rule took in place of the one chosen here, its decision being
+    without a stage and with this round's memo: `Mixed` wraps no other policy. One whose importance weights are made of
+    its own probabilities has to say no."""
+
     kernel: Kernel | None = None
     """Similarity of actions, where the policy was given one."""
 

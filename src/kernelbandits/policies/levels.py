@@ -69,6 +69,8 @@ class LevelPolicy(Policy):
     what KernelUCB lacks. The contexts may not react to rewards.
     """
 
+    learns_from_any_action = True  # by learning nothing: such a decision has no stage
+
     def __init__(
         self,
         *,

@@ -25,6 +25,8 @@ class UniformRandom(Policy):
     0.25
     """
 
+    learns_from_any_action = True
+
     def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
 

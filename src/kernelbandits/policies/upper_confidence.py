@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import inf
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
-from kernelbandits.kernels import PointKind
 from kernelbandits.policies.action_set import Actions, CatalogueActions
-from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.base import Choice
 from kernelbandits.policies.engines import Engines
-from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
-from kernelbandits.posterior import Pending, Placed, Posterior
+from kernelbandits.posterior import Placed, Posterior
 from kernelbandits.selection import CatalogueEngine, Screening, SelectionReport, screened, tied_for_best
-from kernelbandits.theory.widths import Constant, Exploration, Situation
-from kernelbandits.types import Decision, Parameters, Plays, Points, Prediction, Seed, Vector
+from kernelbandits.theory.widths import Constant, Exploration
+from kernelbandits.types import Plays, Points, Prediction, Seed, Vector
 
 __all__ = ["UpperConfidencePolicy"]
 
@@ -28,18 +24,7 @@ FEW_ACTIONS: Final = 8
 """Fewer actions of a round are cheaper to score all, together with those of other rounds."""
 
 
-class _Estimate(NamedTuple):
-    """All that a score is made of."""
-
-    prediction: Prediction
-    exploration: float
-
-    @property
-    def scores(self) -> Vector:
-        return self.prediction.upper(self.exploration)
-
-
-class UpperConfidencePolicy(Policy):
+class UpperConfidencePolicy(PosteriorPolicy):
     """Highest mean + exploration · width over a posterior; the subclass says which posterior and which words."""
 
     def __init__(
@@ -51,21 +36,13 @@ class UpperConfidencePolicy(Policy):
         ties: Ties,
         seed: Seed,
     ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self.posterior = posterior
-        """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
-        self.exploration = exploration
+        super().__init__(posterior, exploration, reward_range=reward_range, seed=seed)
         self._ties = checked_ties(ties)
-        self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
-        self._has_warned = False
         self._uses_engines = True
         self._engines = Engines()
         self._screening = Screening()
         self._last_engine: CatalogueEngine | Screening | None = None
         self._last_size = self._last_widths = 0
-
-    def _kind(self, contexts: Points) -> PointKind:
-        return self.posterior.kernel.kind
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -123,7 +100,7 @@ class UpperConfidencePolicy(Policy):
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
             exploration = self._exploration_now(actions.n_actions, waiting, self.round_index)
-            estimate = _Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
+            estimate = Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
             choices.append(self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng)))
             first = part.stop
         return choices
@@ -175,13 +152,13 @@ class UpperConfidencePolicy(Policy):
                 # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
                 placed.place(choices[-1].action)
                 exploration = self._exploration_now(n_actions - place, placed, self.round_index + place)
-                estimate = _Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
+                estimate = Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
             best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
             choices.append(self._choice(estimate, int(left[best]), propensity))
             left = np.delete(left, best)
         return choices
 
-    def _choice(self, estimate: _Estimate, row: int, propensity: float) -> Choice:
+    def _choice(self, estimate: Estimate, row: int, propensity: float) -> Choice:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
         return Choice(row, mean, width, mean + estimate.exploration * width, propensity)
 
@@ -193,80 +170,7 @@ class UpperConfidencePolicy(Policy):
         probabilities[taken] = 1.0 / len(taken)
         return probabilities
 
-    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> _Estimate:
-        """What is predicted, and the exploration that it calls for."""
-        return _Estimate(self._predict(points, waiting), self._exploration_now(n_actions, waiting, round_index))
-
-    def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
-        """Mean from settled data, width from settled and pending."""
-        prediction = self.posterior.estimate(points)
-        if waiting is None:
-            return prediction
-        return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
-
-    def _exploration_now(
-        self,
-        n_actions: int,
-        waiting: Pending | Placed | None,
-        round_index: int,
-        engine: CatalogueEngine | None = None,
-    ) -> float:
-        if isinstance(self.exploration, Constant):  # looks at nothing
-            return self.exploration.value
-        gain = None if engine is None else engine.log_det_gain()  # spares the posterior from following every round
-        if gain is None:
-            gain = self.posterior.log_det_gain
-        situation = Situation(
-            round_index=round_index,
-            n_actions=n_actions,
-            log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
-            regularisation=self.posterior.regularisation,
-        )
-        exploration = self.exploration(situation)
-        if not 0.0 <= exploration < inf:  # also catches NaN
-            raise InvalidParameter(
-                f"An exploration schedule has to give a finite number, zero or above, got {exploration!r} from "
-                f"{self.exploration.describe()} in round {round_index}."
-            )
-        if self.exploration.is_tuned:
-            return exploration
-        broken = self.exploration.broken_by(situation)
-        if broken and not self._has_warned:
-            self._has_warned = True
-            warn_user(broken, GuaranteeVoid)
-        # A claim about the mean survives the narrower width only with this factor.
-        return exploration * (waiting.inflation if waiting else 1.0)
-
-    def _waiting(self) -> Pending | None:
-        if self._ledger.pending and self._awaited is None:
-            self._awaited = Pending(self.posterior, self._pending_points())
-        return self._awaited if self._ledger.pending else None
-
-    def _pending_points(self) -> Points:
-        return self.posterior.kernel.kind.stack(*(self._point(decision) for decision in self._ledger.pending.values()))
-
-    def _pending_changed(self) -> None:
-        self._awaited = None
-
-    def _refuse_incomparable(self, point: Points) -> None:
-        self.posterior.predict(point)
-        if self._ledger.pending:
-            self.posterior.kernel.kind.stack(self._pending_points(), point)
-
-    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
-        self._require_own(decision)
-        point = self._point(decision)
-        estimate = self._estimate(point, max(1, decision.n_actions), self._waiting(), self.round_index)
-        return explanation_of(
-            self.posterior, point, exploration=estimate.exploration, most=most, prediction=estimate.prediction
-        )
-
     # -- learning --------------------------------------------------------------------------------------------------
-
-    def _take_in(self, decision: Decision, reward: float) -> None:
-        self.posterior.observe_one(self._point(decision), reward)
-        self._awaited = None  # widths of what is still pending depend on the settled data
 
     @property
     def is_fused(self) -> bool:
@@ -292,28 +196,3 @@ class UpperConfidencePolicy(Policy):
             if t < len(known):
                 self._play_round(known, plays, t)
                 t += 1
-
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))
-        self.posterior.observe(points, rewards)
-        self._awaited = None
-
-    def _correct(self, decision: Decision, change: float) -> None:
-        self.posterior.amend(self._point(decision), [change])
-
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        self.posterior.remove(self._point(decision), [reward])
-        self._awaited = None
-
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        self.posterior.observe(points, rewards, times=times)
-        self._awaited = None
-
-    def _probe(self) -> Points | None:
-        return self.posterior.support()[0] if self.posterior.size else None
-
-    def _state(self) -> Parameters:
-        return {"posterior": self.posterior.state()}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self.posterior.restore(state["posterior"])
