@@ -6,6 +6,7 @@ from typing import Literal
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
+from kernelbandits.policies.posterior_policy import form_of
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
@@ -85,9 +86,7 @@ class KernelUCB(UpperConfidencePolicy):
             "kernel": self.kernel.describe(),
             "regularisation": self.posterior.regularisation,
             "exploration": self.exploration.describe(),
-            "posterior": self._form
-            if isinstance(self._form, str)
-            else {"function": getattr(self._form, "__qualname__", "?")},
+            "posterior": form_of(self._form),
             "reward_range": self.reward_range,
             "ties": self._ties,
         }

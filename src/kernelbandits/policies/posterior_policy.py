@@ -13,12 +13,12 @@ from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.posterior import Pending, Placed, Posterior
+from kernelbandits.posterior import Pending, Placed, Posterior, PosteriorFactory
 from kernelbandits.selection import CatalogueEngine
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
-__all__ = ["Estimate", "PosteriorPolicy"]
+__all__ = ["Estimate", "PosteriorPolicy", "form_of"]
 
 
 class Estimate(NamedTuple):
@@ -71,6 +71,11 @@ class PosteriorPolicy(Policy):
         if waiting is None:
             return prediction
         return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
+
+    def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
+        """Mean and width of one of the points."""
+        prediction = self._predict(self._kind(points).take(points, np.array([place])), self._waiting())
+        return prediction.mean.item(), prediction.width.item()
 
     def _exploration_now(
         self,
@@ -160,3 +165,8 @@ class PosteriorPolicy(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.posterior.restore(state["posterior"])
+
+
+def form_of(posterior: str | PosteriorFactory) -> str | Parameters:
+    """What `_parameters` says of the way a posterior was asked for."""
+    return posterior if isinstance(posterior, str) else {"function": getattr(posterior, "__qualname__", "?")}
