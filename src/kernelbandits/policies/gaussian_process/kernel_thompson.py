@@ -28,7 +28,8 @@ from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vecto
 __all__ = ["KernelThompson"]
 
 MOST_JOINT: Final = 512
-"""Actions up to which "auto" draws jointly: a factor of their covariance costs N³/3."""
+"""Actions up to which "auto" draws jointly. Measured with 1000 features and 256 draws after 100 and 500 contexts: about
+equal here, by features 1.6 times faster at 1024 actions and 3 times slower at 256."""
 
 
 class KernelThompson(PosteriorPolicy, RandomisedPolicy):
