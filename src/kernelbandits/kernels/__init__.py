@@ -13,6 +13,7 @@ through it and never looks inside one.
 
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.combine import Columns, Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.fourier import RandomFeatures, random_features
 from kernelbandits.kernels.identity import Delta
 from kernelbandits.kernels.labelled import LabelledLinear
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
@@ -56,6 +57,7 @@ __all__ = [
     "Positionwise",
     "Precomputed",
     "Product",
+    "RandomFeatures",
     "RationalQuadratic",
     "RepairReport",
     "Rows",
@@ -71,6 +73,7 @@ __all__ = [
     "detect",
     "kind_of",
     "median_length_scale",
+    "random_features",
     "repair",
     "unpack_kernel",
 ]

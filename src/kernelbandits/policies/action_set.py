@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PointKind
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.selection import Catalogue, CatalogueView
@@ -45,6 +45,14 @@ class ActionSet:
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself where there are no ids."""
         return row if self._ids is None else self._ids[row]
+
+    def place_of(self, item: ItemId) -> int | None:
+        """Place of an item; None where it is not there or not eligible."""
+        if self._ids is None:
+            row = item if isinstance(item, int) and 0 <= item < self.n_rows else None
+        else:
+            row = self._ids.index(item) if item in self._ids else None
+        return _place_of(row, self.rows)
 
 
 class CatalogueActions:
@@ -84,8 +92,22 @@ class CatalogueActions:
         """Id of a row; the row itself where there are no ids."""
         return self.catalogue.item(row)
 
+    def place_of(self, item: ItemId) -> int | None:
+        """Place of an item; None where it is not there or not eligible."""
+        try:
+            return _place_of(self.catalogue.row(item), self.rows)
+        except UnknownItem:
+            return None
+
 
 Actions: TypeAlias = ActionSet | CatalogueActions
+
+
+def _place_of(row: int | None, rows: Indices | None) -> int | None:
+    if row is None or rows is None:
+        return row
+    place = int(np.searchsorted(rows, row))
+    return place if place < len(rows) and rows[place] == row else None
 
 
 def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:

@@ -77,6 +77,11 @@ class PosteriorPolicy(Policy):
             return prediction
         return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
 
+    def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
+        """Mean and width of one of the points."""
+        prediction = self._predict(self._kind(points).take(points, np.array([place])), self._waiting())
+        return prediction.mean.item(), prediction.width.item()
+
     def _exploration_now(
         self,
         n_actions: int,

@@ -198,6 +198,9 @@ class AutoPosterior(Posterior):
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         return self._form.support()
 
+    def weights_for(self, values: Matrix) -> Matrix:
+        return self._form.weights_for(values)
+
     @property
     def log_det_gain(self) -> float:
         return self._form.log_det_gain

@@ -137,6 +137,15 @@ class Posterior(ABC):
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """Distinct points, dual weights α (mean = Σ α k), counts, reward sums; only after an observation."""
 
+    def weights_for(self, values: Matrix) -> Matrix:
+        """Dual weights had each point of `support` had these mean rewards: (K + γ D⁻¹)⁻¹ values, D = diag(counts).
+
+        One column a question, one row a point. From the fit f, as γα = s − n f; only after an observation.
+        """
+        points, _, counts, _ = self.support()
+        sums = counts[:, None] * values
+        return (sums - counts[:, None] * (self.covariance(points) @ sums)) / self.regularisation
+
     @property
     @abstractmethod
     def log_det_gain(self) -> float:

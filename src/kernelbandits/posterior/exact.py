@@ -339,6 +339,15 @@ class ExactPosterior(RecordedPosterior):
         weights *= np.sqrt(self.record.counts)
         return points, weights[self.record.counts > 0], counts, sums
 
+    def weights_for(self, values: Matrix) -> Matrix:
+        """As described in `Posterior`: D^½ M⁻¹ D^½ values."""
+        self._catch_up()
+        live = self.record.counts > 0
+        roots = np.sqrt(self.record.counts)[:, None]
+        right = np.zeros((len(roots), values.shape[1]))
+        right[live] = roots[live] * values
+        return (roots * self._factor.solve_transposed(self._factor.solve(right)))[live]
+
     @property
     def log_det_gain(self) -> float:
         self._catch_up()

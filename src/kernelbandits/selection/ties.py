@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.types import TIE_TOLERANCE, Indices, Vector
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
-__all__ = ["lowered", "tied_for_best", "worst_tied"]
+__all__ = ["lowered", "tied_for_best", "worst_tied", "worst_tied_of_each"]
 
 SLACK: Final = 1e-12
 """Share of a score, far above its rounding error, by which a bar is lowered."""
@@ -22,6 +22,12 @@ def worst_tied(best: float) -> float:
 def tied_for_best(scores: Vector) -> Indices:
     """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
     return np.flatnonzero(scores >= worst_tied(float(scores.max())))
+
+
+def worst_tied_of_each(scores: Matrix) -> Vector:
+    """`worst_tied` for the best score of each row."""
+    best = scores.max(axis=1)
+    return np.asarray(best - TIE_TOLERANCE * np.maximum(1.0, np.abs(best)))
 
 
 def lowered(score: float) -> float:

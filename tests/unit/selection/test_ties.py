@@ -2,6 +2,7 @@ import numpy as np
 
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.passes import best_loop
+from kernelbandits.selection.ties import worst_tied, worst_tied_of_each
 from kernelbandits.types import TIE_TOLERANCE
 
 
@@ -11,6 +12,12 @@ def test_scores_within_the_tolerance_are_tied():
 
 def test_the_tolerance_is_absolute_below_one():
     assert tied_for_best(np.array([-1e-3, -1e-3 - 0.9e-10, -1e-3 - 1.1e-10])).tolist() == [0, 1]
+
+
+def test_many_rows_of_scores_have_the_same_bar_each():
+    scores = np.array([[0.0, 3.0], [-1e-3, -2.0], [-5e4, -np.inf]])
+
+    assert worst_tied_of_each(scores).tolist() == [worst_tied(3.0), worst_tied(-1e-3), worst_tied(-5e4)]
 
 
 def test_the_compiled_loop_has_the_same_tolerance():

@@ -1,0 +1,121 @@
+"""SquareCB with kernel ridge regression."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
+from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.policies.randomised.gap_weights import (
+    GapWeight,
+    GrowingGapWeight,
+    as_gap_weight,
+    gap_weight_from,
+    packed_gap_weight,
+)
+from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
+from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.selection import tied_for_best
+from kernelbandits.theory.widths import Constant
+from kernelbandits.types import Parameters, Seed, Vector
+
+__all__ = ["KernelSquareCB", "inverse_gap_probabilities"]
+
+
+class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
+    """Draw actions with probability falling in the gap of their means to the best (Foster and Rakhlin 2020, SquareCB).
+
+    Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the weight of gaps,
+
+        p_a = 1 / (N + λ (mean_b − mean_a))   for a ≠ b,      p_b = 1 − Σ p_a.
+
+    It needs no confidence widths: its regret follows from that of the regression, for any rewards whose expectation the
+    kernel can represent. Propensities are exact and above 1 / (N + λ · largest gap). The rule is Abe and Long's (1999).
+    Means cost O(N m) after m distinct contexts; the widths, which the decisions report, O(N m²).
+
+    Parameters
+    ----------
+    kernel, regularisation, posterior, reward_range
+        As in KernelUCB.
+    gap_weight
+        λ: a number (large is greedy; in units of one over the reward), or a schedule (round_index, n_actions) → number
+        such as GrowingGapWeight(scale=…, horizon=…). None: GrowingGapWeight(scale=4), that is 4 sqrt(N t); its theory
+        value is below 1 and learns slowly.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Linear
+    >>> policy = KernelSquareCB(Linear(), regularisation=1.0, gap_weight=10.0, seed=0)
+    >>> policy.warm_start([[1.0], [2.0]], [0.5, 1.0])
+    >>> policy.probabilities([[0.2], [1.4]]).round(3)
+    array([0.143, 0.857])
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        regularisation: float = 1.0,
+        gap_weight: float | GapWeight | None = None,
+        posterior: str | PosteriorFactory = "auto",
+        reward_range: tuple[float, float] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        self.kernel: Kernel = as_kernel(kernel)
+        self._form = posterior_factory(posterior)
+        super().__init__(
+            self._form(self.kernel, regularisation),
+            Constant(0.0),  # actions are judged by their means
+            reward_range=reward_range,
+            seed=seed,
+        )
+        self.gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+
+    def _odds(self, actions: Actions) -> Odds:
+        prediction = self._predict(actions.points, self._waiting())
+        weight = self.gap_weight(round_index=self.round_index, n_actions=actions.n_actions)
+        if not 0.0 <= weight < inf:  # also catches NaN
+            raise InvalidParameter(
+                f"A weight of gaps has to be a finite number, zero or above, got {weight!r} from "
+                f"{self.gap_weight.describe()} in round {self.round_index}."
+            )
+        return Odds(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
+
+    def _parameters(self) -> Parameters:
+        return {
+            "kernel": self.kernel.describe(),
+            "regularisation": self.posterior.regularisation,
+            "gap_weight": self.gap_weight.describe(),
+            "posterior": describe_posterior(self._form),
+            "reward_range": self.reward_range,
+        }
+
+    def _structure(self) -> Parameters:
+        return {"gap_weight": packed_gap_weight(self.gap_weight)}
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        weight = gap_weight_from(saved.structure["gap_weight"])
+        return super()._build(saved._replace(structure={"gap_weight": weight}))
+
+
+def inverse_gap_probabilities(means: Vector, weight: float) -> Vector:
+    """1 / (N + weight · gap) for all but the best, which has the rest.
+
+    >>> inverse_gap_probabilities(np.array([0.5, 1.0, 0.5]), 4.0)
+    array([0.2, 0.6, 0.2])
+    """
+    best = tied_for_best(means)[0]
+    gaps = np.maximum(means[best] - means, 0.0)  # what is tied with the best may lie above it by a rounding error
+    with np.errstate(over="ignore"):
+        probabilities = 1.0 / (len(means) + weight * gaps)
+    probabilities[best] = 0.0
+    probabilities[best] = 1.0 - probabilities.sum()
+    return np.asarray(probabilities)

@@ -1,0 +1,113 @@
+"""What policies share that are made of another policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import PointKind
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.policies.explanation import Explanation
+from kernelbandits.selection import CatalogueView
+from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Seed, Vector
+
+__all__ = ["WrappedPolicy"]
+
+
+class WrappedPolicy(Policy):
+    """Chooses otherwise than the policy inside, which learns every reward.
+
+    Both keep one and the same ledger of what was learnt and is awaited: rounds count alike, and what is awaited counts
+    in the widths inside. The wrapper's decisions carry its own fingerprint. The policy inside is taken over as it is,
+    with what it has learnt, and is not copied; from then on it is asked through the wrapper.
+    """
+
+    def __init__(self, policy: Policy, *, seed: Seed = None) -> None:
+        if not isinstance(policy, Policy):
+            raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
+        super().__init__(reward_range=policy.reward_range, seed=seed)
+        self.policy = policy
+        """The one inside."""
+        self.kernel = policy.kernel
+        self.needs_fixed_actions = policy.needs_fixed_actions
+        self.learns_from_any_action = policy.learns_from_any_action
+        self._ledger = policy._ledger
+
+    # -- points are what they are inside ---------------------------------------------------------------------------
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self.policy._kind(contexts)
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        return self.policy._points(contexts, ids)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return self.policy._catalogue_points(view)
+
+    def _context(self, points: Points, row: int) -> Point:
+        return self.policy._context(points, row)
+
+    def _point(self, decision: Decision) -> Points:
+        return self.policy._point(decision)
+
+    def _refuse_other_set(self, points: Points) -> None:
+        self.policy._refuse_other_set(points)
+
+    def _refuse_incomparable(self, point: Points) -> None:
+        self.policy._refuse_incomparable(point)
+
+    # -- the policy inside learns ------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self.policy._take_in(decision, reward)
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        try:
+            self.policy._take_in_many(decisions, rewards)
+        except BaseException:
+            self._ledger = self.policy._ledger  # it may have put a copy back
+            raise
+
+    def _correct(self, decision: Decision, change: float) -> None:
+        self.policy._correct(decision, change)
+
+    def _take_back(self, decision: Decision, reward: float) -> None:
+        self.policy._take_back(decision, reward)
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        self.policy._start_from(points, rewards, times)
+
+    def _pending_changed(self) -> None:
+        self.policy._pending_changed()
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Why the action scores as it does, by the policy inside as it is now."""
+        self._require_own(decision)
+        return self.policy.explain(replace(decision, policy=""), most=most)
+
+    # -- keeping -----------------------------------------------------------------------------------------------------
+
+    def _wrapped_parameters(self) -> Parameters:
+        """What `_parameters` says of the policy inside."""
+        kernel = {} if self.kernel is None else {"kernel": self.kernel.describe()}
+        return {"policy": self.policy.describe(), **kernel}
+
+    def _structure(self) -> Parameters:
+        from kernelbandits.policies.saving import packed_policy
+
+        return {"policy": packed_policy(self.policy)}
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        given = {name: value for name, value in saved.parameters.items() if name not in ("policy", "kernel")}
+        return cls(saved.rebuild(saved.structure["policy"]), **given)
+
+    def _state(self) -> Parameters:
+        return {}  # the policy inside is kept whole, in `_structure`
+
+    def _restore(self, state: Any) -> None:
+        """There is nothing to restore."""
