@@ -30,7 +30,7 @@ from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import OFUL, PEGE, ConfidenceBall, LinUCB, SupLinRel, SupLinUCB, UncertaintyEllipsoid
 from kernelbandits.policies.phased_elimination import PhasedElimination
-from kernelbandits.policies.randomised import Guarded, KernelSquareCB, Mixed, Softmax
+from kernelbandits.policies.randomised import GrowingGapWeight, Guarded, KernelSquareCB, Mixed, Softmax
 from kernelbandits.policies.saving import load
 from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
 from kernelbandits.policies.uniform import UniformRandom
@@ -54,6 +54,7 @@ __all__ = [
     "EpochGreedy",
     "Explanation",
     "GridGP",
+    "GrowingGapWeight",
     "Guarded",
     "KernelEpochGreedy",
     "KernelSquareCB",

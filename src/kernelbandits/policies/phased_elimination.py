@@ -16,7 +16,7 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
-from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, posterior_factory
+from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.selection import Catalogue, tied_for_best
 from kernelbandits.theory.widths import FixedDesign, Situation
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction
@@ -110,7 +110,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._noise_scale = None if noise_scale is None else not_negative(noise_scale, "The noise scale")
         self._scale = None if scale is None else positive(scale, "The scale")
         self._refuse_unknown_scale()
-        self._form = posterior
+        self._form = posterior_factory(posterior)
         self._regularisation = regularisation
         self.posterior: Posterior = self._fresh()
         """What the plays of this phase say."""
@@ -125,7 +125,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        return posterior_factory(self._form)(self.kernel, self._regularisation)
+        return self._form(self.kernel, self._regularisation)
 
     def _refuse_unknown_scale(self) -> None:
         if self._scale is None and self._norm_bound is None:
@@ -304,9 +304,7 @@ class PhasedElimination(FixedActionsPolicy):
             "norm_bound": self._norm_bound,
             "noise_scale": self._noise_scale,
             "scale": self._scale,
-            "posterior": self._form
-            if isinstance(self._form, str)
-            else {"function": getattr(self._form, "__qualname__", "?")},
+            "posterior": describe_posterior(self._form),
             "reward_range": self.reward_range,
         }
 

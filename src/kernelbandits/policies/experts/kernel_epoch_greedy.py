@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
 from kernelbandits.policies.ties import pick_best
-from kernelbandits.posterior import posterior_factory
+from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 
 __all__ = ["KernelEpochGreedy"]
@@ -76,14 +76,14 @@ class KernelEpochGreedy(RandomisedPolicy):
         complexity: float = 5.0,
         horizon: int | None = None,
         exploration_factor: float = 1.0,
-        posterior: Literal["auto", "exact", "primal"] = "auto",
+        posterior: str | PosteriorFactory = "auto",
         reward_range: tuple[float, float] | None = None,
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self.kernel: Kernel = as_kernel(kernel)
-        self._form = posterior
-        self.posterior = posterior_factory(posterior)(self.kernel, regularisation)
+        self._form = posterior_factory(posterior)
+        self.posterior = self._form(self.kernel, regularisation)
         """What the uniform rounds have taught."""
         self.n_actions = a_count(n_actions, "The number of actions")
         self.complexity = positive(complexity, "The complexity")
@@ -121,7 +121,7 @@ class KernelEpochGreedy(RandomisedPolicy):
             "complexity": self.complexity,
             "horizon": self.horizon,
             "exploration_factor": self.exploration_factor,
-            "posterior": self._form,
+            "posterior": describe_posterior(self._form),
             "reward_range": self.reward_range,
         }
 
