@@ -42,7 +42,9 @@ class ForgettingPosterior(OrderedPosterior):
         C ← rate·C + (1 − rate)·γI + φφᵀ,   b ← rate·b + reward·φ;
 
     where the points have a low numerical rank r, O(m·r² + r³). Observing alone costs O(m), or O(m + D²). A question
-    costs O(m²), O(D²) or O(r²) a point. Nothing depends on how much was observed before.
+    costs O(m²), O(D²) or O(r²) a point. Nothing depends on how much was observed before. Where points are new every
+    round and neither D nor r is small, m³ is felt: at rate 0.99 a round takes thirty times as long as with a window of
+    400.
 
     Observations of weight below 1e-8 are dropped: these count ε < 1e-8/(1 − rate) together. With κ the largest k(x, x),
     width² comes out larger than it is by at most the factor 1 + εκ/γ, and the mean is off by at most εκ/γ times the

@@ -34,8 +34,9 @@ class WindowedPosterior(OrderedPosterior):
 
     Observing costs O(m²) for the m ≤ `length` distinct points of the window, on average over observations: a change of
     rank one for what leaves, a row for what comes, and a new factor after every m/3 points that have left. A question
-    costs O(m²) a point. With D features, D² ≤ 16·length, it is m·D² ≤ 16·m·length to observe and D² a question. Memory
-    is 4·m² bytes. Nothing depends on how much was observed before.
+    costs O(m²) a point, and every action of a round is asked about: what finds the best one without that relies on
+    widths that never grow. With D features, D² ≤ 16·length, it is m·D² ≤ 16·m·length to observe and D² a question.
+    Memory is up to 7·m² bytes. Nothing depends on how much was observed before.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from kernelbandits.errors import (
     NumericalError,
 )
 from kernelbandits.kernels import Gaussian, Kernel, Linear, Matern, Precomputed
-from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior import ExactPosterior, exact
 
 
 def observed(kernel, points, rewards, regularisation):
@@ -394,3 +394,21 @@ class TestExpected:
         posterior.whitening()
 
         assert posterior.era > era
+
+
+@pytest.mark.parametrize("largest_growth", [None, np.inf])
+def test_a_tiny_count_that_grows_keeps_its_digits(monkeypatch, largest_growth):
+    if largest_growth:
+        monkeypatch.setattr(exact, "LARGEST_GROWTH", largest_growth)
+    kernel, points = Gaussian(length_scale=0.5), np.linspace(0.0, 1.0, 6)[:, None]
+    posterior = observed(kernel, points, np.arange(6.0), 0.3)
+    (key,) = kernel.kind.keys(points[2:3])
+    posterior.predict(points)
+    for count in (1e-4, 1e-8, 1.0):
+        posterior.retotal([key], np.array([count]), np.array([2.0 * count]))
+        prediction = posterior.predict(points)
+
+    mean, _ = ridge(kernel, points, np.arange(6.0), points, 0.3)
+    error = np.abs(prediction.mean - mean).max()
+
+    assert (error < 1e-12) == (largest_growth is None)  # by changes of rank one alone it is about 1e-8

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelbandits.errors import NotLearnt
+from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels import Strings
 from kernelbandits.posterior.observations import Observations
 
@@ -56,3 +56,40 @@ def test_an_emptied_slot_forgets_its_point_and_compacting_drops_it():
     assert (fresh.size, fresh.n_slots, fresh.n_observations) == (1, 1, 2)
     added(observations, ["b"], [5.0])
     assert observations.kept()[2].tolist() == [4.0, 5.0]
+
+
+def test_other_totals_can_be_undone_and_a_count_of_zero_forgets_the_point():
+    observations = Observations(Strings())
+    added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
+    before = [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()]
+
+    undo = observations.retotal(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
+
+    assert observations.kept()[0] == ["a"]
+    assert (observations.counts.tolist(), observations.sums.tolist()) == ([0.5, 0.0], [0.25, 0.0])
+    undo()
+    assert [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()] == before
+    assert (observations.size, observations.n_observations) == (2, 3)
+
+
+def test_fading_scales_everything_and_can_be_undone():
+    observations = Observations(Strings())
+    added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
+
+    undo = observations.fade(0.5, ["b"])
+
+    assert (observations.counts.tolist(), observations.sums.tolist()) == ([1.0, 0.0], [2.0, 0.0])
+    assert (observations.size, observations.n_observations) == (1, 1)
+    undo()
+    assert (observations.counts.tolist(), observations.sums.tolist()) == ([2.0, 1.0], [4.0, 2.0])
+    assert (observations.size, observations.n_observations) == (2, 3)
+
+
+def test_totals_that_are_no_numbers_are_refused():
+    observations = Observations(Strings())
+    added(observations, ["a"], [1.0])
+
+    with pytest.raises(InvalidReward, match="more than a double can hold"):
+        observations.retotal(["a"], np.ones(1), np.array([np.inf]))
+
+    assert observations.sums.tolist() == [1.0]
