@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kernelbandits import policies as p
 from kernelbandits.experiments.policy_study.problems import Setting
+from kernelbandits.policies.experts import Expert, constant_experts, linear_experts
+from kernelbandits.posterior import posterior_factory
+from kernelbandits.theory import Mixture
 
 __all__ = ["FIELD", "Contender"]
 
@@ -22,16 +25,141 @@ class Contender:
     """A fresh policy for one run."""
 
 
+NOISE_VARIANCE: Final = 0.25
+"""Of rewards of 0 and 1, at most; the regularisation of kernel policies."""
+
+
+def _experts(setting: Setting) -> Sequence[Expert]:
+    """Every action, and as many linear rules: some of them are good on the linear problem, all others need luck."""
+    return [
+        *constant_experts(setting.n_actions),
+        *linear_experts(setting.n_features, n_experts=setting.n_actions, seed=setting.seed),
+    ]
+
+
+def _kernel_ucb(s: Setting) -> p.KernelUCB:
+    return p.KernelUCB(s.kernel, regularisation=NOISE_VARIANCE, exploration=0.2)
+
+
+# "Theory" in a name: the constants of the proof. All others carry a factor that is known to work better in practice.
 FIELD: Final = (
-    Contender("KernelUCB", "kernel", lambda s: p.KernelUCB(s.kernel, regularisation=0.25, exploration=0.2)),
-    Contender("GPUCB", "kernel", lambda s: p.GPUCB(s.kernel, noise_variance=0.25)),
+    Contender("KernelUCB", "kernel", _kernel_ucb),
+    Contender(
+        "KernelUCB, theory",
+        "kernel",
+        lambda s: p.KernelUCB(
+            s.kernel,
+            regularisation=NOISE_VARIANCE,
+            exploration=Mixture(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1),
+        ),
+    ),
+    Contender(
+        "KernelUCB, window of 300",
+        "kernel",
+        lambda s: p.KernelUCB(
+            s.kernel,
+            regularisation=NOISE_VARIANCE,
+            exploration=0.2,
+            posterior=posterior_factory("windowed", length=300),
+        ),
+    ),
     Contender(
         "SupKernelUCB",
         "kernel",
-        lambda s: p.SupKernelUCB(s.kernel, regularisation=0.25, horizon=s.horizon, n_actions=s.n_actions, scale=0.05),
+        lambda s: p.SupKernelUCB(
+            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.05
+        ),
     ),
+    Contender(
+        "SupKernelUCB, theory",
+        "kernel",
+        lambda s: p.SupKernelUCB(
+            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, norm_bound=1.0
+        ),
+    ),
+    Contender(
+        "PhasedElimination",
+        "kernel",
+        lambda s: p.PhasedElimination(s.kernel, s.actions, regularisation=NOISE_VARIANCE, horizon=s.horizon, scale=0.1),
+    ),
+    Contender("GPUCB, theory", "Gaussian process", lambda s: p.GPUCB(s.kernel, noise_variance=NOISE_VARIANCE)),
+    Contender(
+        "KernelThompson",
+        "Gaussian process",
+        lambda s: p.KernelThompson(s.kernel, regularisation=NOISE_VARIANCE, exploration=0.5, seed=s.seed),
+    ),
+    Contender("GridGP", "Gaussian process", lambda s: p.GridGP(s.actions, horizon=s.horizon)),
+    Contender(
+        "KernelSquareCB",
+        "randomised",
+        lambda s: p.KernelSquareCB(s.kernel, regularisation=NOISE_VARIANCE, seed=s.seed),
+    ),
+    Contender("Softmax of KernelUCB", "randomised", lambda s: p.Softmax(_kernel_ucb(s), temperature=0.05, seed=s.seed)),
+    Contender("Mixed KernelUCB, 5 %", "randomised", lambda s: p.Mixed(_kernel_ucb(s), epsilon=0.05, seed=s.seed)),
+    Contender("Guarded KernelUCB", "randomised", lambda s: p.Guarded(_kernel_ucb(s), baseline=0)),
     Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.2)),
+    Contender("OFUL, theory", "linear", lambda _: p.OFUL(noise_scale=0.5, norm_bound=1.0)),
     Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.05)),
+    Contender("SupLinRel", "linear", lambda s: p.SupLinRel(horizon=s.horizon, n_actions=s.n_actions, scale=0.05)),
+    Contender("ConfidenceBall", "linear", lambda s: p.ConfidenceBall(s.actions, beta_factor=1e-4)),
+    Contender("UncertaintyEllipsoid", "linear", lambda s: p.UncertaintyEllipsoid(s.actions, exploration=0.02)),
+    Contender("PEGE", "linear", lambda s: p.PEGE(s.actions)),
+    Contender("UCB1", "index", lambda s: p.UCB1(seed=s.seed)),
+    Contender("KLUCB", "index", lambda s: p.KLUCB(seed=s.seed)),
+    Contender(
+        "ContextualZooming",
+        "metric",
+        lambda s: p.ContextualZooming(s.kernel, horizon=s.horizon, norm_bound=1.0, confidence_factor=0.05),
+    ),
+    Contender("EXP4", "experts", lambda s: p.EXP4(_experts(s), horizon=s.horizon, learning_factor=3.0, seed=s.seed)),
+    Contender("EXP4P", "experts", lambda s: p.EXP4P(_experts(s), horizon=s.horizon, learning_factor=3.0, seed=s.seed)),
+    Contender(
+        "VE",
+        "experts",
+        lambda s: p.VE(
+            _experts(s),
+            horizon=s.horizon,
+            vc_dimension=2,
+            uniform_rounds=s.horizon // 10,
+            learning_factor=10.0,
+            seed=s.seed,
+        ),
+    ),
+    Contender(
+        "EpochGreedy",
+        "experts",
+        lambda s: p.EpochGreedy(
+            _experts(s), n_actions=s.n_actions, horizon=s.horizon, exploration_factor=0.2, seed=s.seed
+        ),
+    ),
+    Contender(
+        "KernelEpochGreedy",
+        "experts",
+        lambda s: p.KernelEpochGreedy(
+            s.kernel,
+            n_actions=s.n_actions,
+            regularisation=NOISE_VARIANCE,
+            horizon=s.horizon,
+            exploration_factor=0.2,
+            seed=s.seed,
+        ),
+    ),
+    Contender(
+        "PACBayes",
+        "experts",
+        lambda s: p.PACBayes(s.actions[:1], n_actions=s.n_actions, learning_factor=3.0, seed=s.seed),
+    ),
+    Contender(
+        "PolicyElimination",
+        "experts",
+        lambda s: p.PolicyElimination(_experts(s), n_actions=s.n_actions, confidence_factor=0.1, seed=s.seed),
+    ),
+    Contender("RandomizedUCB", "experts", lambda s: p.RandomizedUCB(_experts(s), n_actions=s.n_actions, seed=s.seed)),
+    Contender(
+        "ILOVETOCONBANDITS",
+        "experts",
+        lambda s: p.ILOVETOCONBANDITS(_experts(s), n_actions=s.n_actions, regret_factor=0.1, seed=s.seed),
+    ),
     Contender("Random", "baseline", lambda s: p.UniformRandom(seed=s.seed)),
 )
 """All contenders, by family."""
