@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Final
 
 __all__ = ["add_to", "run"]
@@ -21,6 +22,7 @@ examples:
   kernelbandits compare                           into ./compare, several minutes
   kernelbandits compare --quick                   a rough look
   kernelbandits compare --only KernelUCB UCB1     two of them
+  kernelbandits compare --into docs/policies --page docs/policies.md
   kernelbandits compare --json | python -m json.tool
 """
 
@@ -35,6 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--into", default="compare", metavar="FOLDER", help="where to write (default: compare)")
+    parser.add_argument("--page", metavar="FILE", help="a page with marks between which the table is put as well")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each run")
     parser.add_argument("--seeds", type=int, metavar="N", help="runs of each policy on each problem, seeds 0 to N-1")
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="names of policies as in the table")
@@ -50,6 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Play, write, print."""
     from kernelbandits.experiments.policy_study.problems import PROBLEMS  # here, so that --help does not wait for it
     from kernelbandits.experiments.policy_study.study import HORIZON, N_SEEDS, run_policy_study
+    from kernelbandits.experiments.policy_study.table import put_into_page
     from kernelbandits.experiments.terminal import progress_bar
 
     usual = (QUICK_ROUNDS, QUICK_SEEDS) if arguments.quick else (HORIZON, N_SEEDS)
@@ -64,10 +68,13 @@ def run(arguments: argparse.Namespace) -> None:
             workers=arguments.workers,
             progress=progress,
         )
+    table = study.files["table"].read_text(encoding="utf-8")
+    if arguments.page is not None:
+        put_into_page(Path(arguments.page), table)
     if arguments.json:
         json.dump(study.to_dict(), sys.stdout, indent=2)
         print()
         return
-    print(study.files["table"].read_text(encoding="utf-8"))
+    print(table)
     for kind, path in study.files.items():
         print(f"{kind.capitalize():8} {path}")

@@ -11,7 +11,6 @@ told, with figures, in docs/policies.md.
 """
 
 from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.contextual_zooming import ContextualZooming
 from kernelbandits.policies.experts import (
     EXP4,
     EXP4P,
@@ -29,6 +28,7 @@ from kernelbandits.policies.index import KLUCB, UCB1
 from kernelbandits.policies.kernel_ucb import KernelUCB
 from kernelbandits.policies.levels import BaseKernelUCB
 from kernelbandits.policies.linear import OFUL, PEGE, ConfidenceBall, LinUCB, SupLinRel, SupLinUCB, UncertaintyEllipsoid
+from kernelbandits.policies.metric import ContextualZooming
 from kernelbandits.policies.phased_elimination import PhasedElimination
 from kernelbandits.policies.randomised import GrowingGapWeight, Guarded, KernelSquareCB, Mixed, Softmax
 from kernelbandits.policies.saving import load

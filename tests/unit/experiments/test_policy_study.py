@@ -1,5 +1,6 @@
 import json
 from math import nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.policy_study import FIELD, PROBLEMS, run_policy_study
 from kernelbandits.experiments.policy_study.problems import InUnitBall
 from kernelbandits.experiments.policy_study.study import play_seed
-from kernelbandits.experiments.policy_study.table import Standing, markdown_table
+from kernelbandits.experiments.policy_study.table import Standing, markdown_table, put_into_page
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import Policy
 from kernelbandits.testing import EnvironmentContract
@@ -90,6 +91,25 @@ def test_several_workers_find_the_same(tmp_path):
 def test_an_unknown_name_is_refused_with_those_that_are_known(tmp_path):
     with pytest.raises(InvalidParameter, match=r"'Nobody'. There are: .*KernelUCB"):
         run_policy_study(tmp_path, only=["Nobody"])
+
+
+def test_a_table_is_put_between_the_marks_of_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table: how -->\nold\n<!-- end of table -->\nafter\n", encoding="utf-8")
+
+    for _ in range(2):
+        put_into_page(page, "| new |\n")
+
+    assert page.read_text() == "before\n<!-- table: how -->\n\n| new |\n\n<!-- end of table -->\nafter\n"
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(InvalidParameter, match="no place for a table"):
+        put_into_page(page, "| new |\n")
+
+
+def test_the_page_of_the_docs_holds_the_table_that_was_written():
+    docs = Path(__file__).parents[3] / "docs"
+
+    assert (docs / "policies" / "policies.md").read_text(encoding="utf-8") in (docs / "policies.md").read_text("utf-8")
 
 
 def test_one_seed_has_no_interval():

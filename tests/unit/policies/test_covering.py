@@ -5,7 +5,7 @@ import pytest
 
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear, Spectrum
-from kernelbandits.policies.covering import spread_rows
+from kernelbandits.policies.gaussian_process.covering import spread_rows
 
 
 def left(points, rows):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 from typing import Any
 
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.terminal import duration
 
-__all__ = ["Standing", "markdown_table", "standing_cells"]
+__all__ = ["Standing", "markdown_table", "put_into_page", "standing_cells"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,17 @@ def markdown_table(standings: Sequence[Standing], caption: str) -> str:
     aligned = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in rows]
     rule = "|" + "|".join("-" * (width + 1) + ("-" if column < 2 else ":") for column, width in enumerate(widths)) + "|"
     return f"{caption}.\n\n" + "\n".join([aligned[0], rule, *aligned[1:]]) + "\n"
+
+
+def put_into_page(page: Path, table: str) -> None:
+    """Replace what stands between the two marks of a page, `<!-- table … -->` and `<!-- end of table -->`."""
+    text = page.read_text(encoding="utf-8")
+    place = re.search(r"(?s)(<!-- table.*?-->\n).*?(<!-- end of table -->)", text)
+    if place is None:
+        raise InvalidParameter(
+            f"The page {str(page)!r} has no place for a table: <!-- table --> <!-- end of table -->."
+        )
+    page.write_text(f"{text[: place.end(1)]}\n{table}\n{text[place.start(2) :]}", encoding="utf-8")
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -13,8 +13,8 @@ from kernelbandits.errors import DecisionError, InvalidParameter, NotLearnt
 from kernelbandits.kernels import KernelLike, Linear, as_kernel
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.covering import spread_rows
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
+from kernelbandits.policies.gaussian_process.covering import spread_rows
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Points
 

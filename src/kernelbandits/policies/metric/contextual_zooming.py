@@ -22,8 +22,8 @@ from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows, as_kernel
 from kernelbandits.kernels.feature_distances import feature_distances
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.policies.action_set import Actions
-from kernelbandits.policies.balls import Balls
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.metric.balls import Balls
 from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Vector
