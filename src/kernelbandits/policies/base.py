@@ -369,6 +369,7 @@ class Policy(ABC):
             points_of=lambda contexts: self._points(contexts, None),
             count=lambda points: self._kind(points).count(points),
             checked_rewards=self._rewards.many,
+            table_of=self._rewards.table,
         )
         action, unknown = np.zeros(len(known), dtype=np.intp), np.full((4, len(known)), nan)
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from math import nan
-from typing import Final
+from math import isfinite, nan
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.checks import a_number
 from kernelbandits.errors import InvalidParameter, InvalidReward
 from kernelbandits.posterior.base import checked_rewards
-from kernelbandits.types import Vector
+from kernelbandits.types import Matrix, Vector
 
 __all__ = ["Rewards"]
 
@@ -44,9 +44,22 @@ class Rewards:
                 )
         return values
 
+    def table(self, rewards: NDArray[Any]) -> Matrix:
+        """A table of rewards, or InvalidReward; one that is fine as it is is not copied."""
+        is_usual = rewards.dtype == np.float64 and type(rewards) is np.ndarray and rewards.flags.c_contiguous
+        # Fresh memory is dear: the sum of squares, the least and the largest need none.
+        is_finite = is_usual and rewards.size > 0 and isfinite(np.vdot(rewards, rewards))
+        if is_finite and self._low <= rewards.min() and rewards.max() <= self._high:
+            return rewards
+        return self.many(rewards.reshape(-1), rewards.size).reshape(rewards.shape)
+
     def unit(self, reward: float) -> float:
         """A reward of the declared range as a share of it, from 0 to 1."""
         return (reward - self._low) / (self._high - self._low)
+
+    def from_unit(self, share: float) -> float:
+        """Inverse of `unit`."""
+        return self._low + share * (self._high - self._low)
 
     def unit_change(self, change: float) -> float:
         """A difference of two rewards as a share of the declared range."""

@@ -46,6 +46,7 @@ class KnownRounds:
         points_of: Callable[[Points], Points],
         count: Callable[[Points], int],
         checked_rewards: Callable[[Any, int], Vector],
+        table_of: Callable[[NDArray[Any]], Matrix],
     ) -> None:
         n_rounds = _length(rounds, InvalidContexts("Rounds are a sequence with one set of actions each."))
         n_rewards = _length(rewards, InvalidReward("Rewards are a sequence with a row for each round."))
@@ -63,10 +64,10 @@ class KnownRounds:
         self._points: Any = rounds if self._is_even else [points_of(contexts) for contexts in rounds]
         sizes = {count(points) for points in (self._points[:1] if self._is_even else self._points)}
         self.rewards: Sequence[Vector] | Matrix
-        if self._is_even and all(type(row) is np.ndarray and row.shape == rewards[0].shape for row in rewards):
+        if self._is_even and not isinstance(rewards, np.ndarray) and _are_even(rewards):
             rewards = np.array(rewards)  # a look at all of them is as cheap as one at each would be
         if isinstance(rewards, np.ndarray) and rewards.ndim == 2 and sizes <= {rewards.shape[1]}:
-            self.rewards = checked_rewards(rewards.reshape(-1), rewards.size).reshape(rewards.shape)
+            self.rewards = table_of(rewards)
         else:
             self.rewards = [
                 checked_rewards(row, count(points)) for row, points in zip(rewards, self._points, strict=True)
@@ -121,6 +122,11 @@ def _are_alike(rounds: Sequence[Points], first: Points) -> bool:
         if type(points) is not np.ndarray or points.shape != shape or points.dtype is not FLOAT64:
             return False
     return all(points.flags.c_contiguous for points in rounds)
+
+
+def _are_even(rewards: Sequence[Any]) -> bool:
+    """Whether all are arrays of one shape."""
+    return all(type(row) is np.ndarray and row.shape == rewards[0].shape for row in rewards)
 
 
 def _length(values: Any, refusal: Exception) -> int:

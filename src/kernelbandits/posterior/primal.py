@@ -174,7 +174,8 @@ class PrimalPosterior(RecordedPosterior):
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
-        if self._precision is not None and exploration >= 0.0 and np.abs(rewards).max(initial=0.0) < LARGEST:
+        is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
+        if self._precision is not None and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])
             if not isinstance(self.kernel, Linear):  # others may not show every number to the loop, which looks at all
                 points = self.kernel.kind.check(points)

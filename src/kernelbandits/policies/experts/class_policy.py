@@ -12,7 +12,7 @@ import numpy as np
 from kernelbandits.checks import a_count, a_probability
 from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.action_set import Actions
-from kernelbandits.policies.experts.advice import Expert, advice_of, picks_of
+from kernelbandits.policies.experts.advice import Expert, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.picks import SPREAD, PickTable, odds_from, shares_of
 from kernelbandits.policies.randomised_policy import Odds
@@ -64,9 +64,6 @@ class ClassPolicy(ExpertPolicy):
         """With what probability the promise of the algorithm may fail."""
         self._table = PickTable(self.n_policies, self.n_actions)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
-        self._low, self._span = 0.0, 1.0
-        if self.reward_range is not None:
-            self._low, self._span = self.reward_range[0], self.reward_range[1] - self.reward_range[0]
 
     @abstractmethod
     def _mixture(self) -> Mixture:
@@ -94,7 +91,9 @@ class ClassPolicy(ExpertPolicy):
     @property
     def values(self) -> Vector:
         """Estimated mean reward of each policy, without bias; nan before the first reward."""
-        return np.full(self.n_policies, nan) if not self._table.n_rounds else self._low + self._span * self._estimates()
+        if not self._table.n_rounds:
+            return np.full(self.n_policies, nan)
+        return np.array([self._rewards.from_unit(value) for value in self._estimates().tolist()])
 
     @property
     def best_policy(self) -> int:
@@ -132,13 +131,13 @@ class ClassPolicy(ExpertPolicy):
 
     def _picks(self, actions: Actions) -> Indices:
         """The row that each policy takes, or SPREAD where that is not eligible."""
-        picks = picks_of(advice_of(self.experts, actions.whole, actions.n_rows))
+        picks = picks_of(self._panel.advice_on(actions.whole, actions.n_rows))
         return picks if actions.rows is None else np.where(np.isin(picks, actions.rows), picks, SPREAD)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         picks = self._picks_in(decision)
         takes = np.where(picks == SPREAD, 1.0 / decision.n_actions, picks == decision.action)  # π(a | x)
-        self._sums += (reward - self._low) / self._span * takes / decision.propensity
+        self._sums += self._rewards.unit(reward) * takes / decision.propensity
         self._table.add(picks, decision.n_actions)
         self._after_round()
 

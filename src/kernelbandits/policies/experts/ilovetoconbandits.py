@@ -51,7 +51,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
     regret_factor
         c above: smaller trusts the estimates of regret more. The proof needs 100.
     reward_range
-        Rewards are scaled from it to [0, 1]; None: they are taken as they are.
+        Rewards are scaled from it to [0, 1].
     seed
         For the draws.
 

@@ -50,7 +50,7 @@ class PolicyElimination(ClassPolicy):
     confidence_factor
         What b_t is multiplied by.
     reward_range
-        Rewards are scaled from it to [0, 1]; None: they are taken as they are.
+        Rewards are scaled from it to [0, 1].
     seed
         For the draws.
 

@@ -64,7 +64,7 @@ class RandomizedUCB(ClassPolicy):
     most_steps
         Linear programs per solve at most.
     reward_range
-        Rewards are scaled from it to [0, 1]; None: they are taken as they are.
+        Rewards are scaled from it to [0, 1].
     seed
         For the draws.
 
