@@ -12,10 +12,6 @@ from kernelbandits.theory import widths
 class _OverRows(PolicyContract):
     is_random = True
 
-    def _drawn_as_stated(self, make_policy, make_round, n_draws):
-        """A quarter of the draws: there are many classes here, and a draw costs a round of each."""
-        super()._drawn_as_stated(make_policy, make_round, n_draws // 4)
-
     @pytest.fixture
     def make_round(self):
         return lambda rng, n: rng.normal(size=(n, 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,22 @@ class RandomisedPolicy(Policy):
         """Probabilities of the eligible actions, from the model alone: no chance is used here."""
 
     def _pick(self, actions: Actions) -> Choice:
-        probabilities, prediction, score, memo = self._odds(actions)
+        return self._drawn_choice(actions, self._odds(actions))
+
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+        """One draw a round; the odds of a round that is asked about again and again are computed once."""
+        choices: list[Choice] = []
+        points, odds = None, None
+        for actions in rounds:
+            if odds is None or actions.rows is not None or actions.points is not points:
+                odds = self._odds(actions)
+                points = actions.points if actions.rows is None else None
+            choices.append(self._drawn_choice(actions, odds))
+        return choices
+
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        """One draw, with what is known of it."""
+        probabilities, prediction, score, memo = odds
         place = drawn(probabilities, self._rng)
         choice = Choice(place, propensity=float(probabilities[place]), memo=memo)
         if prediction is not None:

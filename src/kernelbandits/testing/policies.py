@@ -235,7 +235,9 @@ class PolicyContract:
         stated = policy.probabilities(contexts)
         n_draws = n_draws if self.is_random else 10
 
-        drawn = np.bincount([policy.choose(contexts).action for _ in range(n_draws)], minlength=len(stated))
+        decisions = policy.choose_many([contexts] * n_draws)
+
+        drawn = np.bincount([decision.action for decision in decisions], minlength=len(stated))
 
         assert not drawn[stated == 0.0].any() or self.propensity_error
         wanted = n_draws * stated[stated > 0.0]

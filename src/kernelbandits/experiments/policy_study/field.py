@@ -30,18 +30,20 @@ NOISE_VARIANCE: Final = 0.25
 
 
 def _experts(setting: Setting) -> Sequence[Expert]:
-    """Every action, and as many linear rules: some of them are good on the linear problem, all others need luck."""
+    """Every action, and some linear rules: on the linear problem a few of these are good, elsewhere it takes luck."""
     return [
         *constant_experts(setting.n_actions),
-        *linear_experts(setting.n_features, n_experts=setting.n_actions, seed=setting.seed),
+        *linear_experts(setting.n_features, n_experts=20, seed=setting.seed),
     ]
 
 
-def _kernel_ucb(s: Setting) -> p.KernelUCB:
-    return p.KernelUCB(s.kernel, regularisation=NOISE_VARIANCE, exploration=0.2)
+def _kernel_ucb(s: Setting, exploration: float = 0.7) -> p.KernelUCB:
+    return p.KernelUCB(s.kernel, regularisation=NOISE_VARIANCE, exploration=exploration)
 
 
-# "Theory" in a name: the constants of the proof. All others carry a factor that is known to work better in practice.
+# "Theory" in a name: the constants of the proof. The factors of the others did best of a small grid, by the mean share
+# of random regret over the three problems, on seeds 100 to 103, which the study does not play (unless asked for more
+# than 100 seeds).
 FIELD: Final = (
     Contender("KernelUCB", "kernel", _kernel_ucb),
     Contender(
@@ -59,7 +61,7 @@ FIELD: Final = (
         lambda s: p.KernelUCB(
             s.kernel,
             regularisation=NOISE_VARIANCE,
-            exploration=0.2,
+            exploration=0.7,
             posterior=posterior_factory("windowed", length=300),
         ),
     ),
@@ -67,7 +69,7 @@ FIELD: Final = (
         "SupKernelUCB",
         "kernel",
         lambda s: p.SupKernelUCB(
-            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.05
+            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.2
         ),
     ),
     Contender(
@@ -80,7 +82,7 @@ FIELD: Final = (
     Contender(
         "PhasedElimination",
         "kernel",
-        lambda s: p.PhasedElimination(s.kernel, s.actions, regularisation=NOISE_VARIANCE, horizon=s.horizon, scale=0.1),
+        lambda s: p.PhasedElimination(s.kernel, s.actions, regularisation=NOISE_VARIANCE, horizon=s.horizon, scale=0.2),
     ),
     Contender("GPUCB, theory", "Gaussian process", lambda s: p.GPUCB(s.kernel, noise_variance=NOISE_VARIANCE)),
     Contender(
@@ -92,27 +94,40 @@ FIELD: Final = (
     Contender(
         "KernelSquareCB",
         "randomised",
-        lambda s: p.KernelSquareCB(s.kernel, regularisation=NOISE_VARIANCE, seed=s.seed),
+        lambda s: p.KernelSquareCB(
+            s.kernel, regularisation=NOISE_VARIANCE, gap_weight=p.GrowingGapWeight(scale=16.0), seed=s.seed
+        ),
     ),
-    Contender("Softmax of KernelUCB", "randomised", lambda s: p.Softmax(_kernel_ucb(s), temperature=0.05, seed=s.seed)),
+    Contender(
+        "Softmax of KernelUCB", "randomised", lambda s: p.Softmax(_kernel_ucb(s, 0.3), temperature=0.02, seed=s.seed)
+    ),
     Contender("Mixed KernelUCB, 5 %", "randomised", lambda s: p.Mixed(_kernel_ucb(s), epsilon=0.05, seed=s.seed)),
     Contender("Guarded KernelUCB", "randomised", lambda s: p.Guarded(_kernel_ucb(s), baseline=0)),
-    Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.2)),
+    Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.4)),
     Contender("OFUL, theory", "linear", lambda _: p.OFUL(noise_scale=0.5, norm_bound=1.0)),
-    Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.05)),
-    Contender("SupLinRel", "linear", lambda s: p.SupLinRel(horizon=s.horizon, n_actions=s.n_actions, scale=0.05)),
+    Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.1)),
+    Contender("SupLinRel", "linear", lambda s: p.SupLinRel(horizon=s.horizon, n_actions=s.n_actions, scale=0.2)),
     Contender("ConfidenceBall", "linear", lambda s: p.ConfidenceBall(s.actions, beta_factor=1e-4)),
-    Contender("UncertaintyEllipsoid", "linear", lambda s: p.UncertaintyEllipsoid(s.actions, exploration=0.02)),
+    Contender("UncertaintyEllipsoid", "linear", lambda s: p.UncertaintyEllipsoid(s.actions, exploration=0.05)),
     Contender("PEGE", "linear", lambda s: p.PEGE(s.actions)),
-    Contender("UCB1", "index", lambda s: p.UCB1(seed=s.seed)),
-    Contender("KLUCB", "index", lambda s: p.KLUCB(seed=s.seed)),
+    Contender("UCB1", "index", lambda _: p.UCB1(exploration_factor=0.05)),
+    Contender("UCB1, theory", "index", lambda _: p.UCB1()),
+    Contender("KLUCB", "index", lambda _: p.KLUCB(log_log_factor=0.0)),
     Contender(
         "ContextualZooming",
         "metric",
-        lambda s: p.ContextualZooming(s.kernel, horizon=s.horizon, norm_bound=1.0, confidence_factor=0.05),
+        lambda s: p.ContextualZooming(s.kernel, horizon=s.horizon, norm_bound=1.0, confidence_factor=0.02),
     ),
-    Contender("EXP4", "experts", lambda s: p.EXP4(_experts(s), horizon=s.horizon, learning_factor=3.0, seed=s.seed)),
-    Contender("EXP4P", "experts", lambda s: p.EXP4P(_experts(s), horizon=s.horizon, learning_factor=3.0, seed=s.seed)),
+    Contender(
+        "EXP4",
+        "experts",
+        lambda s: p.EXP4(_experts(s), horizon=s.horizon, exploration_factor=0.3, learning_factor=30.0, seed=s.seed),
+    ),
+    Contender(
+        "EXP4P",
+        "experts",
+        lambda s: p.EXP4P(_experts(s), horizon=s.horizon, exploration_factor=0.3, learning_factor=100.0, seed=s.seed),
+    ),
     Contender(
         "VE",
         "experts",
@@ -120,8 +135,9 @@ FIELD: Final = (
             _experts(s),
             horizon=s.horizon,
             vc_dimension=2,
-            uniform_rounds=s.horizon // 10,
-            learning_factor=10.0,
+            uniform_rounds=s.horizon // 20,
+            exploration_factor=0.3,
+            learning_factor=100.0,
             seed=s.seed,
         ),
     ),
@@ -129,7 +145,7 @@ FIELD: Final = (
         "EpochGreedy",
         "experts",
         lambda s: p.EpochGreedy(
-            _experts(s), n_actions=s.n_actions, horizon=s.horizon, exploration_factor=0.2, seed=s.seed
+            _experts(s), n_actions=s.n_actions, horizon=s.horizon, exploration_factor=0.1, seed=s.seed
         ),
     ),
     Contender(

@@ -16,7 +16,7 @@ from kernelbandits.types import Matrix, Parameters, Vector
 
 __all__ = ["N_ACTIONS", "PROBLEMS", "Problem", "Setting"]
 
-N_ACTIONS: Final = 30
+N_ACTIONS: Final = 100
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         draws = self._joint_draws(points, prediction.mean, self._propensity_draws, self._round_generator())
         return Odds(self._shares(draws), prediction)
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         return self._with_estimate(choice, actions.points) if isnan(choice.mean) else choice
 
     def _with_estimate(self, choice: Choice, points: Points) -> Choice:
