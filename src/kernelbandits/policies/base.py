@@ -146,6 +146,10 @@ class Policy(ABC):
         probabilities[self._pick(actions).action] = 1.0
         return probabilities
 
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        """Mean and width of one eligible action, where the policy has such estimates."""
+        return nan, nan
+
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         """Move the model by all of them, or raise and leave it as it was."""
         with self._all_or_nothing():

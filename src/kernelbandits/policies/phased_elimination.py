@@ -88,6 +88,8 @@ class PhasedElimination(FixedActionsPolicy):
     (4, array([0.5, 0.6, 0.7, 0.8, 0.9]))
     """
 
+    learns_from_any_action = True
+
     def __init__(
         self,
         kernel: KernelLike,

@@ -47,6 +47,8 @@ class IndexPolicy(Policy):
     is not played again while others have not been played at all), then the lowest row.
     """
 
+    learns_from_any_action = True
+
     def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         if self.reward_range is None:

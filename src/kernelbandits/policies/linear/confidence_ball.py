@@ -65,6 +65,8 @@ class ConfidenceBall(FixedLinearPolicy):
     1
     """
 
+    learns_from_any_action = True
+
     def __init__(
         self,
         actions: Points,

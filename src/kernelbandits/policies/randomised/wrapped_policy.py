@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import PointKind
+from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.selection import CatalogueView
@@ -59,6 +60,9 @@ class WrappedPolicy(Policy):
 
     def _refuse_incomparable(self, point: Points) -> None:
         self.policy._refuse_incomparable(point)
+
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        return self.policy._estimate_of(actions, place)
 
     # -- the policy inside learns ------------------------------------------------------------------------------------
 
