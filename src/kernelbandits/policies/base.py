@@ -504,11 +504,14 @@ class Policy(ABC):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Put everything back as it was when something is raised half-way."""
-        before = copy.deepcopy(self.__dict__)
+        # The ledger stays the same object: a policy inside another one shares it.
+        before = copy.deepcopy(self.__dict__, {id(self._ledger): self._ledger})
+        entries = copy.deepcopy(vars(self._ledger))
         try:
             yield
         except BaseException:
             self.__dict__.update(before)
+            vars(self._ledger).update(entries)
             raise
 
 

@@ -116,6 +116,11 @@ class PhasedElimination(FixedActionsPolicy):
         self._regularisation = regularisation
         self.posterior: Posterior = self._fresh()
         """What the plays of this phase say."""
+        if self.posterior.forgets:
+            raise InvalidParameter(
+                "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
+                "time take KernelUCB."
+            )
         self.posterior.predict(self.actions)  # says now what it cannot compare
         self.phase = 1
         """Number of the phase, from 1."""

@@ -335,3 +335,28 @@ def test_random_rounds_of_a_mixed_guard_report_their_estimates():
     decisions = [policy.choose(CONTEXTS) for _ in range(10)]
 
     assert np.isfinite([[decision.mean, decision.width] for decision in decisions]).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda p: kb.Mixed(p, epsilon=0.0, seed=0), lambda p: kb.Softmax(p, temperature=0.1)])
+def test_a_refused_call_inside_keeps_one_ledger(wrap):
+    policy = wrap(kb.OFUL(noise_scale=0.1, norm_bound=1.0, switching=0.5))
+    policy.learn(policy.choose(ROWS), 0.5)
+
+    with pytest.raises(InvalidContexts):
+        policy.warm_start(np.ones((2, 3)), [1.0, 1.0])
+
+    for _ in range(5):
+        policy.learn(policy.choose(ROWS), 0.5)
+    assert policy.round_index == policy.policy.round_index == 7
+    policy.expect(policy.choose(ROWS))
+    assert policy.policy.pending.keys() == policy.pending.keys()
+
+
+def test_a_refused_play_keeps_one_ledger():
+    policy = kb.Mixed(kernel_ucb(), epsilon=0.0, seed=0)
+
+    with pytest.raises(InvalidContexts):
+        policy.play([CONTEXTS, np.full_like(CONTEXTS, np.nan)], np.zeros((2, len(CONTEXTS))))
+
+    policy.learn(policy.choose(CONTEXTS), 0.5)
+    assert policy.round_index == policy.policy.round_index == 2

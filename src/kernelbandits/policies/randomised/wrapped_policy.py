@@ -70,11 +70,7 @@ class WrappedPolicy(Policy):
         self.policy._take_in(decision, reward)
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        try:
-            self.policy._take_in_many(decisions, rewards)
-        except BaseException:
-            self._ledger = self.policy._ledger  # it may have put a copy back
-            raise
+        self.policy._take_in_many(decisions, rewards)
 
     def _correct(self, decision: Decision, change: float) -> None:
         self.policy._correct(decision, change)
