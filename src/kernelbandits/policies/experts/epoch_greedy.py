@@ -124,8 +124,8 @@ class EpochGreedy(ExpertPolicy):
         advice = self._leading().advice(actions)[0]
         return Odds(advice / advice.sum())
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         if "advice" not in choice.memo:
             return choice
         return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.action].copy()})

@@ -106,8 +106,8 @@ class EXP4(ExpertPolicy):
         probabilities = (1.0 - g) * (self.weights @ advice) + g / actions.n_actions
         return Odds(probabilities / probabilities.sum(), memo={"advice": advice})
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         return choice._replace(memo={"advice": choice.memo["advice"][:, choice.action].copy()})
 
     def _take_in(self, decision: Decision, reward: float) -> None:

@@ -112,8 +112,8 @@ class EXP4P(ExpertPolicy):
     def _odds(self, actions: Actions) -> Odds:
         return self._weights.odds(self._advice(actions))
 
-    def _pick(self, actions: Actions) -> Choice:
-        return self._weights.remembered(super()._pick(actions))
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        return self._weights.remembered(super()._drawn_choice(actions, odds))
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._move(self._weights.step(decision, self._rewards.unit(reward)))

@@ -133,8 +133,8 @@ class KernelEpochGreedy(RandomisedPolicy):
         probabilities[pick_best(estimates, "lowest", self._rng)[0]] = 1.0
         return Odds(probabilities, score=estimates)
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
 
     def _take_in(self, decision: Decision, reward: float) -> None:

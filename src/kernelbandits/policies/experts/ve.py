@@ -158,8 +158,8 @@ class VE(UnitRewardPolicy):
             return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
         return self._weights.odds(self._panel.advice(actions))
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)
         return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)
