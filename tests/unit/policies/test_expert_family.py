@@ -1,5 +1,7 @@
 """What all policies of the expert family have in common."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,24 @@ def test_decisions_made_together_note_down_what_those_made_alone_do(make_policy,
         for name, numbers in decision.memo.items():
             np.testing.assert_array_equal(numbers, other.memo[name])
     together.learn_many(decisions, [0.1, 0.2, 0.3])
+
+
+def test_parameters_are_fixed_when_the_policy_is_made(make_policy):
+    policy = make_policy()
+    fingerprint = policy.fingerprint
+
+    for name in signature(type(policy)).parameters.keys() - {"kernel", "posterior", "regularisation", "seed"}:
+        with pytest.raises(AttributeError):
+            setattr(policy, name, getattr(policy, name))
+
+    assert policy.fingerprint == fingerprint == make_policy().fingerprint
+
+
+def test_centres_are_the_policy_s_own():
+    given = np.eye(3)
+    policy = kb.PACBayes(given, n_actions=4)
+
+    given[:] = 7.0
+    policy.centres[:] = 7.0
+
+    np.testing.assert_array_equal(policy.centres, np.eye(3))

@@ -316,3 +316,11 @@ def test_what_does_not_fit_is_refused():
         kb.PhasedElimination(Linear(), [[1e200]], scale=1.0)
     with pytest.raises(DecisionError, match="a play of phase 3, and this is phase 1"):
         short().learn(kb.Decision(action=0, context=ACTIONS[0], stage=3), 0.5)
+
+
+@pytest.mark.parametrize("name", ["phase", "scale", "phase_length", "active"])
+def test_where_it_stands_is_not_set_from_outside(name):
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, scale=0.25)
+
+    with pytest.raises(AttributeError):
+        setattr(policy, name, getattr(policy, name))

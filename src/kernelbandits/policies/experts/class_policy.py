@@ -58,12 +58,20 @@ class ClassPolicy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.n_actions = a_count(n_actions, "The number of actions")
-        """The most actions that a round can have."""
-        self.failure_probability = a_probability(failure_probability)
-        """With what probability the promise of the algorithm may fail."""
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._failure_probability = a_probability(failure_probability)
         self._table = PickTable(self.n_policies, self.n_actions)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
+
+    @property
+    def n_actions(self) -> int:
+        """The most actions that a round can have."""
+        return self._n_actions
+
+    @property
+    def failure_probability(self) -> float:
+        """With what probability the promise of the algorithm may fail."""
+        return self._failure_probability
 
     @abstractmethod
     def _mixture(self) -> Mixture:

@@ -79,14 +79,29 @@ class EpochGreedy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
         # A single expert leaves nothing to find out; two are the least that the schedule is made for.
         complexity = self.n_actions * log(max(len(self.experts), 2))
         self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._values: Vector = np.zeros(len(self.experts))
         self._leaders: tuple[int, Panel] | None = None
+
+    @property
+    def n_actions(self) -> int:
+        """N of the schedule."""
+        return self._n_actions
+
+    @property
+    def horizon(self) -> int | None:
+        """T, where it is known."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """How much more is explored than the schedule says."""
+        return self._exploration_factor
 
     @property
     def values(self) -> Vector:

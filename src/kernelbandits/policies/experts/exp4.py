@@ -77,10 +77,25 @@ class EXP4(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.horizon = a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._horizon = a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._log_weights: Vector = np.zeros(len(self.experts))
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played, about."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """What g is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning alone is multiplied by."""
+        return self._learning_factor
 
     @property
     def weights(self) -> Vector:

@@ -78,10 +78,10 @@ class EXP4P(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(with_uniform(experts), reward_range=reward_range, seed=seed)
-        self.failure_probability = a_probability(failure_probability)
-        self.horizon = long_enough(horizon, len(self.experts), self.failure_probability)
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._failure_probability = a_probability(failure_probability)
+        self._horizon = long_enough(horizon, len(self.experts), self.failure_probability)
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._weights = ConfidentWeights(
             len(self.experts),
             horizon=self.horizon,
@@ -89,6 +89,26 @@ class EXP4P(ExpertPolicy):
             exploration_factor=self.exploration_factor,
             learning_factor=self.learning_factor,
         )
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played, about."""
+        return self._horizon
+
+    @property
+    def failure_probability(self) -> float:
+        """δ: with what probability the bound on the regret may fail."""
+        return self._failure_probability
+
+    @property
+    def exploration_factor(self) -> float:
+        """What p_min is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning alone is multiplied by."""
+        return self._learning_factor
 
     @property
     def weights(self) -> Vector:

@@ -88,12 +88,16 @@ class ILOVETOCONBANDITS(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
-        """What divides the estimated regrets, beside the mixing."""
+        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
         self._sparse = np.zeros(self.n_policies)  # Q
         self._favourite = 0  # the best policy when Q was found
         self._least = 0.5 / self.n_actions  # m
         self._n_steps = 0
+
+    @property
+    def regret_factor(self) -> float:
+        """What divides the estimated regrets, beside the mixing."""
+        return self._regret_factor
 
     @property
     def n_steps(self) -> int:

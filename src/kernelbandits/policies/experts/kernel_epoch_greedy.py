@@ -85,12 +85,32 @@ class KernelEpochGreedy(RandomisedPolicy):
         self._form = posterior_factory(posterior)
         self.posterior = self._form(self.kernel, regularisation)
         """What the uniform rounds have taught."""
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.complexity = positive(complexity, "The complexity")
-        self.horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._complexity = positive(complexity, "The complexity")
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._support: tuple[Points, Vector] | None = None  # points and dual weights; None when to be asked for anew
+
+    @property
+    def n_actions(self) -> int:
+        """N of the schedule."""
+        return self._n_actions
+
+    @property
+    def complexity(self) -> float:
+        """What ln M is to a list of M policies."""
+        return self._complexity
+
+    @property
+    def horizon(self) -> int | None:
+        """T, where it is known."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """How much more is explored than the schedule says."""
+        return self._exploration_factor
 
     def explores(self, round_index: int) -> bool:
         """Whether this round, counted from 1, is played uniformly."""

@@ -83,14 +83,33 @@ class PACBayes(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self.centres = _checked_centres(centres)
-        """One row per state."""
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._centres = _checked_centres(centres).copy()
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
-        self._sums: Matrix = np.zeros((len(self.centres), self.n_actions))  # Σ r/p of each state and action
-        self._visits: Vector = np.zeros(len(self.centres))
+        self._sums: Matrix = np.zeros((len(self._centres), self.n_actions))  # Σ r/p of each state and action
+        self._visits: Vector = np.zeros(len(self._centres))
+
+    @property
+    def centres(self) -> Matrix:
+        """One row per state."""
+        return self._centres.copy()
+
+    @property
+    def n_actions(self) -> int:
+        """N: actions that are told apart by their row."""
+        return self._n_actions
+
+    @property
+    def exploration_factor(self) -> float:
+        """What e_t is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What g_t is multiplied by."""
+        return self._learning_factor
 
     @property
     def habit(self) -> Vector:
@@ -105,16 +124,16 @@ class PACBayes(UnitRewardPolicy):
     def state_of(self, contexts: Points) -> int:
         """The state of a round: its nearest centre, the first of those tied."""
         row = shared_row(contexts)
-        if len(row) != self.centres.shape[1]:
+        if len(row) != self._centres.shape[1]:
             raise InvalidContexts(
-                f"The centres have {self.centres.shape[1]} columns; what the actions of this round share has "
+                f"The centres have {self._centres.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        return int(np.argmin(((self.centres - row) ** 2).sum(axis=1)))
+        return int(np.argmin(((self._centres - row) ** 2).sum(axis=1)))
 
     def _parameters(self) -> Parameters:
         return {
-            "centres": self.centres.tolist(),
+            "centres": self._centres.tolist(),
             "n_actions": self.n_actions,
             "exploration_factor": self.exploration_factor,
             "learning_factor": self.learning_factor,
@@ -150,14 +169,14 @@ class PACBayes(UnitRewardPolicy):
         sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
         sums[state, decision.action] += earned
         visits[state] += 1.0
-        share = 1.0 / len(self.centres)
+        share = 1.0 / len(self._centres)
         habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
         self._sums, self._habit, self._visits = sums, habit, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
         rows = np.asarray(decision.memo.get("rows", ()), dtype=np.intp)
         state = int(noted(decision, "state", 1)[0])
-        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self.centres)
+        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self._centres)
         if not known or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state

@@ -84,10 +84,14 @@ class PolicyElimination(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.confidence_factor = positive(confidence_factor, "The confidence factor")
-        """What b_t is multiplied by."""
+        self._confidence_factor = positive(confidence_factor, "The confidence factor")
         self._active = np.arange(self.n_policies)
         self._known_mixture: Mixture | None = None
+
+    @property
+    def confidence_factor(self) -> float:
+        """What b_t is multiplied by."""
+        return self._confidence_factor
 
     @property
     def active(self) -> Indices:

@@ -99,18 +99,34 @@ class RandomizedUCB(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
-        """What divides the squared regrets."""
+        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
         if schedule not in ("doubling", "every"):
             raise InvalidParameter(f"Weights are found at 'doubling' rounds or at 'every' one, got {schedule=}.")
-        self.schedule: Literal["doubling", "every"] = schedule
-        """When the program is solved."""
-        self.tolerance = positive(tolerance, "The tolerance")
-        """How far the estimated regret may be from the least."""
-        self.most_steps = a_count(most_steps, "The number of steps")
-        """Linear programs per solve at most."""
+        self._schedule: Literal["doubling", "every"] = schedule
+        self._tolerance = positive(tolerance, "The tolerance")
+        self._most_steps = a_count(most_steps, "The number of steps")
         self._found = Mixture(np.full(self.n_policies, 1.0 / self.n_policies), 0.5 / self.n_actions)
         self._gap, self._n_steps = 0.0, 0
+
+    @property
+    def regret_factor(self) -> float:
+        """What divides the squared regrets."""
+        return self._regret_factor
+
+    @property
+    def schedule(self) -> Literal["doubling", "every"]:
+        """When the program is solved."""
+        return self._schedule
+
+    @property
+    def tolerance(self) -> float:
+        """How far the estimated regret may be from the least."""
+        return self._tolerance
+
+    @property
+    def most_steps(self) -> int:
+        """Linear programs per solve at most."""
+        return self._most_steps
 
     @property
     def gap(self) -> float:

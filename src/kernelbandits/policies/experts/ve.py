@@ -93,17 +93,16 @@ class VE(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self.policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
-        self.horizon = a_count(horizon, "The horizon")
-        self.vc_dimension = a_count(vc_dimension, "The VC dimension")
-        self.failure_probability = a_probability(failure_probability)
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
+        self._horizon = a_count(horizon, "The horizon")
+        self._vc_dimension = a_count(vc_dimension, "The VC dimension")
+        self._failure_probability = a_probability(failure_probability)
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._given_rounds = uniform_rounds
-        self.uniform_rounds = (
+        self._uniform_rounds = (
             self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
         )
-        """τ."""
         # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
         seen = max(self.uniform_rounds, self.vc_dimension)
         least = self.vc_dimension * log(e * seen / self.vc_dimension) + log(2.0 / self.failure_probability)
@@ -115,6 +114,41 @@ class VE(UnitRewardPolicy):
         self._looks: list[Vector] = []
         self._panel: Panel | None = None
         self._weights: ConfidentWeights | None = None
+
+    @property
+    def policies(self) -> PolicyClass:
+        """The class that is competed with."""
+        return self._policies
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played."""
+        return self._horizon
+
+    @property
+    def vc_dimension(self) -> int:
+        """VC dimension of the class."""
+        return self._vc_dimension
+
+    @property
+    def failure_probability(self) -> float:
+        """δ: with what probability the bound on the regret may fail."""
+        return self._failure_probability
+
+    @property
+    def uniform_rounds(self) -> int:
+        """τ: rounds of uniform play."""
+        return self._uniform_rounds
+
+    @property
+    def exploration_factor(self) -> float:
+        """What p_min of EXP4.P is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning of EXP4.P is multiplied by."""
+        return self._learning_factor
 
     def _needed_rounds(self) -> int:
         d, rounds = self.vc_dimension, self.horizon
