@@ -14,6 +14,7 @@ from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.advice import Expert, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
+from kernelbandits.policies.experts.notes import known_propensity
 from kernelbandits.policies.experts.picks import SPREAD, PickTable, odds_from, shares_of
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.selection import tied_for_best
@@ -143,9 +144,9 @@ class ClassPolicy(ExpertPolicy):
         return picks if actions.rows is None else np.where(np.isin(picks, actions.rows), picks, SPREAD)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        picks = self._picks_in(decision)
+        picks, propensity = self._picks_in(decision), known_propensity(decision)
         takes = np.where(picks == SPREAD, 1.0 / decision.n_actions, picks == decision.action)  # π(a | x)
-        self._sums += self._rewards.unit(reward) * takes / decision.propensity
+        self._sums += self._rewards.unit(reward) * takes / propensity
         self._table.add(picks, decision.n_actions)
         self._after_round()
 
@@ -158,11 +159,11 @@ class ClassPolicy(ExpertPolicy):
                 f"policies picked, got {picks!r:.80}. Learn from decisions as `choose` gives them."
             )
         n_picked = len(np.unique(picks[picks != SPREAD]))
-        if not 1 <= max(1, n_picked) <= decision.n_actions <= self.n_actions or not 0.0 < decision.propensity <= 1.0:
+        if not 1 <= max(1, n_picked) <= decision.n_actions <= self.n_actions:
             raise DecisionError(
                 f"A decision for {type(self).__name__} has the number of eligible actions (at most {self.n_actions}, "
-                f"and no fewer than were picked) and the probability of its own, got n_actions={decision.n_actions} "
-                f"and propensity={decision.propensity}. Learn from decisions as `choose` gives them."
+                f"and no fewer than were picked), got n_actions={decision.n_actions}. Learn from decisions as `choose` "
+                "gives them."
             )
         return picks
 

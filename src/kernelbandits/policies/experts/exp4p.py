@@ -136,16 +136,13 @@ class EXP4P(ExpertPolicy):
         return self._weights.remembered(super()._drawn_choice(actions, odds))
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self._move(self._weights.step(decision, self._rewards.unit(reward)))
+        self._weights.take_in(decision, self._rewards.unit(reward))
 
     def _take_back(self, decision: Decision, reward: float) -> None:
-        self._move(-self._weights.step(decision, self._rewards.unit(reward)))
+        self._weights.take_back(decision, self._rewards.unit(reward))
 
     def _correct(self, decision: Decision, change: float) -> None:
-        self._move(self._weights.change(decision, self._rewards.unit_change(change)))
-
-    def _move(self, step: Vector) -> None:
-        self._weights.log_weights = self._weights.log_weights + step
+        self._weights.correct(decision, self._rewards.unit_change(change))
 
     def _state(self) -> Parameters:
         return {"log_weights": self._weights.log_weights}

@@ -207,8 +207,7 @@ class VE(UnitRewardPolicy):
                 f"Decision {decision.id!r} followed policies that are not known yet: learn the {self.uniform_rounds} "
                 f"uniform rounds first; {len(self._looks)} are learnt."
             )
-        step = self._weights.step(decision, self._rewards.unit(reward))
-        self._weights.log_weights = self._weights.log_weights + step
+        self._weights.take_in(decision, self._rewards.unit(reward))
 
     def _take_in_look(self, decision: Decision) -> None:
         if self._panel is not None:
