@@ -3,10 +3,10 @@
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.policies.experts import Constant
+from kernelbandits.policies.experts import ConstantExpert
 from kernelbandits.testing import PolicyContract
 
-EXPERTS = [Constant(0), Constant(3), Constant(1), Constant(6), Constant(3)]
+EXPERTS = [ConstantExpert(0), ConstantExpert(3), ConstantExpert(1), ConstantExpert(6), ConstantExpert(3)]
 
 
 class _OverAClass(PolicyContract):

@@ -20,10 +20,10 @@ from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Seed, Vector
 
-__all__ = ["ClassPolicy", "Mixture", "is_power_of_two"]
+__all__ = ["ClassMixture", "ClassPolicy", "is_power_of_two"]
 
 
-class Mixture(NamedTuple):
+class ClassMixture(NamedTuple):
     """How the next action is drawn: from policies of these weights, mixed with every action alike."""
 
     weights: Vector
@@ -75,7 +75,7 @@ class ClassPolicy(ExpertPolicy):
         return self._failure_probability
 
     @abstractmethod
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> ClassMixture:
         """What the next action is drawn from: a function of what was learnt."""
 
     @abstractmethod

@@ -7,8 +7,8 @@ from math import log, sqrt
 import numpy as np
 
 from kernelbandits.policies.base import Choice
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shares import shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Matrix, Vector
 

@@ -63,7 +63,7 @@ class EpochGreedy(ExpertPolicy):
     ...     decision = policy.choose([[0.0], [1.0]])
     ...     policy.learn(decision, float(decision.action))
     >>> policy.leader
-    Constant(action=1)
+    ConstantExpert(action=1)
 
     Reference: Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """

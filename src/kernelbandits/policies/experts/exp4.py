@@ -13,8 +13,8 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shares import shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 

@@ -10,13 +10,14 @@ from kernelbandits.checks import a_count, a_probability, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.experts.advice import Expert, Uniform, checked_experts
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import with_uniform
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
-__all__ = ["EXP4P", "long_enough", "with_uniform"]
+__all__ = ["EXP4P", "long_enough"]
 
 
 class EXP4P(ExpertPolicy):
@@ -149,12 +150,6 @@ class EXP4P(ExpertPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._weights.log_weights = state["log_weights"]
-
-
-def with_uniform(experts: Sequence[Expert]) -> tuple[Expert, ...]:
-    """The experts, and one who advises uniformly behind them where none of them is `Uniform`."""
-    listed = checked_experts(experts)
-    return listed if any(isinstance(expert, Uniform) for expert in listed) else (*listed, Uniform())
 
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:

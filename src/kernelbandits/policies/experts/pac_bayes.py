@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, an_array, positive
-from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.checks import a_count, positive
+from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.experts.centres import checked_centres
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shared import shared_row
-from kernelbandits.policies.experts.shares import shares
+from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 
-__all__ = ["PACBayes", "k_means_centres"]
+__all__ = ["PACBayes"]
 
 TINIEST = 1e-300
 """A marginal that has underflowed counts as this, so that its logarithm is finite."""
@@ -83,7 +83,7 @@ class PACBayes(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self._centres = _checked_centres(centres).copy()
+        self._centres = checked_centres(centres).copy()
         self._n_actions = a_count(n_actions, "The number of actions")
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._learning_factor = positive(learning_factor, "The learning factor")
@@ -186,31 +186,3 @@ class PACBayes(UnitRewardPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._habit, self._sums, self._visits = state["habit"], state["sums"], state["visits"]
-
-
-def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -> Matrix:
-    """Centres of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
-
-    >>> k_means_centres([[0.0], [0.2], [5.0], [5.2]], n_centres=2, seed=0).ravel().round(3).tolist()
-    [0.1, 5.1]
-    """
-    from scipy.cluster.vq import kmeans2
-
-    rows = _checked_centres(contexts)
-    distinct = np.unique(rows, axis=0)
-    n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
-    start = distinct[np.random.default_rng(seed).permutation(len(distinct))[:n_centres]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of empty cells, which are left out here
-        centres, cells = kmeans2(rows, start, minit="matrix", iter=50)
-    kept: Matrix = np.unique(centres[np.unique(cells)], axis=0)
-    return kept
-
-
-def _checked_centres(centres: ArrayLike) -> Matrix:
-    rows = an_array(centres, "Centres")
-    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-        raise InvalidParameter(
-            f"Centres are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
-        )
-    return rows

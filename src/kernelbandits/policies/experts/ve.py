@@ -13,8 +13,8 @@ from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy, Saved
 from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import with_uniform
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
-from kernelbandits.policies.experts.exp4p import with_uniform
 from kernelbandits.policies.experts.finite_class import FiniteClass
 from kernelbandits.policies.experts.notes import noted
 from kernelbandits.policies.experts.panel import Panel
