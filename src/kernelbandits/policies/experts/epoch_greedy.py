@@ -57,6 +57,8 @@ class EpochGreedy(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EpochGreedy(constant_experts(2), n_actions=2, seed=0)
     >>> for _ in range(40):
@@ -65,7 +67,9 @@ class EpochGreedy(ExpertPolicy):
     >>> policy.leader
     ConstantExpert(action=1)
 
-    Reference: Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
+    References
+    ----------
+    Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
 
     def __init__(

@@ -55,6 +55,8 @@ class EXP4(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EXP4(constant_experts(3), horizon=200, seed=0)
     >>> for _ in range(200):
@@ -63,7 +65,9 @@ class EXP4(ExpertPolicy):
     >>> int(policy.weights.argmax())
     1
 
-    Reference: Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
+    References
+    ----------
+    Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
     """
 
     def __init__(

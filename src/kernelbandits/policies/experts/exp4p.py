@@ -58,12 +58,16 @@ class EXP4P(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EXP4P(constant_experts(3), horizon=1000, failure_probability=0.05, seed=0)
     >>> len(policy.experts), round(policy.floor(3), 4)
     (4, 0.0215)
 
-    Reference: Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
+    References
+    ----------
+    Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
     learning guarantees, Exp4.P.
     """
 

@@ -57,6 +57,8 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.kernels import Gaussian
     >>> policy = KernelEpochGreedy(Gaussian(length_scale=0.3), n_actions=5, regularisation=0.1, seed=0)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
@@ -66,7 +68,9 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
     >>> policy.choose(contexts).action
     3
 
-    Reference: Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
+    References
+    ----------
+    Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
 
     learns_from_any_action = False  # only from those of uniform rounds

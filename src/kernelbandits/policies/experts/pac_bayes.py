@@ -61,6 +61,8 @@ class PACBayes(UnitRewardPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> policy = PACBayes([[0.0], [1.0]], n_actions=2, seed=0)
     >>> for t in range(600):
     ...     state = float(t % 2)
@@ -69,7 +71,9 @@ class PACBayes(UnitRewardPolicy):
     >>> policy.probabilities([[0.0], [0.0]]).argmax(), policy.probabilities([[1.0], [1.0]]).argmax()
     (np.int64(0), np.int64(1))
 
-    Reference: Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
+    References
+    ----------
+    Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
     """
 
     def __init__(

@@ -70,12 +70,26 @@ class VE(UnitRewardPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import StumpClass
-    >>> policy = VE(StumpClass(1), horizon=10_000, vc_dimension=2, failure_probability=0.05)
-    >>> policy.uniform_rounds
+    >>> VE(StumpClass(1), horizon=10_000, vc_dimension=2, failure_probability=0.05).uniform_rounds
     647
+    >>> policy = VE(StumpClass(1), horizon=400, vc_dimension=2, uniform_rounds=20, learning_factor=4.0, seed=0)
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(400):
+    ...     x = rng.uniform()
+    ...     decision = policy.choose([[x], [x]])  # row 1 is right above a half
+    ...     policy.learn(decision, 1.0 if decision.action == (x > 0.5) else 0.0)
+    >>> len(policy.experts)  # of infinitely many stumps, and one who advises uniformly
+    41
+    >>> best = policy.experts[policy.weights.argmax()]
+    >>> round(best.threshold, 2), best.below, best.above
+    (0.54, 0, 1)
 
-    Reference: Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
+    References
+    ----------
+    Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
     learning guarantees, VE.
     """
 
