@@ -3,15 +3,20 @@
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.policies.experts import Constant
+from kernelbandits.policies.experts import ConstantExpert, linear_experts
 from kernelbandits.testing import PolicyContract
 
-EXPERTS = [Constant(0), Constant(3), Constant(1), Constant(6), Constant(3)]
+CONSTANT = [ConstantExpert(0), ConstantExpert(3), ConstantExpert(1), ConstantExpert(6), ConstantExpert(3)]
+LINEAR = linear_experts(3, n_experts=6, seed=1)  # what these pick depends on the round
 
 
 class _OverAClass(PolicyContract):
     is_random = True
     has_amendments = False
+
+    @pytest.fixture(params=[CONSTANT, LINEAR], ids=["constant", "linear"])
+    def experts(self, request):
+        return request.param
 
     @pytest.fixture
     def make_round(self):
@@ -20,24 +25,24 @@ class _OverAClass(PolicyContract):
 
 class TestPolicyElimination(_OverAClass):
     @pytest.fixture
-    def make_policy(self):
+    def make_policy(self, experts):
         return lambda: kb.PolicyElimination(
-            EXPERTS, n_actions=7, failure_probability=0.1, confidence_factor=0.05, seed=2
+            experts, n_actions=7, failure_probability=0.1, confidence_factor=0.05, seed=2
         )
 
 
 class TestRandomizedUCB(_OverAClass):
     @pytest.fixture(params=["doubling", "every"])
-    def make_policy(self, request):
+    def make_policy(self, request, experts):
         return lambda: kb.RandomizedUCB(
-            EXPERTS, n_actions=7, failure_probability=0.9, regret_factor=0.1, schedule=request.param, seed=2
+            experts, n_actions=7, failure_probability=0.9, regret_factor=0.1, schedule=request.param, seed=2
         )
 
 
 class TestILOVETOCONBANDITS(_OverAClass):
     @pytest.fixture
-    def make_policy(self):
-        return lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=7, failure_probability=0.9, regret_factor=2.0, seed=2)
+    def make_policy(self, experts):
+        return lambda: kb.ILOVETOCONBANDITS(experts, n_actions=7, failure_probability=0.9, regret_factor=2.0, seed=2)
 
 
 class TestOverStrings(PolicyContract):
@@ -48,7 +53,7 @@ class TestOverStrings(PolicyContract):
 
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=7, failure_probability=0.9, seed=2)
+        return lambda: kb.ILOVETOCONBANDITS(CONSTANT, n_actions=7, failure_probability=0.9, seed=2)
 
     @pytest.fixture
     def make_round(self):

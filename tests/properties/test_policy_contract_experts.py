@@ -7,7 +7,7 @@ import kernelbandits as kb
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies.experts import (
     StumpClass,
-    Uniform,
+    UniformExpert,
     constant_experts,
     linear_experts,
     ridge_experts,
@@ -28,12 +28,12 @@ def many_experts():
         *constant_experts(4),
         *stump_experts(contexts, n_actions=3, per_feature=2),
         *ridge_experts([Linear(), Gaussian(length_scale=0.8)], contexts, rewards, regularisation=[0.1, 2.0]),
-        Uniform(),
+        UniformExpert(),
     ]
 
 
 def few_experts():
-    return [*linear_experts(3, n_experts=6, seed=1), *constant_experts(4), Uniform()]
+    return [*linear_experts(3, n_experts=6, seed=1), *constant_experts(4), UniformExpert()]
 
 
 class _OverRows(PolicyContract):

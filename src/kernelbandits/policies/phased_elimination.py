@@ -122,11 +122,9 @@ class PhasedElimination(FixedActionsPolicy):
                 "time take KernelUCB."
             )
         self.posterior.predict(self.actions)  # says now what it cannot compare
-        self.phase = 1
-        """Number of the phase, from 1."""
+        self._phase = 1
         self._is_active = np.ones(self.n_actions, dtype=bool)
-        self.scale = self._scale_of_phase()
-        """What widths are multiplied with when this phase ends."""
+        self._phase_scale = self._scale_of_phase()
         self._catalogue = Catalogue(self.actions)
         self._engines = Engines()
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
@@ -145,6 +143,16 @@ class PhasedElimination(FixedActionsPolicy):
             )
 
     # -- phases ----------------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> int:
+        """Number of the phase, from 1."""
+        return self._phase
+
+    @property
+    def scale(self) -> float:
+        """What widths are multiplied with when this phase ends."""
+        return self._phase_scale
 
     @property
     def phase_length(self) -> int:
@@ -199,8 +207,8 @@ class PhasedElimination(FixedActionsPolicy):
         prediction = self._predict(active)
         upper, lower = prediction.upper(self.scale), prediction.lower(self.scale)
         self._is_active[active[upper < lower.max()]] = False
-        self.phase += 1
-        self.scale = self._scale_of_phase()
+        self._phase += 1
+        self._phase_scale = self._scale_of_phase()
         self.posterior, self._awaited = self._fresh(), None
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -326,7 +334,7 @@ class PhasedElimination(FixedActionsPolicy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.phase = state["phase"]
+        self._phase = state["phase"]
         self._is_active = state["is_active"].astype(bool)
-        self.scale = self._scale_of_phase()
+        self._phase_scale = self._scale_of_phase()
         self.posterior.restore(state["posterior"])

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
-from kernelbandits.policies.experts import Constant, Uniform
+from kernelbandits.policies.experts import ConstantExpert, UniformExpert
 from policy_classes import LinearScorer, scorers, takes
 
 CLASSES = [
@@ -25,7 +25,7 @@ def make_class(request):
 
 @pytest.fixture
 def make_policy(make_class):
-    experts = [*scorers(np.random.default_rng(5), 6), Constant(0), Constant(2)]
+    experts = [*scorers(np.random.default_rng(5), 6), ConstantExpert(0), ConstantExpert(2)]
     return lambda **rest: make_class(experts, **{"n_actions": 4, "failure_probability": 0.2, "seed": 1, **rest})
 
 
@@ -97,7 +97,7 @@ def test_every_action_keeps_the_least_probability(make_policy):
 
 
 def test_twins_and_a_class_of_one_are_no_trouble(make_class):
-    for experts in ([Constant(1)], [Constant(0)] * 3, [LinearScorer((1.0, 0.0, 0.0))] * 2):
+    for experts in ([ConstantExpert(1)], [ConstantExpert(0)] * 3, [LinearScorer((1.0, 0.0, 0.0))] * 2):
         policy = trained(make_class(experts, n_actions=4, failure_probability=0.1, seed=0), 35)
 
         assert policy.best_policy == 0
@@ -137,7 +137,7 @@ def test_a_round_of_too_many_actions_is_refused(make_policy):
 
 
 def test_an_expert_that_randomises_is_refused(make_class):
-    policy = make_class([Constant(0), Uniform()], n_actions=3, failure_probability=0.1)
+    policy = make_class([ConstantExpert(0), UniformExpert()], n_actions=3, failure_probability=0.1)
 
     with pytest.raises(InvalidParameter, match="put all probability on one action"):
         policy.choose(np.zeros((3, 2)))
@@ -185,7 +185,7 @@ def test_wrong_parameters_are_refused(make_policy, wrong, message):
 
 
 def test_factors_and_schedules_are_checked():
-    experts = [Constant(0)]
+    experts = [ConstantExpert(0)]
 
     with pytest.raises(InvalidParameter, match="confidence factor"):
         kb.PolicyElimination(experts, n_actions=2, confidence_factor=0.0)

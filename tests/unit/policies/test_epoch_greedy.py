@@ -5,11 +5,11 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.policies.experts import Uniform, constant_experts, linear_experts
+from kernelbandits.policies.experts import UniformExpert, constant_experts, linear_experts
 
 
 def experts():
-    return [*linear_experts(3, n_experts=5, seed=1), *constant_experts(3), Uniform()]
+    return [*linear_experts(3, n_experts=5, seed=1), *constant_experts(3), UniformExpert()]
 
 
 def printed_schedule(n_rounds, n_actions, n_experts, factor):

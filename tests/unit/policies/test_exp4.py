@@ -6,13 +6,13 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidParameter
-from kernelbandits.policies.experts import Uniform, constant_experts, linear_experts
+from kernelbandits.policies.experts import UniformExpert, constant_experts, linear_experts
 
 HORIZON, FACTOR, SPEED = 150, 0.7, 1.9
 
 
 def experts():
-    return [*linear_experts(3, n_experts=4, seed=1), *constant_experts(3), Uniform()]
+    return [*linear_experts(3, n_experts=4, seed=1), *constant_experts(3), UniformExpert()]
 
 
 def a_policy(**options):

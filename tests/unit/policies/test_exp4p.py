@@ -6,13 +6,13 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidParameter
-from kernelbandits.policies.experts import Uniform, constant_experts, linear_experts, stump_experts
+from kernelbandits.policies.experts import UniformExpert, constant_experts, linear_experts, stump_experts
 
 HORIZON, DELTA, FACTOR, SPEED = 130, 0.07, 1.3, 2.2
 
 
 def experts():
-    return [*linear_experts(3, n_experts=4, seed=1), Uniform(), *constant_experts(3)]
+    return [*linear_experts(3, n_experts=4, seed=1), UniformExpert(), *constant_experts(3)]
 
 
 def a_policy(**options):
@@ -77,7 +77,7 @@ def test_probabilities_sum_to_one_and_stay_above_the_floor(horizon, n_actions):
 
 def test_the_floor_is_reached_when_one_expert_has_all_the_weight():
     policy = a_policy()
-    policy._restore({"log_weights": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 900.0, 0.0, 0.0])})  # that of Constant(0)
+    policy._restore({"log_weights": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 900.0, 0.0, 0.0])})  # that of ConstantExpert(0)
 
     probabilities = policy.probabilities(np.eye(3))
 
@@ -111,14 +111,14 @@ def test_estimated_rewards_and_spreads_of_experts_are_unbiased_by_enumeration():
 
 def test_a_uniform_expert_is_added_where_there_is_none():
     without = kb.EXP4P(constant_experts(3), horizon=100)
-    among = kb.EXP4P([Uniform(), *constant_experts(3)], horizon=100)
+    among = kb.EXP4P([UniformExpert(), *constant_experts(3)], horizon=100)
 
-    assert [type(expert).__name__ for expert in without.experts] == ["Constant"] * 3 + ["Uniform"]
-    assert [type(expert).__name__ for expert in among.experts] == ["Uniform"] + ["Constant"] * 3
+    assert [type(expert).__name__ for expert in without.experts] == ["ConstantExpert"] * 3 + ["UniformExpert"]
+    assert [type(expert).__name__ for expert in among.experts] == ["UniformExpert"] + ["ConstantExpert"] * 3
 
 
 def test_the_uniform_expert_alone_plays_uniformly():
-    policy = kb.EXP4P([Uniform()], horizon=100, seed=0)
+    policy = kb.EXP4P([UniformExpert()], horizon=100, seed=0)
     policy.learn(policy.choose(np.eye(4)), 1.0)
 
     np.testing.assert_allclose(policy.probabilities(np.eye(4)), 0.25)

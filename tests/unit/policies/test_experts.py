@@ -6,11 +6,11 @@ import kernelbandits as kb
 from kernelbandits.errors import CannotSave, ForeignFile, InvalidContexts, InvalidParameter
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Spectrum
 from kernelbandits.policies.experts import (
-    Constant,
+    ConstantExpert,
     GreedyRidge,
     LinearScorer,
     Stump,
-    Uniform,
+    UniformExpert,
     constant_experts,
     linear_experts,
     ridge_experts,
@@ -23,7 +23,7 @@ from kernelbandits.policies.experts.saving import (
     unpacked_class,
     unpacked_experts,
 )
-from kernelbandits.policies.experts.shared import shared_row
+from kernelbandits.policies.experts.shared_row import shared_row
 
 
 class Hesitant:
@@ -54,9 +54,9 @@ def every_expert():
         *linear_experts(3, n_experts=7, seed=2),
         *stump_experts(contexts, n_actions=3, per_feature=3),
         *ridge_experts([Linear(), Gaussian(length_scale=0.7)], contexts, rewards, regularisation=[0.2, 3.0]),
-        Uniform(),
+        UniformExpert(),
         Hesitant(),
-        Uniform(),
+        UniformExpert(),
     ]
     np.random.default_rng(1).shuffle(experts)
     return experts
@@ -82,12 +82,12 @@ def test_many_experts_of_one_class_are_one_call(monkeypatch):
 
 
 def test_advice_on_actions_that_are_not_eligible_is_spread():
-    policy = kb.EXP4([Constant(0), Hesitant()], horizon=10, exploration_factor=1e-12, seed=0)
+    policy = kb.EXP4([ConstantExpert(0), Hesitant()], horizon=10, exploration_factor=1e-12, seed=0)
     contexts, eligible = np.eye(4), np.array([False, True, True, False])
 
     probabilities = policy.probabilities(contexts, eligible=eligible)
 
-    np.testing.assert_allclose(probabilities, [0.0, 0.5, 0.5, 0.0])  # Constant(0) has nothing left, Hesitant 0.1 each
+    np.testing.assert_allclose(probabilities, [0.0, 0.5, 0.5, 0.0])  # row 0 is not there; Hesitant has 0.1 each
 
 
 def test_items_of_a_catalogue_are_advised_on_as_a_whole():
@@ -98,7 +98,7 @@ def test_items_of_a_catalogue_are_advised_on_as_a_whole():
             seen.append(contexts.shape)
             return super().advise(contexts)
 
-    policy = kb.EXP4([Watching(), Constant(3)], horizon=20, seed=0)
+    policy = kb.EXP4([Watching(), ConstantExpert(3)], horizon=20, seed=0)
 
     decision = policy.choose(kb.Catalogue(contexts).only([3, 5]))
     policy.learn(decision, 1.0)
@@ -109,7 +109,7 @@ def test_items_of_a_catalogue_are_advised_on_as_a_whole():
 
 
 def test_advice_that_is_no_distribution_is_refused():
-    policy = kb.EXP4([Constant(0), Shouting()], horizon=10)
+    policy = kb.EXP4([ConstantExpert(0), Shouting()], horizon=10)
 
     with pytest.raises(InvalidParameter, match="1 in sum"):
         policy.choose(np.eye(3))
@@ -266,7 +266,7 @@ def test_experts_of_a_copied_policy_are_shared():
         (lambda: linear_experts(0), "number of features"),
         (lambda: Stump(column=0, threshold=np.inf, below=0, above=1), "finite"),
         (lambda: Stump(column=-1, threshold=0.0, below=0, above=1), "column"),
-        (lambda: Constant(-1), "action"),
+        (lambda: ConstantExpert(-1), "action"),
         (lambda: kb.EXP4(constant_experts(2), horizon=10, reward_range=None), "reward_range"),
     ],
 )

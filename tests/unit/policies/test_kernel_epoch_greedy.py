@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian, Linear, Spectrum
 from kernelbandits.policies.experts import constant_experts
 
@@ -67,6 +67,39 @@ def test_history_counts_and_any_points_will_do():
     policy.learn(policy.choose(["abc", "abd"]), 0.0)
 
     assert policy.choose(["slow cook", "cheap flight"]).item == 1
+
+
+def test_a_batch_teaches_its_uniform_rounds_only():
+    policy, rng = a_policy(), np.random.default_rng(5)
+    contexts = rng.normal(size=(4, 2))
+    decisions = []
+    for _ in range(12):
+        decisions.append(policy.choose(contexts))
+        policy.learn(decisions[-1], 0.5)
+    n_uniform = sum(decision.stage == 1 for decision in decisions)
+    together = a_policy()
+
+    together.learn_many(decisions, [0.5] * 12)
+
+    assert 0 < n_uniform < 12
+    assert together.posterior.n_observations == policy.posterior.n_observations == n_uniform
+    np.testing.assert_allclose(together.estimate(contexts), policy.estimate(contexts), rtol=1e-9)
+
+
+def test_its_means_are_explained_without_a_bonus():
+    policy, contexts = a_policy(), np.random.default_rng(6).normal(size=(4, 2))
+    decision = policy.choose(contexts)
+    policy.learn(decision, 0.7)
+
+    explanation = policy.explain(decision)
+
+    assert explanation.mean == pytest.approx(policy.estimate(contexts)[decision.action])
+    assert (explanation.bonus, len(explanation.contributions)) == (0.0, 1)
+
+
+def test_it_is_not_to_be_mixed_with_other_actions():
+    with pytest.raises(NotSupported, match="cannot be mixed"):
+        kb.Mixed(a_policy(), epsilon=0.1)
 
 
 @pytest.mark.parametrize("options", [{"n_actions": 0}, {"n_actions": 2, "complexity": 0.0}])

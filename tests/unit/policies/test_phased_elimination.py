@@ -324,3 +324,11 @@ def test_a_posterior_that_forgets_is_refused():
         kb.PhasedElimination(
             Gaussian(length_scale=0.3), np.eye(2), scale=0.3, posterior=posterior_factory("windowed", length=5)
         )
+
+
+@pytest.mark.parametrize("name", ["phase", "scale", "phase_length", "active"])
+def test_where_it_stands_is_not_set_from_outside(name):
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, scale=0.25)
+
+    with pytest.raises(AttributeError):
+        setattr(policy, name, getattr(policy, name))

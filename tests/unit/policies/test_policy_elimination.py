@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelbandits as kb
-from kernelbandits.policies.experts import Constant
+from kernelbandits.policies.experts import ConstantExpert
 from kernelbandits.policies.experts.balancing import balanced_weights
 from policy_classes import LinearScorer, random_rounds, scorers, slow_variances, table_of
 
@@ -93,7 +93,7 @@ def test_a_run_is_the_algorithm_written_out():
 
 
 def test_the_best_of_clearly_different_policies_is_left():
-    policy = kb.PolicyElimination([Constant(row) for row in range(3)], n_actions=3, confidence_factor=0.2, seed=0)
+    policy = kb.PolicyElimination([ConstantExpert(row) for row in range(3)], n_actions=3, confidence_factor=0.2, seed=0)
 
     for _ in range(400):
         decision = policy.choose(["a", "b", "c"])

@@ -7,7 +7,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import CannotSave, DecisionError, InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.policies.experts import PolicyClass, StumpClass, Uniform, constant_experts, linear_experts
+from kernelbandits.policies.experts import PolicyClass, StumpClass, UniformExpert, constant_experts, linear_experts
 from kernelbandits.policies.experts.finite_class import FiniteClass
 
 
@@ -74,7 +74,7 @@ def test_a_list_keeps_the_first_policy_of_each_labelling():
 
 def test_a_class_has_no_experts_that_randomise():
     with pytest.raises(InvalidParameter, match="all probability on one action"):
-        kb.VE([Uniform()], horizon=90, vc_dimension=1, uniform_rounds=5).choose(np.eye(2))
+        kb.VE([UniformExpert()], horizon=90, vc_dimension=1, uniform_rounds=5).choose(np.eye(2))
 
 
 @pytest.mark.parametrize(("horizon", "dimension", "delta"), [(500, 1, 0.2), (10_000, 3, 0.01)])
@@ -110,7 +110,7 @@ def test_after_the_uniform_rounds_it_is_exp4p_on_the_policies_kept():
         policy.learn(decision, reward)
 
     other = kb.EXP4P(policy.experts, horizon=71, failure_probability=0.05, **rates)
-    assert isinstance(policy.experts[-1], Uniform)
+    assert isinstance(policy.experts[-1], UniformExpert)
     seen = np.array([contexts[0] for contexts, _ in rounds(9)])
     assert len(policy.experts) == 1 + len(brute_force(seen, 3))
     for contexts, reward in rounds(30, seed=6):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import kind_of
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Vector
 
-__all__ = ["Constant", "Expert", "JointAdvice", "Uniform", "advice_of", "all_on", "checked_experts", "picks_of"]
+__all__ = ["Expert", "JointAdvice", "advice_of", "all_on", "checked_experts", "picks_of"]
 
 JointAdvice: TypeAlias = Callable[[Points, int], Matrix]
 """(contexts, n_actions) → a row of probabilities per expert."""
@@ -32,54 +29,6 @@ class Expert(Protocol):
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """Every action alike.
-
-    >>> Uniform().advise([[1.0], [2.0]])
-    array([0.5, 0.5])
-    """
-
-    def advise(self, contexts: Points) -> Vector:
-        """1 / n for each of n actions."""
-        n_actions = kind_of(contexts).count(contexts)
-        return np.full(n_actions, 1.0 / n_actions)
-
-    def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
-        return {"class": "Uniform"}
-
-
-@dataclass(frozen=True)
-class Constant:
-    """Always the same row; the last one of a round that has fewer.
-
-    >>> Constant(1).advise([[1.0], [2.0], [3.0]])
-    array([0., 1., 0.])
-    """
-
-    action: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "action", a_count(self.action, "The action", least=0))
-
-    def advise(self, contexts: Points) -> Vector:
-        """1 at its row."""
-        advice = np.zeros(kind_of(contexts).count(contexts))
-        advice[min(self.action, len(advice) - 1)] = 1.0
-        return advice
-
-    @staticmethod
-    def together(experts: Sequence[Constant]) -> JointAdvice:
-        """The advice of many."""
-        rows = np.array([expert.action for expert in experts], dtype=np.intp)
-        return lambda _, n_actions: all_on(rows, n_actions)
-
-    def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
-        return {"class": "Constant", "action": self.action}
 
 
 def all_on(rows: Indices, n_actions: int) -> Matrix:

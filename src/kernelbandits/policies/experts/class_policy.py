@@ -14,15 +14,16 @@ from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.advice import Expert, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
+from kernelbandits.policies.experts.notes import known_propensity
 from kernelbandits.policies.experts.picks import SPREAD, PickTable, odds_from, shares_of
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Seed, Vector
 
-__all__ = ["ClassPolicy", "Mixture", "is_power_of_two"]
+__all__ = ["ClassMixture", "ClassPolicy", "is_power_of_two"]
 
 
-class Mixture(NamedTuple):
+class ClassMixture(NamedTuple):
     """How the next action is drawn: from policies of these weights, mixed with every action alike."""
 
     weights: Vector
@@ -58,15 +59,23 @@ class ClassPolicy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.n_actions = a_count(n_actions, "The number of actions")
-        """The most actions that a round can have."""
-        self.failure_probability = a_probability(failure_probability)
-        """With what probability the promise of the algorithm may fail."""
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._failure_probability = a_probability(failure_probability)
         self._table = PickTable(self.n_policies, self.n_actions)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
 
+    @property
+    def n_actions(self) -> int:
+        """The most actions that a round can have."""
+        return self._n_actions
+
+    @property
+    def failure_probability(self) -> float:
+        """With what probability the promise of the algorithm may fail."""
+        return self._failure_probability
+
     @abstractmethod
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> ClassMixture:
         """What the next action is drawn from: a function of what was learnt."""
 
     @abstractmethod
@@ -135,9 +144,9 @@ class ClassPolicy(ExpertPolicy):
         return picks if actions.rows is None else np.where(np.isin(picks, actions.rows), picks, SPREAD)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        picks = self._picks_in(decision)
+        picks, propensity = self._picks_in(decision), known_propensity(decision)
         takes = np.where(picks == SPREAD, 1.0 / decision.n_actions, picks == decision.action)  # π(a | x)
-        self._sums += self._rewards.unit(reward) * takes / decision.propensity
+        self._sums += self._rewards.unit(reward) * takes / propensity
         self._table.add(picks, decision.n_actions)
         self._after_round()
 
@@ -150,11 +159,11 @@ class ClassPolicy(ExpertPolicy):
                 f"policies picked, got {picks!r:.80}. Learn from decisions as `choose` gives them."
             )
         n_picked = len(np.unique(picks[picks != SPREAD]))
-        if not 1 <= max(1, n_picked) <= decision.n_actions <= self.n_actions or not 0.0 < decision.propensity <= 1.0:
+        if not 1 <= max(1, n_picked) <= decision.n_actions <= self.n_actions:
             raise DecisionError(
                 f"A decision for {type(self).__name__} has the number of eligible actions (at most {self.n_actions}, "
-                f"and no fewer than were picked) and the probability of its own, got n_actions={decision.n_actions} "
-                f"and propensity={decision.propensity}. Learn from decisions as `choose` gives them."
+                f"and no fewer than were picked), got n_actions={decision.n_actions}. Learn from decisions as `choose` "
+                "gives them."
             )
         return picks
 

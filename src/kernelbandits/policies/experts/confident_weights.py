@@ -7,8 +7,8 @@ from math import log, sqrt
 import numpy as np
 
 from kernelbandits.policies.base import Choice
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shares import shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Matrix, Vector
 
@@ -59,20 +59,32 @@ class ConfidentWeights:
 
     @staticmethod
     def remembered(choice: Choice) -> Choice:
-        """The choice with what `step` needs: ξⁱ_a of the action that was drawn, and vᵢ."""
+        """The choice with what learning needs: ξⁱ_a of the action that was drawn, and vᵢ."""
         advice, spread = choice.memo["advice"], choice.memo["spread"]
         return choice._replace(memo={"advice": advice[:, choice.action].copy(), "spread": spread})
 
-    def step(self, decision: Decision, reward: float) -> Vector:
-        """What a reward in [0, 1] adds to the log-weights."""
+    def take_in(self, decision: Decision, reward: float) -> None:
+        """Learn a reward in [0, 1]."""
+        self.log_weights = self.log_weights + self._step(decision, reward)
+
+    def take_back(self, decision: Decision, reward: float) -> None:
+        """Unlearn a reward in [0, 1]."""
+        self.log_weights = self.log_weights - self._step(decision, reward)
+
+    def correct(self, decision: Decision, change: float) -> None:
+        """A learnt reward was off by `change`."""
+        self.log_weights = self.log_weights + self._earned(decision, change)
+
+    def _step(self, decision: Decision, reward: float) -> Vector:
+        """What a reward adds to the log-weights."""
         confidence = sqrt(self._log_ratio / (max(decision.n_actions, 1) * self._horizon))
         spread = noted(decision, "spread", len(self.log_weights))
-        return self.change(decision, reward) + self._pace(decision) * confidence * spread
+        return self._earned(decision, reward) + self._pace(decision) * confidence * spread
 
-    def change(self, decision: Decision, change: float) -> Vector:
-        """What a reward adds that is higher by `change`."""
+    def _earned(self, decision: Decision, reward: float) -> Vector:
+        """The part of the step that is in proportion to the reward."""
         advice = noted(decision, "advice", len(self.log_weights))
-        return self._pace(decision) * change / known_propensity(decision) * advice
+        return self._pace(decision) * reward / known_propensity(decision) * advice
 
     def _pace(self, decision: Decision) -> float:
         return self._speed * self.floor(max(decision.n_actions, 1)) / 2.0

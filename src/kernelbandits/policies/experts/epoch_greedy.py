@@ -57,15 +57,19 @@ class EpochGreedy(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EpochGreedy(constant_experts(2), n_actions=2, seed=0)
     >>> for _ in range(40):
     ...     decision = policy.choose([[0.0], [1.0]])
     ...     policy.learn(decision, float(decision.action))
     >>> policy.leader
-    Constant(action=1)
+    ConstantExpert(action=1)
 
-    Reference: Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
+    References
+    ----------
+    Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
 
     def __init__(
@@ -79,14 +83,29 @@ class EpochGreedy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
         # A single expert leaves nothing to find out; two are the least that the schedule is made for.
         complexity = self.n_actions * log(max(len(self.experts), 2))
         self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._values: Vector = np.zeros(len(self.experts))
         self._leaders: tuple[int, Panel] | None = None
+
+    @property
+    def n_actions(self) -> int:
+        """N of the schedule."""
+        return self._n_actions
+
+    @property
+    def horizon(self) -> int | None:
+        """T, where it is known."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """How much more is explored than the schedule says."""
+        return self._exploration_factor
 
     @property
     def values(self) -> Vector:
@@ -124,8 +143,8 @@ class EpochGreedy(ExpertPolicy):
         advice = self._leading().advice(actions)[0]
         return Odds(advice / advice.sum())
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         if "advice" not in choice.memo:
             return choice
         return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.action].copy()})

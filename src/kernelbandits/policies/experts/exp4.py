@@ -13,8 +13,8 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shares import shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
@@ -55,6 +55,8 @@ class EXP4(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EXP4(constant_experts(3), horizon=200, seed=0)
     >>> for _ in range(200):
@@ -63,7 +65,9 @@ class EXP4(ExpertPolicy):
     >>> int(policy.weights.argmax())
     1
 
-    Reference: Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
+    References
+    ----------
+    Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
     """
 
     def __init__(
@@ -77,10 +81,25 @@ class EXP4(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self.horizon = a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._horizon = a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._log_weights: Vector = np.zeros(len(self.experts))
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played, about."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """What g is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning alone is multiplied by."""
+        return self._learning_factor
 
     @property
     def weights(self) -> Vector:
@@ -106,8 +125,8 @@ class EXP4(ExpertPolicy):
         probabilities = (1.0 - g) * (self.weights @ advice) + g / actions.n_actions
         return Odds(probabilities / probabilities.sum(), memo={"advice": advice})
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         return choice._replace(memo={"advice": choice.memo["advice"][:, choice.action].copy()})
 
     def _take_in(self, decision: Decision, reward: float) -> None:

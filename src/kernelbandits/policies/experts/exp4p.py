@@ -10,13 +10,14 @@ from kernelbandits.checks import a_count, a_probability, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.experts.advice import Expert, Uniform, checked_experts
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import with_uniform
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
-__all__ = ["EXP4P", "long_enough", "with_uniform"]
+__all__ = ["EXP4P", "long_enough"]
 
 
 class EXP4P(ExpertPolicy):
@@ -57,12 +58,16 @@ class EXP4P(ExpertPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import constant_experts
     >>> policy = EXP4P(constant_experts(3), horizon=1000, failure_probability=0.05, seed=0)
     >>> len(policy.experts), round(policy.floor(3), 4)
     (4, 0.0215)
 
-    Reference: Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
+    References
+    ----------
+    Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
     learning guarantees, Exp4.P.
     """
 
@@ -78,10 +83,10 @@ class EXP4P(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(with_uniform(experts), reward_range=reward_range, seed=seed)
-        self.failure_probability = a_probability(failure_probability)
-        self.horizon = long_enough(horizon, len(self.experts), self.failure_probability)
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._failure_probability = a_probability(failure_probability)
+        self._horizon = long_enough(horizon, len(self.experts), self.failure_probability)
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._weights = ConfidentWeights(
             len(self.experts),
             horizon=self.horizon,
@@ -89,6 +94,26 @@ class EXP4P(ExpertPolicy):
             exploration_factor=self.exploration_factor,
             learning_factor=self.learning_factor,
         )
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played, about."""
+        return self._horizon
+
+    @property
+    def failure_probability(self) -> float:
+        """δ: with what probability the bound on the regret may fail."""
+        return self._failure_probability
+
+    @property
+    def exploration_factor(self) -> float:
+        """What p_min is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning alone is multiplied by."""
+        return self._learning_factor
 
     @property
     def weights(self) -> Vector:
@@ -112,32 +137,23 @@ class EXP4P(ExpertPolicy):
     def _odds(self, actions: Actions) -> Odds:
         return self._weights.odds(self._advice(actions))
 
-    def _pick(self, actions: Actions) -> Choice:
-        return self._weights.remembered(super()._pick(actions))
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        return self._weights.remembered(super()._drawn_choice(actions, odds))
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self._move(self._weights.step(decision, self._rewards.unit(reward)))
+        self._weights.take_in(decision, self._rewards.unit(reward))
 
     def _take_back(self, decision: Decision, reward: float) -> None:
-        self._move(-self._weights.step(decision, self._rewards.unit(reward)))
+        self._weights.take_back(decision, self._rewards.unit(reward))
 
     def _correct(self, decision: Decision, change: float) -> None:
-        self._move(self._weights.change(decision, self._rewards.unit_change(change)))
-
-    def _move(self, step: Vector) -> None:
-        self._weights.log_weights = self._weights.log_weights + step
+        self._weights.correct(decision, self._rewards.unit_change(change))
 
     def _state(self) -> Parameters:
         return {"log_weights": self._weights.log_weights}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._weights.log_weights = state["log_weights"]
-
-
-def with_uniform(experts: Sequence[Expert]) -> tuple[Expert, ...]:
-    """The experts, and one who advises uniformly behind them where none of them is `Uniform`."""
-    listed = checked_experts(experts)
-    return listed if any(isinstance(expert, Uniform) for expert in listed) else (*listed, Uniform())
 
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:

@@ -12,7 +12,7 @@ from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Rows
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.policies.experts.advice import Constant
+from kernelbandits.policies.experts.basic_experts import ConstantExpert
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
 from kernelbandits.policies.experts.stump import Stump, thresholds_between
@@ -21,13 +21,13 @@ from kernelbandits.types import Points, Seed
 __all__ = ["constant_experts", "linear_experts", "ridge_experts", "stump_experts"]
 
 
-def constant_experts(n_actions: int) -> list[Constant]:
+def constant_experts(n_actions: int) -> list[ConstantExpert]:
     """One expert per row that always advises this row.
 
     >>> constant_experts(2)
-    [Constant(action=0), Constant(action=1)]
+    [ConstantExpert(action=0), ConstantExpert(action=1)]
     """
-    return [Constant(action) for action in range(a_count(n_actions, "The number of actions"))]
+    return [ConstantExpert(action) for action in range(a_count(n_actions, "The number of actions"))]
 
 
 def stump_experts(

@@ -16,11 +16,11 @@ __all__ = ["FiniteClass"]
 class FiniteClass:
     """Experts that each put all probability on one action.
 
-    >>> from kernelbandits.policies.experts.advice import Constant
-    >>> policies = FiniteClass([Constant(0), Constant(1), Constant(2)])
+    >>> from kernelbandits.policies.experts.basic_experts import ConstantExpert
+    >>> policies = FiniteClass([ConstantExpert(0), ConstantExpert(1), ConstantExpert(2)])
     >>> looks = np.array([policies.look([[1.0], [2.0]], 2)])
-    >>> policies.distinct(looks)  # of two actions, Constant(2) plays the last as well
-    [Constant(action=0), Constant(action=1)]
+    >>> policies.distinct(looks)  # of two actions, ConstantExpert(2) plays the last as well
+    [ConstantExpert(action=0), ConstantExpert(action=1)]
     """
 
     def __init__(self, experts: Sequence[Expert]) -> None:

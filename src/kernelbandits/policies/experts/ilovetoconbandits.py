@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbandits.checks import positive
 from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.class_policy import ClassPolicy, Mixture, is_power_of_two
+from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, is_power_of_two
 from kernelbandits.policies.experts.coordinate_descent import sparse_weights
 from kernelbandits.types import Parameters, Seed
 
@@ -57,9 +57,9 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     Examples
     --------
-    >>> from kernelbandits.policies.experts import Constant
+    >>> from kernelbandits.policies.experts import ConstantExpert
     >>> policy = ILOVETOCONBANDITS(
-    ...     [Constant(0), Constant(1)], n_actions=2, failure_probability=0.1, regret_factor=1.0, seed=0
+    ...     [ConstantExpert(0), ConstantExpert(1)], n_actions=2, failure_probability=0.1, regret_factor=1.0, seed=0
     ... )
     >>> for _ in range(600):
     ...     decision = policy.choose(["left", "right"])
@@ -88,22 +88,26 @@ class ILOVETOCONBANDITS(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
-        """What divides the estimated regrets, beside the mixing."""
+        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
         self._sparse = np.zeros(self.n_policies)  # Q
         self._favourite = 0  # the best policy when Q was found
         self._least = 0.5 / self.n_actions  # m
         self._n_steps = 0
 
     @property
+    def regret_factor(self) -> float:
+        """What divides the estimated regrets, beside the mixing."""
+        return self._regret_factor
+
+    @property
     def n_steps(self) -> int:
         """Steps that the solves have taken, all together."""
         return self._n_steps
 
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> ClassMixture:
         weights = self._sparse.copy()
         weights[self._favourite] += max(0.0, 1.0 - weights.sum())
-        return Mixture(weights, self._least)
+        return ClassMixture(weights, self._least)
 
     def _after_round(self) -> None:
         if is_power_of_two(self._table.n_rounds):

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.checks import a_count, positive
-from kernelbandits.kernels import Kernel, KernelLike, PointKind, as_kernel
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
+from kernelbandits.policies.posterior_policy import PosteriorPolicy
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
-from kernelbandits.policies.ties import pick_best
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.selection import tied_for_best
+from kernelbandits.theory.widths import Constant
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 
 __all__ = ["KernelEpochGreedy"]
 
 
-class KernelEpochGreedy(RandomisedPolicy):
+class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
     """Epoch-Greedy with a regression in place of a list of experts: kernel ridge on the uniform rounds.
 
     Uniform rounds come as in `EpochGreedy`, with `complexity` where that has ln M: epoch l is one of them and then
@@ -55,6 +57,8 @@ class KernelEpochGreedy(RandomisedPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.kernels import Gaussian
     >>> policy = KernelEpochGreedy(Gaussian(length_scale=0.3), n_actions=5, regularisation=0.1, seed=0)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
@@ -64,8 +68,12 @@ class KernelEpochGreedy(RandomisedPolicy):
     >>> policy.choose(contexts).action
     3
 
-    Reference: Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
+    References
+    ----------
+    Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
+
+    learns_from_any_action = False  # only from those of uniform rounds
 
     def __init__(
         self,
@@ -80,17 +88,40 @@ class KernelEpochGreedy(RandomisedPolicy):
         reward_range: tuple[float, float] | None = None,
         seed: Seed = None,
     ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
-        self.posterior = self._form(self.kernel, regularisation)
-        """What the uniform rounds have taught."""
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.complexity = positive(complexity, "The complexity")
-        self.horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
+        super().__init__(
+            self._form(self.kernel, regularisation),
+            Constant(0.0),  # actions are judged by their means
+            reward_range=reward_range,
+            seed=seed,
+        )
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._complexity = positive(complexity, "The complexity")
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._support: tuple[Points, Vector] | None = None  # points and dual weights; None when to be asked for anew
+
+    @property
+    def n_actions(self) -> int:
+        """N of the schedule."""
+        return self._n_actions
+
+    @property
+    def complexity(self) -> float:
+        """What ln M is to a list of M policies."""
+        return self._complexity
+
+    @property
+    def horizon(self) -> int | None:
+        """T, where it is known."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """How much more is explored than the schedule says."""
+        return self._exploration_factor
 
     def explores(self, round_index: int) -> bool:
         """Whether this round, counted from 1, is played uniformly."""
@@ -98,24 +129,22 @@ class KernelEpochGreedy(RandomisedPolicy):
 
     def estimate(self, contexts: Points) -> Vector:
         """Estimated reward of each action."""
-        return self._estimate(self.kernel.kind.check(contexts))
+        return self._means(self.kernel.kind.check(contexts))
 
-    def _estimate(self, points: Points) -> Vector:
+    def _means(self, points: Points) -> Vector:
+        """Means alone, which cost O(m) each; widths would cost O(m²)."""
         if not self.posterior.n_observations:
             return np.zeros(self.kernel.kind.count(points))
         if self._support is None:
             seen, weights, _, _ = self.posterior.support()
             self._support = seen, weights
         seen, weights = self._support
-        estimates: Vector = self.kernel.gram(points, seen) @ weights
-        return estimates
-
-    def _kind(self, contexts: Points) -> PointKind:
-        return self.posterior.kernel.kind
+        means: Vector = self.kernel.gram(points, seen) @ weights
+        return means
 
     def _parameters(self) -> Parameters:
         return {
-            "kernel": self.posterior.kernel.describe(),
+            "kernel": self.kernel.describe(),
             "n_actions": self.n_actions,
             "regularisation": self.posterior.regularisation,
             "complexity": self.complexity,
@@ -126,45 +155,44 @@ class KernelEpochGreedy(RandomisedPolicy):
         }
 
     def _odds(self, actions: Actions) -> Odds:
-        estimates = self._estimate(actions.points)
+        means = self._means(actions.points)
         if self.explores(self.round_index):
-            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), score=estimates)
+            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), score=means)
         probabilities = np.zeros(actions.n_actions)
-        probabilities[pick_best(estimates, "lowest", self._rng)[0]] = 1.0
-        return Odds(probabilities, score=estimates)
+        probabilities[tied_for_best(means)[0]] = 1.0
+        return Odds(probabilities, score=means)
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
+
+    # -- learning: from uniform rounds only ------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         if decision.stage == EXPLORING:
-            self.posterior.observe_one(self._point(decision), reward)
+            super()._take_in(decision, reward)
+            self._support = None
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        places = [place for place, decision in enumerate(decisions) if decision.stage == EXPLORING]
+        if places:
+            super()._take_in_many([decisions[place] for place in places], rewards[places])
             self._support = None
 
     def _correct(self, decision: Decision, change: float) -> None:
         if decision.stage == EXPLORING:
-            self.posterior.amend(self._point(decision), [change])
+            super()._correct(decision, change)
             self._support = None
 
     def _take_back(self, decision: Decision, reward: float) -> None:
         if decision.stage == EXPLORING:
-            self.posterior.remove(self._point(decision), [reward])
+            super()._take_back(decision, reward)
             self._support = None
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        self.posterior.observe(points, rewards, times=times)
+        super()._start_from(points, rewards, times)
         self._support = None
 
-    def _refuse_incomparable(self, point: Points) -> None:
-        self.posterior.predict(point)
-
-    def _probe(self) -> Points | None:
-        return self.posterior.support()[0] if self.posterior.size else None
-
-    def _state(self) -> Parameters:
-        return {"posterior": self.posterior.state()}
-
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.posterior.restore(state["posterior"])
+        super()._restore(state)
         self._support = None

@@ -26,6 +26,6 @@ def known_propensity(decision: Decision) -> float:
     if not 0.0 < decision.propensity <= 1.0:
         raise DecisionError(
             f"Rewards are divided by the decision's propensity, which lies above 0 and at most at 1; decision "
-            f"{decision.id!r} has {decision.propensity!r}."
+            f"{decision.id!r} has {decision.propensity!r}. Learn from decisions as `choose` gives them."
         )
     return float(decision.propensity)

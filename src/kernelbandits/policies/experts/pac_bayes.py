@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, an_array, positive
-from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.checks import a_count, positive
+from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.experts.centres import checked_centres
+from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted
-from kernelbandits.policies.experts.shared import shared_row
-from kernelbandits.policies.experts.shares import shares
+from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 
-__all__ = ["PACBayes", "k_means_centres"]
+__all__ = ["PACBayes"]
 
 TINIEST = 1e-300
 """A marginal that has underflowed counts as this, so that its logarithm is finite."""
@@ -61,6 +61,8 @@ class PACBayes(UnitRewardPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> policy = PACBayes([[0.0], [1.0]], n_actions=2, seed=0)
     >>> for t in range(600):
     ...     state = float(t % 2)
@@ -69,7 +71,9 @@ class PACBayes(UnitRewardPolicy):
     >>> policy.probabilities([[0.0], [0.0]]).argmax(), policy.probabilities([[1.0], [1.0]]).argmax()
     (np.int64(0), np.int64(1))
 
-    Reference: Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
+    References
+    ----------
+    Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
     """
 
     def __init__(
@@ -83,14 +87,33 @@ class PACBayes(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self.centres = _checked_centres(centres)
-        """One row per state."""
-        self.n_actions = a_count(n_actions, "The number of actions")
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._centres = checked_centres(centres).copy()
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
-        self._sums: Matrix = np.zeros((len(self.centres), self.n_actions))  # Σ r/p of each state and action
-        self._visits: Vector = np.zeros(len(self.centres))
+        self._sums: Matrix = np.zeros((len(self._centres), self.n_actions))  # Σ r/p of each state and action
+        self._visits: Vector = np.zeros(len(self._centres))
+
+    @property
+    def centres(self) -> Matrix:
+        """One row per state."""
+        return self._centres.copy()
+
+    @property
+    def n_actions(self) -> int:
+        """N: actions that are told apart by their row."""
+        return self._n_actions
+
+    @property
+    def exploration_factor(self) -> float:
+        """What e_t is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What g_t is multiplied by."""
+        return self._learning_factor
 
     @property
     def habit(self) -> Vector:
@@ -105,16 +128,16 @@ class PACBayes(UnitRewardPolicy):
     def state_of(self, contexts: Points) -> int:
         """The state of a round: its nearest centre, the first of those tied."""
         row = shared_row(contexts)
-        if len(row) != self.centres.shape[1]:
+        if len(row) != self._centres.shape[1]:
             raise InvalidContexts(
-                f"The centres have {self.centres.shape[1]} columns; what the actions of this round share has "
+                f"The centres have {self._centres.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        return int(np.argmin(((self.centres - row) ** 2).sum(axis=1)))
+        return int(np.argmin(((self._centres - row) ** 2).sum(axis=1)))
 
     def _parameters(self) -> Parameters:
         return {
-            "centres": self.centres.tolist(),
+            "centres": self._centres.tolist(),
             "n_actions": self.n_actions,
             "exploration_factor": self.exploration_factor,
             "learning_factor": self.learning_factor,
@@ -150,14 +173,14 @@ class PACBayes(UnitRewardPolicy):
         sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
         sums[state, decision.action] += earned
         visits[state] += 1.0
-        share = 1.0 / len(self.centres)
+        share = 1.0 / len(self._centres)
         habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
         self._sums, self._habit, self._visits = sums, habit, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
         rows = np.asarray(decision.memo.get("rows", ()), dtype=np.intp)
         state = int(noted(decision, "state", 1)[0])
-        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self.centres)
+        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self._centres)
         if not known or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state
@@ -167,31 +190,3 @@ class PACBayes(UnitRewardPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._habit, self._sums, self._visits = state["habit"], state["sums"], state["visits"]
-
-
-def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -> Matrix:
-    """Centres of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
-
-    >>> k_means_centres([[0.0], [0.2], [5.0], [5.2]], n_centres=2, seed=0).ravel().round(3).tolist()
-    [0.1, 5.1]
-    """
-    from scipy.cluster.vq import kmeans2
-
-    rows = _checked_centres(contexts)
-    distinct = np.unique(rows, axis=0)
-    n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
-    start = distinct[np.random.default_rng(seed).permutation(len(distinct))[:n_centres]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of empty cells, which are left out here
-        centres, cells = kmeans2(rows, start, minit="matrix", iter=50)
-    kept: Matrix = np.unique(centres[np.unique(cells)], axis=0)
-    return kept
-
-
-def _checked_centres(centres: ArrayLike) -> Matrix:
-    rows = an_array(centres, "Centres")
-    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-        raise InvalidParameter(
-            f"Centres are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
-        )
-    return rows

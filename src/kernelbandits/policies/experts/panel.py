@@ -20,8 +20,8 @@ __all__ = ["Panel"]
 class Panel:
     """Experts in their order; those of a class that can be asked together cost one call, however many they are.
 
-    >>> from kernelbandits.policies.experts.advice import Constant, Uniform
-    >>> Panel([Constant(1), Uniform(), Constant(0)]).advice_on([[1.0], [2.0]], 2)
+    >>> from kernelbandits.policies.experts.basic_experts import ConstantExpert, UniformExpert
+    >>> Panel([ConstantExpert(1), UniformExpert(), ConstantExpert(0)]).advice_on([[1.0], [2.0]], 2)
     array([[0. , 1. ],
            [0.5, 0.5],
            [1. , 0. ]])

@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits.checks import positive
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.balancing import balanced_weights
-from kernelbandits.policies.experts.class_policy import ClassPolicy, Mixture
+from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy
 from kernelbandits.types import Indices, Parameters, Seed
 
 __all__ = ["PolicyElimination"]
@@ -56,9 +56,9 @@ class PolicyElimination(ClassPolicy):
 
     Examples
     --------
-    >>> from kernelbandits.policies.experts import Constant
+    >>> from kernelbandits.policies.experts import ConstantExpert
     >>> policy = PolicyElimination(
-    ...     [Constant(0), Constant(1)], n_actions=2, failure_probability=0.1, confidence_factor=0.2, seed=0
+    ...     [ConstantExpert(0), ConstantExpert(1)], n_actions=2, failure_probability=0.1, confidence_factor=0.2, seed=0
     ... )
     >>> for _ in range(300):
     ...     decision = policy.choose(["left", "right"])
@@ -84,21 +84,25 @@ class PolicyElimination(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.confidence_factor = positive(confidence_factor, "The confidence factor")
-        """What b_t is multiplied by."""
+        self._confidence_factor = positive(confidence_factor, "The confidence factor")
         self._active = np.arange(self.n_policies)
-        self._known_mixture: Mixture | None = None
+        self._known_mixture: ClassMixture | None = None
+
+    @property
+    def confidence_factor(self) -> float:
+        """What b_t is multiplied by."""
+        return self._confidence_factor
 
     @property
     def active(self) -> Indices:
         """Places, among the experts, of the policies that have not been dropped."""
         return self._active.copy()
 
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> ClassMixture:
         if self._known_mixture is None:
             t = self._table.n_rounds + 1
             mixing = min(0.5 / self.n_actions, sqrt(self._confidence(t) / (2 * self.n_actions * t)))  # m_t
-            self._known_mixture = Mixture(balanced_weights(self._table, self._active, mixing).weights, mixing)
+            self._known_mixture = ClassMixture(balanced_weights(self._table, self._active, mixing).weights, mixing)
         return self._known_mixture
 
     def _after_round(self) -> None:

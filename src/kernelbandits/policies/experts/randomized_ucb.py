@@ -12,7 +12,7 @@ from kernelbandits.checks import a_count, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.balancing import balanced_weights
-from kernelbandits.policies.experts.class_policy import ClassPolicy, Mixture, is_power_of_two
+from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, is_power_of_two
 from kernelbandits.policies.experts.cutting_planes import least_regret
 from kernelbandits.policies.experts.variance_program import VarianceProgram
 from kernelbandits.types import Parameters, Seed
@@ -70,8 +70,8 @@ class RandomizedUCB(ClassPolicy):
 
     Examples
     --------
-    >>> from kernelbandits.policies.experts import Constant
-    >>> policy = RandomizedUCB([Constant(0), Constant(1)], n_actions=2, failure_probability=0.1, seed=0)
+    >>> from kernelbandits.policies.experts import ConstantExpert
+    >>> policy = RandomizedUCB([ConstantExpert(0), ConstantExpert(1)], n_actions=2, failure_probability=0.1, seed=0)
     >>> for _ in range(600):
     ...     decision = policy.choose(["left", "right"])
     ...     policy.learn(decision, reward=1.0 if decision.item == 1 else 0.2)
@@ -99,18 +99,34 @@ class RandomizedUCB(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self.regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
-        """What divides the squared regrets."""
+        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
         if schedule not in ("doubling", "every"):
             raise InvalidParameter(f"Weights are found at 'doubling' rounds or at 'every' one, got {schedule=}.")
-        self.schedule: Literal["doubling", "every"] = schedule
-        """When the program is solved."""
-        self.tolerance = positive(tolerance, "The tolerance")
-        """How far the estimated regret may be from the least."""
-        self.most_steps = a_count(most_steps, "The number of steps")
-        """Linear programs per solve at most."""
-        self._found = Mixture(np.full(self.n_policies, 1.0 / self.n_policies), 0.5 / self.n_actions)
+        self._schedule: Literal["doubling", "every"] = schedule
+        self._tolerance = positive(tolerance, "The tolerance")
+        self._most_steps = a_count(most_steps, "The number of steps")
+        self._found = ClassMixture(np.full(self.n_policies, 1.0 / self.n_policies), 0.5 / self.n_actions)
         self._gap, self._n_steps = 0.0, 0
+
+    @property
+    def regret_factor(self) -> float:
+        """What divides the squared regrets."""
+        return self._regret_factor
+
+    @property
+    def schedule(self) -> Literal["doubling", "every"]:
+        """When the program is solved."""
+        return self._schedule
+
+    @property
+    def tolerance(self) -> float:
+        """How far the estimated regret may be from the least."""
+        return self._tolerance
+
+    @property
+    def most_steps(self) -> int:
+        """Linear programs per solve at most."""
+        return self._most_steps
 
     @property
     def gap(self) -> float:
@@ -130,7 +146,7 @@ class RandomizedUCB(ClassPolicy):
         curvature = n_learnt / (self.regret_factor * self._confidence(max(1, n_learnt)))
         return VarianceProgram(self._table, self._regrets(), mixing, 4.0 * self.n_actions, curvature)
 
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> ClassMixture:
         return self._found
 
     def _after_round(self) -> None:
@@ -138,7 +154,7 @@ class RandomizedUCB(ClassPolicy):
             program = self.program()
             inner = balanced_weights(self._table, np.arange(self.n_policies), program.mixing).weights
             solution = least_regret(program, inner, tolerance=self.tolerance, most_steps=self.most_steps)
-            self._found = Mixture(solution.weights, program.mixing)
+            self._found = ClassMixture(solution.weights, program.mixing)
             self._gap = solution.regret - solution.bound
             self._n_steps += solution.n_steps
 
@@ -161,5 +177,5 @@ class RandomizedUCB(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._found = Mixture(np.array(state["weights"], dtype=np.float64), float(state["mixing"]))
+        self._found = ClassMixture(np.array(state["weights"], dtype=np.float64), float(state["mixing"]))
         self._gap, self._n_steps = float(state["gap"]), int(state["n_steps"])

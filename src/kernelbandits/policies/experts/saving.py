@@ -7,7 +7,8 @@ from dataclasses import fields
 from typing import Any, Final
 
 from kernelbandits.errors import CannotSave, ForeignFile
-from kernelbandits.policies.experts.advice import Constant, Expert, Uniform
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import ConstantExpert, UniformExpert
 from kernelbandits.policies.experts.finite_class import FiniteClass
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
@@ -18,7 +19,7 @@ from kernelbandits.policies.experts.stump_class import StumpClass
 __all__ = ["packed_class", "packed_experts", "unpacked_class", "unpacked_experts"]
 
 KNOWN: Final[Mapping[str, type[Any]]] = {
-    expert.__name__: expert for expert in (Constant, GreedyRidge, LinearScorer, Stump, Uniform)
+    expert.__name__: expert for expert in (ConstantExpert, GreedyRidge, LinearScorer, Stump, UniformExpert)
 }
 """What a file may name. Nothing is imported by a name found in a file."""
 

@@ -11,7 +11,7 @@ from kernelbandits.checks import a_count, a_number
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import kind_of
 from kernelbandits.policies.experts.advice import JointAdvice, all_on
-from kernelbandits.policies.experts.shared import shared_row
+from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["Stump", "thresholds_between"]
@@ -38,7 +38,9 @@ class Stump:
             object.__setattr__(self, name, a_count(getattr(self, name), f"A stump's `{name}`", least=0))
         threshold = a_number(self.threshold, "A stump's threshold")
         if not np.isfinite(threshold):
-            raise InvalidParameter(f"A stump's threshold has to be finite, got {threshold}. Constant(row) never asks.")
+            raise InvalidParameter(
+                f"A stump's threshold has to be finite, got {threshold}. ConstantExpert(row) never asks."
+            )
         object.__setattr__(self, "threshold", threshold)
 
     def advise(self, contexts: Points) -> Vector:

@@ -9,8 +9,9 @@ import numpy as np
 
 from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.policies.experts.advice import Constant, Expert
-from kernelbandits.policies.experts.shared import shared_row
+from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import ConstantExpert
+from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.policies.experts.stump import Stump, thresholds_between
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
@@ -31,7 +32,7 @@ class StumpClass:
         Rows 0 to n_actions − 1 are played.
 
     >>> StumpClass(1).distinct(np.array([[0.5], [1.5]]))  # doctest: +NORMALIZE_WHITESPACE
-    [Constant(action=0), Constant(action=1),
+    [ConstantExpert(action=0), ConstantExpert(action=1),
      Stump(column=0, threshold=1.0, below=0, above=1), Stump(column=0, threshold=1.0, below=1, above=0)]
     """
 
@@ -61,7 +62,7 @@ class StumpClass:
             for threshold in thresholds_between(looks[:, place]):
                 is_below = looks[:, place] <= threshold
                 known.setdefault(np.packbits(is_below ^ is_below[0]).tobytes(), (column, float(threshold)))
-        constants: list[Expert] = [Constant(action) for action in range(self.n_actions)]
+        constants: list[Expert] = [ConstantExpert(action) for action in range(self.n_actions)]
         return constants + [
             Stump(column=column, threshold=threshold, below=below, above=above)
             for column, threshold in known.values()

@@ -13,8 +13,8 @@ from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy, Saved
 from kernelbandits.policies.experts.advice import Expert
+from kernelbandits.policies.experts.basic_experts import with_uniform
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
-from kernelbandits.policies.experts.exp4p import with_uniform
 from kernelbandits.policies.experts.finite_class import FiniteClass
 from kernelbandits.policies.experts.notes import noted
 from kernelbandits.policies.experts.panel import Panel
@@ -70,12 +70,26 @@ class VE(UnitRewardPolicy):
     seed
         Of the draws.
 
+    Examples
+    --------
     >>> from kernelbandits.policies.experts import StumpClass
-    >>> policy = VE(StumpClass(1), horizon=10_000, vc_dimension=2, failure_probability=0.05)
-    >>> policy.uniform_rounds
+    >>> VE(StumpClass(1), horizon=10_000, vc_dimension=2, failure_probability=0.05).uniform_rounds
     647
+    >>> policy = VE(StumpClass(1), horizon=400, vc_dimension=2, uniform_rounds=20, learning_factor=4.0, seed=0)
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(400):
+    ...     x = rng.uniform()
+    ...     decision = policy.choose([[x], [x]])  # row 1 is right above a half
+    ...     policy.learn(decision, 1.0 if decision.action == (x > 0.5) else 0.0)
+    >>> len(policy.experts)  # of infinitely many stumps, and one who advises uniformly
+    41
+    >>> best = policy.experts[policy.weights.argmax()]
+    >>> round(best.threshold, 2), best.below, best.above
+    (0.54, 0, 1)
 
-    Reference: Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
+    References
+    ----------
+    Beygelzimer, Langford, Li, Reyzin and Schapire (2011), contextual bandit algorithms with supervised
     learning guarantees, VE.
     """
 
@@ -93,17 +107,16 @@ class VE(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self.policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
-        self.horizon = a_count(horizon, "The horizon")
-        self.vc_dimension = a_count(vc_dimension, "The VC dimension")
-        self.failure_probability = a_probability(failure_probability)
-        self.exploration_factor = positive(exploration_factor, "The exploration factor")
-        self.learning_factor = positive(learning_factor, "The learning factor")
+        self._policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
+        self._horizon = a_count(horizon, "The horizon")
+        self._vc_dimension = a_count(vc_dimension, "The VC dimension")
+        self._failure_probability = a_probability(failure_probability)
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._learning_factor = positive(learning_factor, "The learning factor")
         self._given_rounds = uniform_rounds
-        self.uniform_rounds = (
+        self._uniform_rounds = (
             self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
         )
-        """τ."""
         # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
         seen = max(self.uniform_rounds, self.vc_dimension)
         least = self.vc_dimension * log(e * seen / self.vc_dimension) + log(2.0 / self.failure_probability)
@@ -115,6 +128,41 @@ class VE(UnitRewardPolicy):
         self._looks: list[Vector] = []
         self._panel: Panel | None = None
         self._weights: ConfidentWeights | None = None
+
+    @property
+    def policies(self) -> PolicyClass:
+        """The class that is competed with."""
+        return self._policies
+
+    @property
+    def horizon(self) -> int:
+        """T: rounds that are to be played."""
+        return self._horizon
+
+    @property
+    def vc_dimension(self) -> int:
+        """VC dimension of the class."""
+        return self._vc_dimension
+
+    @property
+    def failure_probability(self) -> float:
+        """δ: with what probability the bound on the regret may fail."""
+        return self._failure_probability
+
+    @property
+    def uniform_rounds(self) -> int:
+        """τ: rounds of uniform play."""
+        return self._uniform_rounds
+
+    @property
+    def exploration_factor(self) -> float:
+        """What p_min of EXP4.P is multiplied by."""
+        return self._exploration_factor
+
+    @property
+    def learning_factor(self) -> float:
+        """What the pace of learning of EXP4.P is multiplied by."""
+        return self._learning_factor
 
     def _needed_rounds(self) -> int:
         d, rounds = self.vc_dimension, self.horizon
@@ -158,8 +206,8 @@ class VE(UnitRewardPolicy):
             return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
         return self._weights.odds(self._panel.advice(actions))
 
-    def _pick(self, actions: Actions) -> Choice:
-        choice = super()._pick(actions)
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)
         return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)
@@ -173,8 +221,7 @@ class VE(UnitRewardPolicy):
                 f"Decision {decision.id!r} followed policies that are not known yet: learn the {self.uniform_rounds} "
                 f"uniform rounds first; {len(self._looks)} are learnt."
             )
-        step = self._weights.step(decision, self._rewards.unit(reward))
-        self._weights.log_weights = self._weights.log_weights + step
+        self._weights.take_in(decision, self._rewards.unit(reward))
 
     def _take_in_look(self, decision: Decision) -> None:
         if self._panel is not None:
