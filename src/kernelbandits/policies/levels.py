@@ -90,7 +90,7 @@ class LevelPolicy(Policy):
             raise InvalidParameter(
                 "Levels narrow by absolute amounts, so the reward range has to be declared, got None."
             )
-        self._span = self.reward_range[1] - self.reward_range[0]
+        self._span = self._rewards.span
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
         self._failure_probability = a_probability(failure_probability)

@@ -54,8 +54,6 @@ class IndexPolicy(Policy):
                 "An index is made for rewards of a known range, so it has to be declared, got reward_range=None. "
                 "(0, 1) is right for clicks."
             )
-        self._low, high = self.reward_range
-        self._span = high - self._low
         self._ties = checked_ties(ties)
         self._tally = Tally()
         self._n_history = 0  # plays that no decision of ours made
@@ -99,9 +97,9 @@ class IndexPolicy(Policy):
             return Choice(place, propensity=propensity)
         return Choice(
             place,
-            mean=self._low + self._span * float(means[place]),
-            width=self._span / float(np.sqrt(plays[place])),
-            score=self._low + self._span * float(scores[place]),
+            mean=self._rewards.from_unit(float(means[place])),
+            width=self._rewards.span / float(np.sqrt(plays[place])),
+            score=self._rewards.from_unit(float(scores[place])),
             propensity=propensity,
         )
 
@@ -136,13 +134,13 @@ class IndexPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self._tally.add(Ids().check_one(decision.item), 1, self._scaled(reward))
+        self._tally.add(Ids().check_one(decision.item), 1, self._rewards.unit(reward))
 
     def _correct(self, decision: Decision, change: float) -> None:
-        self._tally.add(self._known(decision), 0, change / self._span)
+        self._tally.add(self._known(decision), 0, self._rewards.unit_change(change))
 
     def _take_back(self, decision: Decision, reward: float) -> None:
-        self._tally.add(self._known(decision), -1, -self._scaled(reward))
+        self._tally.add(self._known(decision), -1, -self._rewards.unit(reward))
 
     def _known(self, decision: Decision) -> ItemId:
         """The item of a decision that was learnt."""
@@ -155,12 +153,8 @@ class IndexPolicy(Policy):
         items = points.contexts
         repeats = _checked_times(times, len(items))
         for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
-            self._tally.add(item, n_plays, n_plays * self._scaled(float(reward)))
+            self._tally.add(item, n_plays, n_plays * self._rewards.unit(float(reward)))
         self._n_history += sum(repeats)
-
-    def _scaled(self, reward: float) -> float:
-        """From the reward range to [0, 1]."""
-        return (reward - self._low) / self._span
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 
