@@ -47,13 +47,10 @@ class IndexPolicy(Policy):
     is not played again while others have not been played at all), then the lowest row.
     """
 
+    needs_reward_range = True
+
     def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        if self.reward_range is None:
-            raise InvalidParameter(
-                "An index is made for rewards of a known range, so it has to be declared, got reward_range=None. "
-                "(0, 1) is right for clicks."
-            )
         self._ties = checked_ties(ties)
         self._tally = Tally()
         self._n_history = 0  # plays that no decision of ours made

@@ -65,6 +65,8 @@ class ConfidenceBall(FixedActionsPolicy):
     1
     """
 
+    needs_reward_range = True
+
     def __init__(
         self,
         actions: Points,
@@ -75,13 +77,12 @@ class ConfidenceBall(FixedActionsPolicy):
         reward_range: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
         super().__init__(actions, kind=Rows(), reward_range=reward_range)
-        if self.reward_range is None:
-            raise InvalidParameter("The radius is in units of the reward, so the reward range has to be declared.")
         if isinstance(norm, bool) or norm not in (1, 2):
             raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={norm!r}.")
         self._norm = int(norm)
         self._failure_probability = a_probability(failure_probability)
         self._beta_factor = positive(beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns.")
+        assert self.reward_range is not None
         self._largest_reward = max(abs(end) for end in self.reward_range)
         self._features: Matrix = Linear().features(self.actions)
         self.spanner: Indices = barycentric_spanner(self._features)

@@ -121,6 +121,8 @@ class ContextualZooming(Policy):
     array([0.75])
     """
 
+    needs_reward_range = True
+
     def __init__(
         self,
         kernel: KernelLike | None = None,
@@ -133,8 +135,6 @@ class ContextualZooming(Policy):
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         super().__init__(reward_range=reward_range)
-        if self.reward_range is None:
-            raise InvalidParameter("Distances are compared with rewards, so their range has to be declared, got None.")
         if (kernel is None) == (distance is None):
             raise InvalidParameter("Closeness is given by a kernel or by a distance, and by one of them.")
         if distance is not None and not callable(distance):
