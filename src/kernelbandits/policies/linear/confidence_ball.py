@@ -127,7 +127,7 @@ class ConfidenceBall(FixedActionsPolicy):
         if self._from_own_axes is None:
             if waiting is None:
                 return prediction.width
-            return np.sqrt(waiting.reduce(self._coordinates[rows], prediction.width**2))
+            return waiting.narrowed(self._coordinates[rows], prediction).width
         points, spanner_inverse = self._from_own_axes
         axes = np.eye(len(self.spanner))
         inverse = self.posterior.covariance(axes) if waiting is None else waiting.covariance(axes, axes)
