@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.kernels import PointKind, Rows
+from kernelbandits.kernels.points import digest_of
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.types import Decision, Indices, Parameters, Points, Seed
@@ -82,10 +81,7 @@ class FixedActionsPolicy(Policy):
 
     def _set_parameters(self) -> Parameters:
         """What `_parameters` says of the fixed set."""
-        digest = hashlib.sha256()
-        for name, array in sorted(self._own_kind.pack(self.actions).items()):
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-        return {"actions": {"n_actions": self.n_actions, "digest": digest.hexdigest()[:16]}}
+        return {"actions": {"n_actions": self.n_actions, "digest": digest_of(self._own_kind, self.actions)}}
 
     def _structure(self) -> Parameters:
         return {"actions": self._own_kind.pack(self.actions)}

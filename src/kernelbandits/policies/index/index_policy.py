@@ -16,7 +16,7 @@ from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.action_set import Actions, one_id_per_action
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.index.tally import Tally
-from kernelbandits.policies.ties import Ties, checked_ties, pick_tied
+from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
 from kernelbandits.selection import CatalogueView, tied_for_best
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
 
@@ -101,11 +101,7 @@ class IndexPolicy(Policy):
         )
 
     def _probabilities(self, actions: Actions) -> Vector:
-        tied = self._standing(actions).tied
-        taken = tied[:1] if self._ties == "lowest" else tied
-        probabilities = np.zeros(actions.n_actions)
-        probabilities[taken] = 1.0 / len(taken)
-        return probabilities
+        return tie_probabilities(self._standing(actions).tied, self._ties, actions.n_actions)
 
     def _standing(self, actions: Actions) -> _Standing:
         items = actions.points.contexts
