@@ -79,7 +79,7 @@ ANYTHING = {
     **{name: INSIDE[name] for name in ("KernelUCB with random ties", "LinUCB disjoint")},
     "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), scale=0.1, unknown_horizon="doubling"),
     "KernelThompson": lambda: kb.KernelThompson(Gaussian(length_scale=0.7), propensity_draws=20, seed=3),
-    "Guarded": lambda: kb.Guarded(kb.LinUCB(exploration=0.1), baseline=1),
+    "Guarded": lambda: kb.Guarded(kb.LinUCB(exploration=0.1), baseline=1, absent="free"),
     "UniformRandom": lambda: kb.UniformRandom(seed=3),
 }
 
@@ -101,13 +101,13 @@ class TestGuarded(_OverRows):
 
     @pytest.fixture(params=[name for name in INSIDE if "random" not in name])
     def make_policy(self, request):
-        return lambda: kb.Guarded(INSIDE[request.param](), baseline=2, margin=0.01)
+        return lambda: kb.Guarded(INSIDE[request.param](), baseline=2, margin=0.01, absent="free")
 
 
 class TestGuardedWithRandomTies(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.Guarded(INSIDE["KernelUCB with random ties"](), baseline="not there")
+        return lambda: kb.Guarded(INSIDE["KernelUCB with random ties"](), baseline="not there", absent="free")
 
 
 def test_the_contract_finds_propensities_that_leave_the_policy_inside_out():
@@ -138,7 +138,7 @@ def test_the_contract_finds_draws_that_differ_from_the_stated_shares():
 
 def test_what_is_awaited_counts_inside_a_wrapper():
     contexts = np.random.default_rng(0).normal(size=(4, 3))
-    plain, wrapped = INSIDE["KernelUCB"](), kb.Guarded(INSIDE["KernelUCB"](), baseline="none")
+    plain, wrapped = INSIDE["KernelUCB"](), kb.Guarded(INSIDE["KernelUCB"](), baseline="none", absent="free")
 
     for policy in (plain, wrapped):
         policy.expect(policy.choose(contexts))

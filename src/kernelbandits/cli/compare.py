@@ -53,12 +53,14 @@ def run(arguments: argparse.Namespace) -> None:
     """Play, write, print."""
     from kernelbandits.experiments.policy_study.problems import PROBLEMS  # here, so that --help does not wait for it
     from kernelbandits.experiments.policy_study.study import HORIZON, N_SEEDS, run_policy_study
-    from kernelbandits.experiments.policy_study.table import put_into_page
+    from kernelbandits.experiments.policy_study.table import parts_of_page, put_into_page
     from kernelbandits.experiments.terminal import progress_bar
 
     usual = (QUICK_ROUNDS, QUICK_SEEDS) if arguments.quick else (HORIZON, N_SEEDS)
     horizon = usual[0] if arguments.rounds is None else arguments.rounds
     n_seeds = usual[1] if arguments.seeds is None else arguments.seeds
+    if arguments.page is not None:
+        parts_of_page(Path(arguments.page))  # before the long part, so that a bad name costs no time
     with progress_bar(n_seeds * len(PROBLEMS), "Playing", every=1) as progress:
         study = run_policy_study(
             arguments.into,

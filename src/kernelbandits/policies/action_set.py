@@ -9,12 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
-from kernelbandits.kernels import PointKind
+from kernelbandits.kernels import PairPoints, PointKind, kind_of
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, ItemId, Points
 
-__all__ = ["ActionSet", "Actions", "CatalogueActions", "checked_ids", "no_ids_beside_a_catalogue", "one_id_per_action"]
+__all__ = [
+    "ActionSet",
+    "Actions",
+    "CatalogueActions",
+    "checked_ids",
+    "no_ids_beside_a_catalogue",
+    "one_id_per_action",
+    "plain_points",
+]
 
 
 class ActionSet:
@@ -108,6 +116,12 @@ def _place_of(row: int | None, rows: Indices | None) -> int | None:
         return row
     place = int(np.searchsorted(rows, row))
     return place if place < len(rows) and rows[place] == row else None
+
+
+def plain_points(view: CatalogueView) -> Points:
+    """Items of a catalogue for a policy without a kernel: as they are, or joined with the context of this round."""
+    kind = view.catalogue.kind
+    return view.points(kind if view.context is None else PairPoints(kind_of(view.context), kind))
 
 
 def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:

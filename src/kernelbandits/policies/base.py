@@ -154,6 +154,10 @@ class Policy(ABC):
         probabilities[self._pick(actions).action] = 1.0
         return probabilities
 
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        """Mean and width of one eligible action, where the policy has such estimates."""
+        return nan, nan
+
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         """Move the model by all of them, or raise and leave it as it was."""
         with self._all_or_nothing():
@@ -508,11 +512,14 @@ class Policy(ABC):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Put everything back as it was when something is raised half-way."""
-        before = copy.deepcopy(self.__dict__)
+        # The ledger stays the same object: a policy inside another one shares it.
+        before = copy.deepcopy(self.__dict__, {id(self._ledger): self._ledger})
+        entries = copy.deepcopy(vars(self._ledger))
         try:
             yield
         except BaseException:
             self.__dict__.update(before)
+            vars(self._ledger).update(entries)
             raise
 
 

@@ -88,6 +88,8 @@ class PhasedElimination(FixedActionsPolicy):
     (4, array([0.5, 0.6, 0.7, 0.8, 0.9]))
     """
 
+    learns_from_any_action = True
+
     def __init__(
         self,
         kernel: KernelLike,
@@ -114,6 +116,11 @@ class PhasedElimination(FixedActionsPolicy):
         self._regularisation = regularisation
         self.posterior: Posterior = self._fresh()
         """What the plays of this phase say."""
+        if self.posterior.forgets:
+            raise InvalidParameter(
+                "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
+                "time take KernelUCB."
+            )
         self.posterior.predict(self.actions)  # says now what it cannot compare
         self.phase = 1
         """Number of the phase, from 1."""

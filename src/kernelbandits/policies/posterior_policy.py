@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind
+from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import Pending, Placed, Posterior
@@ -79,6 +80,9 @@ class PosteriorPolicy(Policy):
         """Mean and width of one of the points."""
         prediction = self._predict(self._kind(points).take(points, np.array([place])), self._waiting())
         return prediction.mean.item(), prediction.width.item()
+
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        return self._predict_one(actions.points, place)
 
     def _exploration_now(
         self,

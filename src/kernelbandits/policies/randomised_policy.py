@@ -44,6 +44,8 @@ class RandomisedPolicy(Policy):
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
         """One draw a round; the odds of a round that is asked about again and again are computed once."""
+        if type(self)._pick is not RandomisedPolicy._pick:  # there is more to a choice than the draw
+            return super()._pick_for_each(rounds)
         choices: list[Choice] = []
         points, odds = None, None
         for actions in rounds:

@@ -78,6 +78,8 @@ def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, flo
         low, high = (a_number(end, "An end of the reward range") for end in reward_range)
     except (TypeError, ValueError):
         low = high = nan
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InvalidParameter(f"A reward range is two finite numbers, the lower one first, got {reward_range!r}.")
+    if not (low < high and isfinite(high - low)):
+        raise InvalidParameter(
+            f"A reward range is two finite numbers a finite length apart, the lower one first, got {reward_range!r}."
+        )
     return low, high

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
-from kernelbandits.policies.action_set import Actions
+from kernelbandits.policies.action_set import Actions, plain_points
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.selection import CatalogueView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
@@ -34,7 +34,7 @@ class UniformRandom(Policy):
         return kind_of(contexts)
 
     def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
+        return plain_points(view)
 
     def _parameters(self) -> Parameters:
         return {"reward_range": self.reward_range}

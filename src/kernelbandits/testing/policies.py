@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,6 @@ class PolicyContract:
 
     n_fixed: int | None = None
     """Actions of the fixed set of a policy that needs one."""
-
-    propensity_error: float = 0.0
-    """By how much a stated propensity may be off, where the class says that it is estimated."""
 
     own_classes: tuple[type[Policy], ...] = ()
     """Policy classes that `load` has to be told."""
@@ -216,33 +213,32 @@ class PolicyContract:
             decision = policy.choose(contexts)
             assert probabilities.sum() == pytest.approx(1.0)
             assert (probabilities >= 0).all()
-            assert decision.propensity == pytest.approx(probabilities[decision.action], abs=self.propensity_error)
+            assert decision.propensity == pytest.approx(probabilities[decision.action])
 
     def test_actions_are_drawn_as_often_as_stated(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Pearson's chi-square over the actions; at most one in a million such tests fails by chance."""
-        self._drawn_as_stated(make_policy, make_round, 2_000)
+        policy, contexts = self._trained(make_policy, make_round), make_round(np.random.default_rng(21), 5)
+        n_draws = 1_000 if self.is_random else 10
+
+        self._are_drawn_as_stated(policy, contexts, [policy.choose(contexts) for _ in range(n_draws)])
 
     @pytest.mark.long
     def test_actions_are_drawn_as_often_as_stated_in_many_draws(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """The same with a hundred thousand draws."""
-        self._drawn_as_stated(make_policy, make_round, 100_000)
+        """The same with a hundred thousand draws, all at once."""
+        policy, contexts = self._trained(make_policy, make_round), make_round(np.random.default_rng(21), 5)
+        n_draws = 100_000 if self.is_random else 10
 
-    def _drawn_as_stated(self, make_policy: MakePolicy, make_round: MakeRound, n_draws: int) -> None:
-        policy = self._trained(make_policy, make_round)
-        contexts = make_round(np.random.default_rng(21), 5)
-        stated = policy.probabilities(contexts)
-        n_draws = n_draws if self.is_random else 10
+        self._are_drawn_as_stated(policy, contexts, policy.choose_many([contexts] * n_draws))
 
-        decisions = policy.choose_many([contexts] * n_draws)
-
+    def _are_drawn_as_stated(self, policy: Policy, contexts: Points, decisions: Sequence[Decision]) -> None:
+        stated, n_draws = policy.probabilities(contexts), len(decisions)
         drawn = np.bincount([decision.action for decision in decisions], minlength=len(stated))
 
-        assert not drawn[stated == 0.0].any() or self.propensity_error
+        assert not drawn[stated == 0.0].any()
         wanted = n_draws * stated[stated > 0.0]
-        off = np.maximum(0.0, np.abs(drawn[stated > 0.0] - wanted) - n_draws * self.propensity_error)
-        assert (off**2 / wanted).sum() < _largest_chi_square(len(wanted) - 1)
+        assert ((drawn[stated > 0.0] - wanted) ** 2 / wanted).sum() < _largest_chi_square(len(wanted) - 1)
 
     def test_a_reward_is_learnt_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """A second time is refused, alone or among many, and changes nothing."""
@@ -331,7 +327,7 @@ class PolicyContract:
         """Choices are those of a policy that never expected it."""
         policy, other = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         contexts = make_round(np.random.default_rng(10), 5)
-        decision = policy.choose(contexts) if not self.is_random else replace(policy.choose(contexts), propensity=1.0)
+        decision = policy.choose(contexts)
 
         policy.expect(decision)
         policy.withdraw(decision)

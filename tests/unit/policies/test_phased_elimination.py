@@ -8,6 +8,7 @@ import kernelbandits as kb
 from definitions import ridge
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Spectrum
+from kernelbandits.posterior import posterior_factory
 
 KERNEL = Gaussian(length_scale=0.3)
 ACTIONS = np.random.default_rng(0).uniform(size=(15, 2))
@@ -316,3 +317,10 @@ def test_what_does_not_fit_is_refused():
         kb.PhasedElimination(Linear(), [[1e200]], scale=1.0)
     with pytest.raises(DecisionError, match="a play of phase 3, and this is phase 1"):
         short().learn(kb.Decision(action=0, context=ACTIONS[0], stage=3), 0.5)
+
+
+def test_a_posterior_that_forgets_is_refused():
+    with pytest.raises(InvalidParameter, match="may not forget"):
+        kb.PhasedElimination(
+            Gaussian(length_scale=0.3), np.eye(2), scale=0.3, posterior=posterior_factory("windowed", length=5)
+        )

@@ -3,6 +3,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import kernelbandits as kb
+from kernelbandits.policies.experts import constant_experts
 
 ROUNDS = [
     np.zeros((4, 2)),
@@ -42,3 +43,23 @@ def test_a_slate_is_drawn_without_replacement():
 
     assert len(set(slate.actions.tolist())) == 3
     assert [decision.propensity for decision in slate] == [1 / 4, 1 / 3, 1 / 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: kb.UniformRandom(seed=0),
+        lambda: kb.UCB1(),
+        lambda: kb.EXP4(constant_experts(4), horizon=50, seed=0),
+        lambda: kb.PACBayes([[0.0, 1.0]], n_actions=4, seed=0),
+    ],
+)
+def test_policies_without_a_kernel_take_items_joined_with_a_context(make):
+    items = np.arange(8.0).reshape(4, 2)
+    policy, catalogue = make(), kb.Catalogue(items)
+
+    decision = policy.choose(catalogue.given([0.0, 1.0]))
+    policy.learn(decision, 1.0)
+
+    np.testing.assert_array_equal(decision.context.actions, items[decision.action])
+    assert policy.choose(kb.Pairs([0.0, 1.0], items)).n_actions == 4

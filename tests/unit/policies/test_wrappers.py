@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import DecisionError, ForeignDecision, ForeignFile, InvalidParameter, NotSupported
+from kernelbandits.errors import (
+    DecisionError,
+    ForeignDecision,
+    ForeignFile,
+    InvalidContexts,
+    InvalidParameter,
+    NotSupported,
+)
 from kernelbandits.kernels import Delta, FromCallable, Gaussian
 from kernelbandits.selection import Catalogue
 
@@ -163,7 +170,7 @@ class TestGuarded:
     @pytest.mark.parametrize("eligible", [[False, True, True], [True, True, True]])
     def test_without_the_baseline_the_policy_inside_is_free(self, eligible):
         items = ["a", "b", "c"] if eligible[0] is False else ["d", "b", "c"]
-        policy, mask = kb.Guarded(known([0.5, 0.6, 0.4]), baseline="a"), np.array(eligible)
+        policy, mask = kb.Guarded(known([0.5, 0.6, 0.4]), baseline="a", absent="free"), np.array(eligible)
 
         decision = policy.choose(items, ids=items, eligible=mask)
 
@@ -176,14 +183,24 @@ class TestGuarded:
         assert policy.choose(catalogue).item == "a"
         assert policy.choose(catalogue.without(["c"])).item == "a"
         assert policy.choose(catalogue.without(["a"])).item == "b"
-        assert policy.choose(Catalogue(["x", "b"], ids=["x", "b"])).item in ("x", "b")
+        with pytest.raises(InvalidContexts, match="'a' is no action of this round"):
+            policy.choose(Catalogue(["x", "b"], ids=["x", "b"]))
 
     def test_rows_name_the_baseline_where_there_are_no_ids(self):
-        policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline=np.int64(2))
+        policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline=np.int64(2), absent="free")
 
         assert policy.choose(["a", "b", "c"]).action == 2
         assert policy.choose(["a", "b"]).action == 1
         assert policy.choose(["a", "b", "c"], eligible=np.array([True, False, True])).action == 2
+
+    def test_a_misspelt_baseline_does_not_switch_the_guard_off(self):
+        policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline="A")
+
+        for ids in (["a", "b", "c"], None):
+            with pytest.raises(InvalidContexts, match="'A' is no action of this round"):
+                policy.choose(["a", "b", "c"], ids=ids)
+        with pytest.raises(InvalidParameter, match="absent='maybe'"):
+            kb.Guarded(known([0.5]), baseline="a", absent="maybe")
 
     def test_what_is_no_baseline_and_no_margin_is_refused(self):
         with pytest.raises(InvalidParameter, match="named by its id"):
@@ -278,3 +295,68 @@ class TestEveryWrapper:
         assert opened.policy.policy._ledger is opened._ledger
         with pytest.raises(ForeignFile, match="not the one this policy learnt with"):
             kb.load(tmp_path / "policy", kernel=Gaussian(length_scale=0.9))
+
+
+ROWS = np.random.default_rng(0).normal(size=(6, 2)) / 4.0
+
+LEARN_FROM_ANY = {
+    "UCB1": lambda: kb.UCB1(),
+    "KLUCB": lambda: kb.KLUCB(),
+    "ConfidenceBall": lambda: kb.ConfidenceBall(ROWS, beta_factor=1e-3),
+    "UncertaintyEllipsoid": lambda: kb.UncertaintyEllipsoid(ROWS, exploration=0.1),
+    "PEGE": lambda: kb.PEGE(ROWS),
+    "GridGP": lambda: kb.GridGP(ROWS, n_points=3),
+    "PhasedElimination": lambda: kb.PhasedElimination(Gaussian(length_scale=0.3), ROWS, scale=0.3),
+    "OFUL": lambda: kb.OFUL(noise_scale=0.5, norm_bound=1.0),
+    "SupLinRel": lambda: kb.SupLinRel(horizon=500, n_actions=6),
+}
+
+
+@pytest.mark.parametrize("make", LEARN_FROM_ANY.values(), ids=LEARN_FROM_ANY)
+def test_policies_that_learn_from_any_action_can_be_mixed_and_saved(make, tmp_path):
+    policy, rng = kb.Mixed(make(), epsilon=0.3, seed=1), np.random.default_rng(2)
+
+    for t in range(120):
+        decision = policy.choose(ROWS)
+        assert decision.propensity >= 0.3 / 6 - 1e-12
+        policy.learn(decision, float(rng.uniform()))
+        if t == 60:
+            policy.save(tmp_path / "policy.kb")
+            opened = kb.load(tmp_path / "policy.kb")
+            np.testing.assert_allclose(opened.probabilities(ROWS), policy.probabilities(ROWS))
+
+    assert policy.round_index == 121
+    assert policy.probabilities(ROWS).sum() == pytest.approx(1.0)
+
+
+def test_random_rounds_of_a_mixed_guard_report_their_estimates():
+    policy = kb.Mixed(kb.Guarded(kernel_ucb(), baseline=0), epsilon=1.0, seed=0)
+
+    decisions = [policy.choose(CONTEXTS) for _ in range(10)]
+
+    assert np.isfinite([[decision.mean, decision.width] for decision in decisions]).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda p: kb.Mixed(p, epsilon=0.0, seed=0), lambda p: kb.Softmax(p, temperature=0.1)])
+def test_a_refused_call_inside_keeps_one_ledger(wrap):
+    policy = wrap(kb.OFUL(noise_scale=0.1, norm_bound=1.0, switching=0.5))
+    policy.learn(policy.choose(ROWS), 0.5)
+
+    with pytest.raises(InvalidContexts):
+        policy.warm_start(np.ones((2, 3)), [1.0, 1.0])
+
+    for _ in range(5):
+        policy.learn(policy.choose(ROWS), 0.5)
+    assert policy.round_index == policy.policy.round_index == 7
+    policy.expect(policy.choose(ROWS))
+    assert policy.policy.pending.keys() == policy.pending.keys()
+
+
+def test_a_refused_play_keeps_one_ledger():
+    policy = kb.Mixed(kernel_ucb(), epsilon=0.0, seed=0)
+
+    with pytest.raises(InvalidContexts):
+        policy.play([CONTEXTS, np.full_like(CONTEXTS, np.nan)], np.zeros((2, len(CONTEXTS))))
+
+    policy.learn(policy.choose(CONTEXTS), 0.5)
+    assert policy.round_index == policy.policy.round_index == 2

@@ -156,21 +156,25 @@ FIELD: Final = (
             n_actions=s.n_actions,
             regularisation=NOISE_VARIANCE,
             horizon=s.horizon,
-            exploration_factor=0.2,
+            exploration_factor=0.1,
             seed=s.seed,
         ),
     ),
     Contender(
         "PACBayes",
         "experts",
-        lambda s: p.PACBayes(s.actions[:1], n_actions=s.n_actions, learning_factor=3.0, seed=s.seed),
+        lambda s: p.PACBayes(
+            s.actions[:1], n_actions=s.n_actions, exploration_factor=0.3, learning_factor=30.0, seed=s.seed
+        ),
     ),
     Contender(
         "PolicyElimination",
         "experts",
-        lambda s: p.PolicyElimination(_experts(s), n_actions=s.n_actions, confidence_factor=0.1, seed=s.seed),
+        lambda s: p.PolicyElimination(_experts(s), n_actions=s.n_actions, confidence_factor=0.05, seed=s.seed),
     ),
-    Contender("RandomizedUCB", "experts", lambda s: p.RandomizedUCB(_experts(s), n_actions=s.n_actions, seed=s.seed)),
+    Contender(
+        "RandomizedUCB, theory", "experts", lambda s: p.RandomizedUCB(_experts(s), n_actions=s.n_actions, seed=s.seed)
+    ),
     Contender(
         "ILOVETOCONBANDITS",
         "experts",

@@ -112,7 +112,7 @@ def chosen(only: Sequence[str]) -> tuple[Contender, ...]:
     unknown = [name for name in only if name not in known]
     if unknown:
         raise InvalidParameter(f"No policy of the study is called {unknown[0]!r}. There are: {', '.join(known)}.")
-    return tuple(known[name] for name in only) or tuple(FIELD)
+    return tuple(known[name] for name in dict.fromkeys(only)) or tuple(FIELD)
 
 
 def play_seed(problem: str, seed: int, horizon: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -129,7 +129,7 @@ def play_seed(problem: str, seed: int, horizon: int, names: Sequence[str]) -> di
 
 def _outcomes(jobs: Sequence[tuple[Any, ...]], workers: int | None) -> Iterator[dict[str, tuple[float, float]]]:
     """`play_seed` of every job, in order."""
-    n_workers = min(len(jobs), a_count(workers or cpu_count() or 1, "The number of workers"))
+    n_workers = min(len(jobs), cpu_count() or 1 if workers is None else a_count(workers, "The number of workers"))
     if n_workers == 1:
         yield from (play_seed(*job) for job in jobs)
         return

@@ -12,7 +12,7 @@ from typing import Any
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.terminal import duration
 
-__all__ = ["Standing", "markdown_table", "put_into_page", "standing_cells"]
+__all__ = ["Standing", "markdown_table", "parts_of_page", "put_into_page", "standing_cells"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +62,22 @@ def markdown_table(standings: Sequence[Standing], caption: str) -> str:
 
 def put_into_page(page: Path, table: str) -> None:
     """Replace what stands between the two marks of a page, `<!-- table … -->` and `<!-- end of table -->`."""
-    text = page.read_text(encoding="utf-8")
+    before, after = parts_of_page(page)
+    page.write_text(f"{before}\n{table}\n{after}", encoding="utf-8")
+
+
+def parts_of_page(page: Path) -> tuple[str, str]:
+    """What stands before and after the place of the table, marks included, or InvalidParameter."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidParameter(f"The page {str(page)!r} cannot be read: {error.strerror}. Name another.") from error
     place = re.search(r"(?s)(<!-- table.*?-->\n).*?(<!-- end of table -->)", text)
     if place is None:
         raise InvalidParameter(
             f"The page {str(page)!r} has no place for a table: <!-- table --> <!-- end of table -->."
         )
-    page.write_text(f"{text[: place.end(1)]}\n{table}\n{text[place.start(2) :]}", encoding="utf-8")
+    return text[: place.end(1)], text[place.start(2) :]
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:

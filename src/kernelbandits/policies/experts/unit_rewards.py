@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelbandits.kernels import PointKind, kind_of
+from kernelbandits.policies.action_set import plain_points
 from kernelbandits.policies.randomised_policy import RandomisedPolicy
 from kernelbandits.selection import CatalogueView
 from kernelbandits.types import Points
@@ -19,4 +20,4 @@ class UnitRewardPolicy(RandomisedPolicy):
         return kind_of(contexts)
 
     def _catalogue_points(self, view: CatalogueView) -> Points:
-        return view.points(view.catalogue.kind)
+        return plain_points(view)

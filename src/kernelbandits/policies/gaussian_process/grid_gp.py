@@ -66,6 +66,8 @@ class GridGP(FixedActionsPolicy):
     0.62
     """
 
+    learns_from_any_action = True
+
     def __init__(
         self,
         actions: Points,

@@ -181,6 +181,8 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         """One row a draw, one column a point."""
         if not self._draws_paths(points, n_actions):
             return self._joint_draws(points, self.posterior.estimate(points).mean, n_draws, rng)
+        if self.posterior.size:
+            self._kind(points).refuse_unlike(self.posterior.support()[0], points)
         paths = draw_paths(
             self.posterior,
             n_draws,

@@ -13,7 +13,7 @@ from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter, NotLearnt
 from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.policies.action_set import Actions, one_id_per_action
+from kernelbandits.policies.action_set import Actions, one_id_per_action, plain_points
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.index.tally import Tally
 from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
@@ -48,6 +48,7 @@ class IndexPolicy(Policy):
     """
 
     needs_reward_range = True
+    learns_from_any_action = True
 
     def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
@@ -73,10 +74,7 @@ class IndexPolicy(Policy):
         return PairRows(list(range(n_actions) if ids is None else ids), points, is_shared=False)
 
     def _catalogue_points(self, view: CatalogueView) -> Points:
-        kind = view.catalogue.kind
-        if view.context is not None:
-            kind = PairPoints(kind_of(view.context), kind)
-        return PairRows(list(view.ids), view.points(kind), is_shared=False)
+        return PairRows(list(view.ids), plain_points(view), is_shared=False)
 
     def _context(self, points: Points, row: int) -> Point:
         return kind_of(points.actions).one(points.actions, row)

@@ -66,6 +66,7 @@ class ConfidenceBall(FixedActionsPolicy):
     """
 
     needs_reward_range = True
+    learns_from_any_action = True
 
     def __init__(
         self,

@@ -44,6 +44,8 @@ class PEGE(SpanningPolicy):
     array([0., 1.])
     """
 
+    learns_from_any_action = True
+
     def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None = None) -> None:
         super().__init__(actions, reward_range=reward_range)
         self._n_exploited = 0

@@ -61,6 +61,8 @@ class UncertaintyEllipsoid(SpanningPolicy):
     1
     """
 
+    learns_from_any_action = True
+
     def __init__(
         self,
         actions: Points,

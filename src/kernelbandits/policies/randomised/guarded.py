@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from kernelbandits.checks import not_negative
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate
@@ -36,8 +36,8 @@ class Guarded(UpperConfidenceWrapper):
         mean − exploration · width  >  baseline's mean + exploration · its width + margin.
 
     Among such actions the one of highest upper confidence bound is played. Where the bounds hold, no action is ever
-    played that is not better than the baseline by the margin. In a round where the baseline is not among the eligible
-    actions, the policy inside chooses freely.
+    played that is not better than the baseline by the margin. In a round where the baseline is not eligible, the policy
+    inside chooses freely.
 
     It does not explore: while the baseline is played, other actions are known only as far as they are similar to it.
     Evidence has to come from elsewhere: `warm_start` with history, or `Mixed(Guarded(...), epsilon=0.05)`, which
@@ -52,6 +52,9 @@ class Guarded(UpperConfidenceWrapper):
         Id of the baseline action, as `ids` or a catalogue name it; the row where there are no ids.
     margin
         By how much an action has to be better, zero or above, in units of the reward.
+    absent
+        A round that does not have the baseline at all is "refuse"d, so that no misspelt name switches the guard off;
+        or the policy inside is "free" there, for baselines that come and go.
 
     Examples
     --------
@@ -65,12 +68,22 @@ class Guarded(UpperConfidenceWrapper):
     'new'
     """
 
-    def __init__(self, policy: UpperConfidencePolicy, *, baseline: ItemId, margin: float = 0.0) -> None:
+    def __init__(
+        self,
+        policy: UpperConfidencePolicy,
+        *,
+        baseline: ItemId,
+        margin: float = 0.0,
+        absent: Literal["refuse", "free"] = "refuse",
+    ) -> None:
         super().__init__(policy)
         if isinstance(baseline, bool) or not isinstance(baseline, int | np.integer | str):
             raise InvalidParameter(f"The baseline is named by its id, a whole number or a string, got {baseline!r}.")
         self._baseline: ItemId = baseline if isinstance(baseline, str) else int(baseline)
         self._margin = not_negative(margin, "The margin")
+        if absent not in ("refuse", "free"):
+            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={absent!r}.")
+        self._absent = absent
 
     @property
     def baseline(self) -> ItemId:
@@ -96,9 +109,11 @@ class Guarded(UpperConfidenceWrapper):
         return tie_probabilities(judged.tied, self.policy._ties, actions.n_actions)
 
     def _judged(self, actions: Actions) -> _Judged | None:
-        """None where the baseline is not among the eligible actions."""
+        """None where the baseline may not be taken in this round; InvalidContexts where it is no action of it."""
         baseline = actions.place_of(self._baseline)
         if baseline is None:
+            if self._absent == "refuse":
+                self._require_known(actions)
             return None
         estimate = self._estimate(actions)
         upper, lower = estimate.scores, estimate.prediction.lower(estimate.exploration)
@@ -107,5 +122,18 @@ class Guarded(UpperConfidenceWrapper):
             return _Judged(np.array([baseline]), estimate)
         return _Judged(better[tied_for_best(upper[better])], estimate)
 
+    def _require_known(self, actions: Actions) -> None:
+        """A guard that is silently off would be worse than none."""
+        if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
+            raise InvalidContexts(
+                f"The baseline {self._baseline!r} is no action of this round. Name the actions, ids=[…], with the "
+                "baseline among them, or take absent='free' for a baseline that comes and goes."
+            )
+
     def _parameters(self) -> Parameters:
-        return {**self._wrapped_parameters(), "baseline": self._baseline, "margin": self._margin}
+        return {
+            **self._wrapped_parameters(),
+            "baseline": self._baseline,
+            "margin": self._margin,
+            "absent": self._absent,
+        }

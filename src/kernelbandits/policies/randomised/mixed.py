@@ -8,7 +8,6 @@ from kernelbandits.checks import a_number
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.posterior_policy import PosteriorPolicy
 from kernelbandits.policies.randomised.wrapped_policy import WrappedPolicy
 from kernelbandits.types import Parameters, Seed, Vector
 
@@ -74,10 +73,8 @@ class Mixed(WrappedPolicy):
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
         taken = Choice(place, propensity=self._total(own, actions.n_actions), memo=choice.memo)
-        if isinstance(self.policy, PosteriorPolicy):
-            mean, width = self.policy._predict_one(actions.points, place)
-            taken = taken._replace(mean=mean, width=width)
-        return taken
+        mean, width = self.policy._estimate_of(actions, place)
+        return taken._replace(mean=mean, width=width)
 
     def _total(self, own: float, n_actions: int) -> float:
         """Probability of an action that the policy inside takes with probability `own`."""

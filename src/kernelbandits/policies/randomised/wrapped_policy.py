@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import PointKind
+from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.selection import CatalogueView
@@ -60,17 +61,16 @@ class WrappedPolicy(Policy):
     def _refuse_incomparable(self, point: Points) -> None:
         self.policy._refuse_incomparable(point)
 
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        return self.policy._estimate_of(actions, place)
+
     # -- the policy inside learns ------------------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         self.policy._take_in(decision, reward)
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        try:
-            self.policy._take_in_many(decisions, rewards)
-        except BaseException:
-            self._ledger = self.policy._ledger  # it may have put a copy back
-            raise
+        self.policy._take_in_many(decisions, rewards)
 
     def _correct(self, decision: Decision, change: float) -> None:
         self.policy._correct(decision, change)
