@@ -17,7 +17,7 @@ from kernelbandits.kernels.pairwise import as_rows
 from kernelbandits.kernels.stationary import Gaussian, Matern
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 
-__all__ = ["RandomFeatures", "has_random_features", "random_features"]
+__all__ = ["RandomFeatures", "an_even_count", "has_random_features", "random_features"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +99,7 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
     >>> np.abs(features @ features.T - kernel.gram(points)).max() < 0.05
     np.True_
     """
-    n_columns, n_features = a_count(n_columns, "The number of columns"), a_count(n_features, "The number of features")
-    if n_features % 2:
-        raise InvalidParameter(
-            f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {n_features}."
-        )
+    n_columns, n_features = a_count(n_columns, "The number of columns"), an_even_count(n_features)
     plain, variance = _unscaled(kernel)
     if type(plain) not in SPECTRA:
         names = ", ".join(known.__name__ for known in SPECTRA)
@@ -149,3 +145,13 @@ def _scales(kernel: Gaussian | Matern, n_columns: int) -> Matrix:
 
 SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian, Matern: _matern}
 """How to draw n frequencies of a kernel: (kernel, n, n_columns, rng) → one row each."""
+
+
+def an_even_count(n_features: int) -> int:
+    """A number of random features, or InvalidParameter."""
+    number = a_count(n_features, "The number of features")
+    if number % 2:
+        raise InvalidParameter(
+            f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."
+        )
+    return number

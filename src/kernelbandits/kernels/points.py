@@ -6,6 +6,7 @@ policy over strings is the same code as a policy over vectors.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.types import Indices, Point, Points
 
-__all__ = ["NO_CONTEXT", "PointKind", "describe_kind"]
+__all__ = ["NO_CONTEXT", "PointKind", "describe_kind", "digest_of"]
 
 NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
 
@@ -66,3 +67,11 @@ def describe_kind(kind: PointKind) -> Any:
     """A kind as plain values: its own `describe()`, or the name of its class."""
     describe = getattr(kind, "describe", None)
     return type(kind).__name__ if describe is None else describe()
+
+
+def digest_of(kind: PointKind, points: Points) -> str:
+    """A few characters, equal for equal points in equal order."""
+    digest = hashlib.sha256()
+    for name, array in sorted(kind.pack(points).items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()[:16]

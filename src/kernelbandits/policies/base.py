@@ -89,6 +89,9 @@ class Policy(ABC):
     needs_fixed_actions: bool = False
     """Whether the algorithm is defined for one fixed set of actions only, so that any other set is refused."""
 
+    needs_reward_range: bool = False
+    """Whether the algorithm is defined for rewards of a known range only, so that `reward_range=None` is refused."""
+
     learns_from_any_action: bool = False
     """Whether `learn` is right for an action that another rule took in place of the one chosen here, its decision being
     without a stage and with this round's memo: `Mixed` wraps no other policy. One whose importance weights are made of
@@ -99,6 +102,11 @@ class Policy(ABC):
 
     def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
         self._rewards = Rewards(reward_range)
+        if self.needs_reward_range and self._rewards.range is None:
+            raise InvalidParameter(
+                f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
+                "reward_range=None. (0, 1) is right for clicks."
+            )
         self._rng = _generator(seed)
         self._ledger = Ledger()
         self._known_fingerprint = ""

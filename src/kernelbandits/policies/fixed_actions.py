@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
-from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.kernels import PointKind, Rows
+from kernelbandits.kernels.points import digest_of
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.types import Indices, Parameters, Points, Seed
+from kernelbandits.types import Decision, Indices, Parameters, Points, Seed
 
 __all__ = ["FixedActionsPolicy"]
 
@@ -53,6 +52,21 @@ class FixedActionsPolicy(Policy):
         """Rows, in the fixed set, of the actions that may be taken; a place in `_pick` counts these."""
         return np.arange(self.n_actions) if actions.rows is None else actions.rows
 
+    def _row_of(self, decision: Decision) -> int:
+        """Row of a decision in the fixed set, or DecisionError."""
+        row = decision.action
+        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < self.n_actions:
+            raise DecisionError(f"An action is a row of the {self.n_actions} of the fixed set, got action={row!r}.")
+        return int(row)
+
+    def _awaited_rows(self) -> Indices:
+        """Rows of the decisions that are awaited."""
+        return np.array([self._row_of(decision) for decision in self._ledger.pending.values()], dtype=np.intp)
+
+    def _point(self, decision: Decision) -> Points:
+        self._row_of(decision)
+        return super()._point(decision)
+
     def _refuse_other_set(self, points: Points) -> None:
         if isinstance(points, np.ndarray) and isinstance(self.actions, np.ndarray):
             is_same = np.array_equal(points, self.actions)
@@ -67,10 +81,7 @@ class FixedActionsPolicy(Policy):
 
     def _set_parameters(self) -> Parameters:
         """What `_parameters` says of the fixed set."""
-        digest = hashlib.sha256()
-        for name, array in sorted(self._own_kind.pack(self.actions).items()):
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-        return {"actions": {"n_actions": self.n_actions, "digest": digest.hexdigest()[:16]}}
+        return {"actions": {"n_actions": self.n_actions, "digest": digest_of(self._own_kind, self.actions)}}
 
     def _structure(self) -> Parameters:
         return {"actions": self._own_kind.pack(self.actions)}

@@ -69,6 +69,7 @@ class LevelPolicy(Policy):
     what KernelUCB lacks. The contexts may not react to rewards.
     """
 
+    needs_reward_range = True
     learns_from_any_action = True  # by learning nothing: such a decision has no stage
 
     def __init__(
@@ -86,11 +87,7 @@ class LevelPolicy(Policy):
         explore: Literal["widest", "lowest"],
     ) -> None:
         super().__init__(reward_range=reward_range)
-        if self.reward_range is None:
-            raise InvalidParameter(
-                "Levels narrow by absolute amounts, so the reward range has to be declared, got None."
-            )
-        self._span = self.reward_range[1] - self.reward_range[0]
+        self._span = self._rewards.span
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
         self._failure_probability = a_probability(failure_probability)

@@ -250,8 +250,7 @@ class PhasedElimination(FixedActionsPolicy):
         if self._awaited is None:
             points = self._own_kind.stack(*(self._point(decision) for decision in waiting))
             self._awaited = Pending(self.posterior, points)
-        points = self._own_kind.take(self.actions, rows)
-        return Prediction(prediction.mean, np.sqrt(self._awaited.reduce(points, prediction.width**2)))
+        return self._awaited.narrowed(self._own_kind.take(self.actions, rows), prediction)
 
     def _pending_changed(self) -> None:
         self._awaited = None

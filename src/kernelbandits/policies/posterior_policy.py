@@ -74,9 +74,7 @@ class PosteriorPolicy(Policy):
     def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
         """Mean from settled data, width from settled and pending."""
         prediction = self.posterior.estimate(points)
-        if waiting is None:
-            return prediction
-        return Prediction(prediction.mean, np.sqrt(waiting.reduce(points, prediction.width**2)))
+        return prediction if waiting is None else waiting.narrowed(points, prediction)
 
     def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
         """Mean and width of one of the points."""

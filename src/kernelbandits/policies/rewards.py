@@ -53,17 +53,22 @@ class Rewards:
             return rewards
         return self.many(rewards.reshape(-1), rewards.size).reshape(rewards.shape)
 
+    @property
+    def span(self) -> float:
+        """Length of the declared range."""
+        return self._high - self._low
+
     def unit(self, reward: float) -> float:
         """A reward of the declared range as a share of it, from 0 to 1."""
-        return (reward - self._low) / (self._high - self._low)
+        return (reward - self._low) / self.span
 
     def from_unit(self, share: float) -> float:
         """Inverse of `unit`."""
-        return self._low + share * (self._high - self._low)
+        return self._low + share * self.span
 
     def unit_change(self, change: float) -> float:
         """A difference of two rewards as a share of the declared range."""
-        return change / (self._high - self._low)
+        return change / self.span
 
 
 def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -12,7 +12,7 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.rounds import KnownRounds
-from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied
+from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities
 from kernelbandits.posterior import Placed, Posterior
 from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened, tied_for_best
 from kernelbandits.theory.widths import Constant, Exploration
@@ -199,11 +199,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
-        tied = tied_for_best(estimate.scores)
-        taken = tied[:1] if self._ties == "lowest" else tied
-        probabilities = np.zeros(actions.n_actions)
-        probabilities[taken] = 1.0 / len(taken)
-        return probabilities
+        return tie_probabilities(tied_for_best(estimate.scores), self._ties, actions.n_actions)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -350,7 +350,7 @@ class RecordedPosterior(Posterior):
         prediction = self.estimate(points)
         if pending is None:
             return prediction
-        return Prediction(prediction.mean, np.sqrt(Pending(self, pending).reduce(points, prediction.width**2)))
+        return Pending(self, pending).narrowed(points, prediction)
 
     def estimate(self, points: Points) -> Prediction:
         if self.record.n_slots:

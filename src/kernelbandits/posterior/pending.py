@@ -47,15 +47,16 @@ class Pending:
         solve_lower(self._factor, right)
         return self._posterior.covariance(points, others) - left.T @ right
 
-    def reduce(self, points: Points, squared_width: Vector) -> Vector:
-        """Squared widths at the points once the pending ones count too."""
+    def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
+        """What is predicted at the points from settled data, with widths in which the pending ones count too."""
+        squared_width = prediction.width**2
         reduced = np.empty(len(squared_width))
         n_known = self._posterior.size + len(self._factor)
         for block, part in blocks(self._posterior.kernel.kind, points, n_known):
             whitened = np.ascontiguousarray(self._posterior.covariance(self._points, part))
             solve_lower(self._factor, whitened)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
-        return np.maximum(reduced, 0.0)
+        return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
 
 
 class Placed:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
-__all__ = ["lowered", "tied_for_best", "worst_tied", "worst_tied_of_each"]
+__all__ = ["best_of_each", "lowered", "tied_for_best", "worst_tied", "worst_tied_of_each"]
 
 SLACK: Final = 1e-12
 """Share of a score, far above its rounding error, by which a bar is lowered."""
@@ -28,6 +28,16 @@ def worst_tied_of_each(scores: Matrix) -> Vector:
     """`worst_tied` for the best score of each row."""
     best = scores.max(axis=1)
     return np.asarray(best - TIE_TOLERANCE * np.maximum(1.0, np.abs(best)))
+
+
+def best_of_each(scores: Matrix) -> Indices:
+    """For each row of scores the lowest place that is tied for best: `tied_for_best(row)[0]` of many at once.
+
+    >>> best_of_each(np.array([[0.1, 0.3, 0.3], [2.0, 1.0, 2.0]]))
+    array([1, 0])
+    """
+    places: Indices = np.argmax(scores >= worst_tied_of_each(scores)[:, None], axis=1)
+    return places
 
 
 def lowered(score: float) -> float:

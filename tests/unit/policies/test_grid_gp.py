@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import DecisionError, InvalidParameter, NotLearnt
+from kernelbandits.errors import DecisionError, InvalidParameter, InvalidReward, NotLearnt
 from kernelbandits.kernels import Gaussian, Linear, Spectrum
 
 LINE = np.linspace(0, 1, 21)[:, None]
@@ -131,10 +131,21 @@ def test_decisions_for_other_actions_are_refused():
     policy = kb.GridGP(LINE, n_points=3)
     foreign = kb.Decision(action=21, context=LINE[0], id="x")
 
-    with pytest.raises(DecisionError, match="actions 0 to 20"):
+    with pytest.raises(DecisionError, match="row of the 21"):
         policy.learn(foreign, 0.5)
-    with pytest.raises(DecisionError, match="actions 0 to 20"):
+    with pytest.raises(DecisionError, match="row of the 21"):
         policy.expect(foreign)
     policy.learn(policy.choose(LINE), 0.5)
     with pytest.raises(NotLearnt, match="No reward of action 4"):
         policy.unlearn(kb.Decision(action=4, context=LINE[4]), 0.5)
+
+
+def test_rewards_that_add_up_to_too_much_are_refused_and_leave_the_mean_alone():
+    policy = kb.GridGP([[3.0]], n_points=1)
+    decision = policy.choose([[3.0]])
+    policy.learn(decision, 1.7e308)
+
+    with pytest.raises(InvalidReward, match="more than a float64 holds"):
+        policy.learn(kb.Decision(action=0, context=np.array([3.0]), id="again"), 1.7e308)
+
+    assert policy.choose([[3.0]]).mean == 1.7e308

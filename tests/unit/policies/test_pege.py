@@ -146,3 +146,24 @@ def test_decisions_that_no_exploration_made_are_refused():
     policy.learn(policy.choose(ACTIONS), 0.5)
     with pytest.raises(NotLearnt, match="No exploiting decision"):
         policy.unlearn(kb.Decision(action=other, context=ACTIONS[other]), 0.5)
+
+
+def test_what_was_never_explored_cannot_be_amended():
+    policy = kb.PEGE(ACTIONS)
+    first, second = policy.spanning[:2].tolist()
+    policy.learn(policy.choose(ACTIONS), 0.5)
+
+    with pytest.raises(NotLearnt, match=f"No reward of action {second}"):
+        policy.amend(kb.Decision(action=second, context=ACTIONS[second], stage=1), was=0.0, now=7.0)
+    policy.amend(kb.Decision(action=first, context=ACTIONS[first], stage=1), was=0.5, now=7.0)
+
+    assert policy._means(policy.spanning).tolist() == pytest.approx([7.0, 0.0, 0.0])
+
+
+def test_a_decision_for_no_action_of_the_set_is_not_awaited():
+    policy = kb.PEGE(ACTIONS)
+
+    with pytest.raises(DecisionError, match="row of the 20"):
+        policy.expect(kb.Decision(action=20, context=ACTIONS[0], id="foreign"))
+
+    assert policy.choose(ACTIONS).action == policy.spanning[0]

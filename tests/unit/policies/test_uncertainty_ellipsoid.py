@@ -147,5 +147,5 @@ def test_bad_parameters_and_rewards_are_refused():
     policy.learn(by_hand, 1.7e308)
     with pytest.raises(InvalidReward, match="more than a float64 holds"):
         policy.learn(by_hand, 1.7e308)
-    with pytest.raises(NotLearnt, match="never learnt from"):
+    with pytest.raises(NotLearnt, match="No reward of action 1"):
         policy.unlearn(kb.Decision(action=1, context=ACTIONS[1]), 1.0)

@@ -2,7 +2,7 @@ import numpy as np
 
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.passes import best_loop
-from kernelbandits.selection.ties import worst_tied, worst_tied_of_each
+from kernelbandits.selection.ties import best_of_each, worst_tied, worst_tied_of_each
 from kernelbandits.types import TIE_TOLERANCE
 
 
@@ -25,3 +25,12 @@ def test_the_compiled_loop_has_the_same_tolerance():
     tied = np.zeros(3, dtype=np.int64)
 
     assert best_loop(np.vstack([1.0 - below, np.zeros(3)]), 1.0, 3, np.ones(1, dtype=np.uint8), tied) == (1.0, 2)
+
+
+def test_the_best_of_many_rows_are_those_of_each_alone():
+    scores = np.round(np.random.default_rng(0).normal(size=(50, 6)), 1) + np.array([0.0, 9e-11, 0.0, 0.0, 2e-10, 0.0])
+
+    found = best_of_each(scores)
+
+    assert found.tolist() == [tied_for_best(row)[0] for row in scores]
+    assert found.tolist() != np.argmax(scores, axis=1).tolist()

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
+from kernelbandits.kernels.points import digest_of
 from kernelbandits.policies.experts.advice import JointAdvice, all_on
-from kernelbandits.policies.experts.highest import highest
 from kernelbandits.posterior import ExactPosterior
+from kernelbandits.selection.ties import best_of_each
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["GreedyRidge"]
@@ -68,7 +69,7 @@ class GreedyRidge:
     def advise(self, contexts: Points) -> Vector:
         """1 at the action of highest estimate."""
         estimates = self.estimate(contexts)
-        advice: Vector = all_on(highest(estimates[None]), len(estimates))[0]
+        advice: Vector = all_on(best_of_each(estimates[None]), len(estimates))[0]
         return advice
 
     @staticmethod
@@ -90,16 +91,13 @@ class GreedyRidge:
             for first, rows, weights in stacked:
                 kernel = first.kernel
                 estimates[rows] = weights @ kernel.gram(first.points, kernel.kind.check(contexts))
-            return all_on(highest(estimates), n_actions)
+            return all_on(best_of_each(estimates), n_actions)
 
         return advice
 
     def points_digest(self) -> str:
         """Equal for equal points."""
-        digest = hashlib.sha256()
-        for name, array in sorted(self.kernel.kind.pack(self.points).items()):
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-        return digest.hexdigest()[:16]
+        return digest_of(self.kernel.kind, self.points)
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""

@@ -12,7 +12,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Rows
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.policies.experts.advice import JointAdvice, all_on
-from kernelbandits.policies.experts.highest import highest
+from kernelbandits.selection.ties import best_of_each
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["LinearScorer"]
@@ -54,7 +54,7 @@ class LinearScorer:
                     f"These linear scorers weigh {weights.shape[1]} columns; actions have to be rows of as many "
                     f"numbers, got {type(contexts).__name__}{getattr(contexts, 'shape', '')}."
                 )
-            return all_on(highest((contexts @ weights.T).T), n_actions)
+            return all_on(best_of_each((contexts @ weights.T).T), n_actions)
 
         return advice
 

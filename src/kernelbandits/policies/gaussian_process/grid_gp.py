@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from kernelbandits.checks import a_count, positive
-from kernelbandits.errors import DecisionError, InvalidParameter, NotLearnt
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Linear, as_kernel
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
 from kernelbandits.policies.gaussian_process.covering import spread_rows
+from kernelbandits.policies.row_tally import RowTally
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Points
 
@@ -92,7 +93,7 @@ class GridGP(FixedActionsPolicy):
         self._n_points = None if n_points is None else a_count(n_points, "The number of points")
         self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
         """Rows of the actions to try, in turn."""
-        self._counts, self._sums = np.zeros(self.n_actions), np.zeros(self.n_actions)
+        self._tally = RowTally(self.n_actions)
 
     def _balanced(self) -> int:
         """T^(2D/(2D + a))."""
@@ -108,51 +109,30 @@ class GridGP(FixedActionsPolicy):
 
     def _pick(self, actions: Actions) -> Choice:
         rows = self._eligible(actions)
-        is_free = self._counts == 0.0
-        is_free[[decision.action for decision in self._ledger.pending.values()]] = False
+        counts, sums = self._tally.counts, self._tally.sums
+        is_free = counts == 0
+        is_free[self._awaited_rows()] = False
         is_free[np.setdiff1d(self.grid, rows, assume_unique=True)] = False
         untried = self.grid[is_free[self.grid]]
         if untried.size:
             return Choice(int(np.searchsorted(rows, untried[0])))
-        known = np.flatnonzero(self._counts[rows] > 0.0)
+        known = np.flatnonzero(counts[rows])
         if not known.size:
             return Choice(0)
-        means = self._sums[rows[known]] / self._counts[rows[known]]
+        means = sums[rows[known]] / counts[rows[known]]
         best = int(tied_for_best(means)[0])
         return Choice(int(known[best]), mean=float(means[best]), score=float(means[best]))
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        row = self._row(decision)
-        self._counts[row] += 1.0
-        self._sums[row] += reward
+        self._tally.add(self._row_of(decision), reward)
 
     def _correct(self, decision: Decision, change: float) -> None:
-        self._sums[self._known_row(decision)] += change
+        self._tally.amend(self._row_of(decision), change)
 
     def _take_back(self, decision: Decision, reward: float) -> None:
-        row = self._known_row(decision)
-        self._counts[row] -= 1.0
-        self._sums[row] = self._sums[row] - reward if self._counts[row] else 0.0  # nothing is left of what was one
-
-    def _point(self, decision: Decision) -> Points:
-        self._row(decision)
-        return super()._point(decision)
-
-    def _row(self, decision: Decision) -> int:
-        """The row of a decision, or DecisionError."""
-        if not 0 <= decision.action < self.n_actions:
-            raise DecisionError(
-                f"The fixed set has actions 0 to {self.n_actions - 1}, and this decision is for {decision.action}."
-            )
-        return decision.action
-
-    def _known_row(self, decision: Decision) -> int:
-        row = self._row(decision)
-        if not self._counts[row]:
-            raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
-        return row
+        self._tally.take_back(self._row_of(decision), reward)
 
     # -- describing and keeping ------------------------------------------------------------------------------------
 
@@ -171,10 +151,10 @@ class GridGP(FixedActionsPolicy):
         return None if self.kernel is None else self.actions
 
     def _state(self) -> Parameters:
-        return {"counts": self._counts, "sums": self._sums}
+        return self._tally.state()
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._counts, self._sums = np.array(state["counts"]), np.array(state["sums"])
+        self._tally.restore(state)
 
 
 def _at_most_two(smoothness: float) -> float:

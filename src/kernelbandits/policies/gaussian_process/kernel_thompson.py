@@ -11,19 +11,19 @@ import numpy as np
 from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.kernels.fourier import has_random_features
+from kernelbandits.kernels.fourier import an_even_count, has_random_features
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
-from kernelbandits.policies.ties import Ties, checked_ties
+from kernelbandits.policies.ties import Ties, checked_ties, tie_probabilities
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.draws import JITTER, draw_jointly
 from kernelbandits.posterior.paths import draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.ties import worst_tied_of_each
+from kernelbandits.selection.ties import best_of_each, worst_tied_of_each
 from kernelbandits.theory.widths import Constant, Exploration, as_exploration
-from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
+from kernelbandits.types import Matrix, Parameters, Points, Seed, Vector
 
 __all__ = ["KernelThompson"]
 
@@ -117,7 +117,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
             seed=seed,
         )
         self._draws = draws
-        self._n_features = _even(n_features)
+        self._n_features = an_even_count(n_features)
         self._propensity_draws = a_count(propensity_draws, "The number of draws")
         self._ties = checked_ties(ties)
         self._entropy = int(self._rng.integers(2**63))  # of the generators that the draws come from
@@ -162,7 +162,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         alike = np.ones(len(draws), dtype=bool)  # draws that agree with the slate so far
         choices: list[Choice] = []
         for _ in range(k):
-            best = _lowest_best(draws)
+            best = best_of_each(draws)
             n_before, place = np.count_nonzero(alike), int(best[followed])
             alike &= best == place
             choice = Choice(place, score=float(draws[followed, place]), propensity=np.count_nonzero(alike) / n_before)
@@ -235,7 +235,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
     def _shares(self, draws: Matrix) -> Vector:
         """In which share of the draws each action is the best."""
         if self._ties == "lowest":
-            return np.bincount(_lowest_best(draws), minlength=draws.shape[1]) / len(draws)
+            return np.bincount(best_of_each(draws), minlength=draws.shape[1]) / len(draws)
         tied = draws >= worst_tied_of_each(draws)[:, None]
         return np.asarray((tied / tied.sum(axis=1, keepdims=True)).mean(axis=0))
 
@@ -243,10 +243,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         """P(g₀ > g₁) and the rest."""
         variance = float(covariance[0, 0] + covariance[1, 1] - covariance[0, 1] - covariance[1, 0])
         if variance <= JITTER * float(np.trace(covariance)):
-            tied = tied_for_best(mean) if self._ties == "random" else tied_for_best(mean)[:1]
-            shares = np.zeros(2)
-            shares[tied] = 1.0 / len(tied)
-            return shares
+            return tie_probabilities(tied_for_best(mean), self._ties, n_actions=2)
         gap = float(mean[0] - mean[1]) / sqrt(2.0 * variance)
         return np.array([0.5 * erfc(-gap), 0.5 * erfc(gap)])
 
@@ -273,21 +270,6 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         self._entropy = int(state["entropy"])
 
 
-def _lowest_best(draws: Matrix) -> Indices:
-    """The best place of each draw; of tied ones the lowest."""
-    best: Indices = np.argmax(draws >= worst_tied_of_each(draws)[:, None], axis=1)
-    return best
-
-
 def _may_have_features(kernel: Kernel) -> bool:
     """Whether there may be features, of its own or random ones; for certain only its points say."""
     return has_random_features(kernel) or type(kernel).n_features is not Kernel.n_features
-
-
-def _even(n_features: int) -> int:
-    number = a_count(n_features, "The number of features")
-    if number % 2:
-        raise InvalidParameter(
-            f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."
-        )
-    return number

@@ -16,7 +16,7 @@ from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.action_set import Actions, one_id_per_action, plain_points
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.index.tally import Tally
-from kernelbandits.policies.ties import Ties, checked_ties, pick_tied
+from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
 from kernelbandits.selection import CatalogueView, tied_for_best
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
 
@@ -47,17 +47,11 @@ class IndexPolicy(Policy):
     is not played again while others have not been played at all), then the lowest row.
     """
 
+    needs_reward_range = True
     learns_from_any_action = True
 
     def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        if self.reward_range is None:
-            raise InvalidParameter(
-                "An index is made for rewards of a known range, so it has to be declared, got reward_range=None. "
-                "(0, 1) is right for clicks."
-            )
-        self._low, high = self.reward_range
-        self._span = high - self._low
         self._ties = checked_ties(ties)
         self._tally = Tally()
         self._n_history = 0  # plays that no decision of ours made
@@ -98,18 +92,14 @@ class IndexPolicy(Policy):
             return Choice(place, propensity=propensity)
         return Choice(
             place,
-            mean=self._low + self._span * float(means[place]),
-            width=self._span / float(np.sqrt(plays[place])),
-            score=self._low + self._span * float(scores[place]),
+            mean=self._rewards.from_unit(float(means[place])),
+            width=self._rewards.span / float(np.sqrt(plays[place])),
+            score=self._rewards.from_unit(float(scores[place])),
             propensity=propensity,
         )
 
     def _probabilities(self, actions: Actions) -> Vector:
-        tied = self._standing(actions).tied
-        taken = tied[:1] if self._ties == "lowest" else tied
-        probabilities = np.zeros(actions.n_actions)
-        probabilities[taken] = 1.0 / len(taken)
-        return probabilities
+        return tie_probabilities(self._standing(actions).tied, self._ties, actions.n_actions)
 
     def _standing(self, actions: Actions) -> _Standing:
         items = actions.points.contexts
@@ -135,13 +125,13 @@ class IndexPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self._tally.add(Ids().check_one(decision.item), 1, self._scaled(reward))
+        self._tally.add(Ids().check_one(decision.item), 1, self._rewards.unit(reward))
 
     def _correct(self, decision: Decision, change: float) -> None:
-        self._tally.add(self._known(decision), 0, change / self._span)
+        self._tally.add(self._known(decision), 0, self._rewards.unit_change(change))
 
     def _take_back(self, decision: Decision, reward: float) -> None:
-        self._tally.add(self._known(decision), -1, -self._scaled(reward))
+        self._tally.add(self._known(decision), -1, -self._rewards.unit(reward))
 
     def _known(self, decision: Decision) -> ItemId:
         """The item of a decision that was learnt."""
@@ -154,12 +144,8 @@ class IndexPolicy(Policy):
         items = points.contexts
         repeats = _checked_times(times, len(items))
         for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
-            self._tally.add(item, n_plays, n_plays * self._scaled(float(reward)))
+            self._tally.add(item, n_plays, n_plays * self._rewards.unit(float(reward)))
         self._n_history += sum(repeats)
-
-    def _scaled(self, reward: float) -> float:
-        """From the reward range to [0, 1]."""
-        return (reward - self._low) / self._span
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from kernelbandits.checks import a_probability, positive
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Linear
+from kernelbandits.kernels import Linear, Rows
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
+from kernelbandits.policies.fixed_actions import FixedActionsPolicy
 from kernelbandits.policies.linear.barycentric_spanner import barycentric_spanner
-from kernelbandits.policies.linear.fixed_linear import FixedLinearPolicy
 from kernelbandits.policies.linear.spanning import coordinates_of, to_one
 from kernelbandits.posterior import PrimalPosterior
 from kernelbandits.posterior.pending import Pending
@@ -24,7 +24,7 @@ from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, P
 __all__ = ["ConfidenceBall"]
 
 
-class ConfidenceBall(FixedLinearPolicy):
+class ConfidenceBall(FixedActionsPolicy):
     """Highest reward that any θ in a confidence set allows (Dani, Hayes and Kakade 2008); one fixed set of actions.
 
     With b_1 … b_d a barycentric spanner of the actions, which regularises and is not played, A = Σ b bᵀ + Σ x xᵀ over
@@ -65,6 +65,7 @@ class ConfidenceBall(FixedLinearPolicy):
     1
     """
 
+    needs_reward_range = True
     learns_from_any_action = True
 
     def __init__(
@@ -76,15 +77,15 @@ class ConfidenceBall(FixedLinearPolicy):
         beta_factor: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
-        super().__init__(actions, reward_range=reward_range)
-        if self.reward_range is None:
-            raise InvalidParameter("The radius is in units of the reward, so the reward range has to be declared.")
+        super().__init__(actions, kind=Rows(), reward_range=reward_range)
         if isinstance(norm, bool) or norm not in (1, 2):
             raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={norm!r}.")
         self._norm = int(norm)
         self._failure_probability = a_probability(failure_probability)
         self._beta_factor = positive(beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns.")
+        assert self.reward_range is not None
         self._largest_reward = max(abs(end) for end in self.reward_range)
+        self._features: Matrix = Linear().features(self.actions)
         self.spanner: Indices = barycentric_spanner(self._features)
         """Rows of the barycentric spanner, factor 2."""
         self._coordinates = coordinates_of(self._features, self.spanner)
@@ -127,7 +128,7 @@ class ConfidenceBall(FixedLinearPolicy):
         if self._from_own_axes is None:
             if waiting is None:
                 return prediction.width
-            return np.sqrt(waiting.reduce(self._coordinates[rows], prediction.width**2))
+            return waiting.narrowed(self._coordinates[rows], prediction).width
         points, spanner_inverse = self._from_own_axes
         axes = np.eye(len(self.spanner))
         inverse = self.posterior.covariance(axes) if waiting is None else waiting.covariance(axes, axes)

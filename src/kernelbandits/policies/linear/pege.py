@@ -59,7 +59,7 @@ class PEGE(SpanningPolicy):
 
     def _means(self, rows: Indices) -> Vector:
         """x·θ̂: the combination of the spanning actions' mean rewards; 0 for one whose reward is not known yet."""
-        counts, sums = self._counts[self.spanning], self._sums[self.spanning]
+        counts, sums = self._tally.counts[self.spanning], self._tally.sums[self.spanning]
         return np.asarray(self._coordinates[rows] @ (sums / np.maximum(counts, 1)))
 
     def _pick(self, actions: Actions) -> Choice:
@@ -76,7 +76,7 @@ class PEGE(SpanningPolicy):
 
     def _progress(self) -> tuple[Indices, int]:
         """Explorations of each spanning action and exploitations, learnt or awaited."""
-        explored, n_exploited = self._counts.copy(), self._n_exploited
+        explored, n_exploited = self._tally.counts.copy(), self._n_exploited
         for decision in self._ledger.pending.values():
             if self._explores(decision):
                 explored[decision.action] += 1

@@ -91,7 +91,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     def _pick(self, actions: Actions) -> Choice:
         rows = self._eligible(actions)
-        played = self._counts
+        played = self._tally.counts
         if self._ledger.pending:
             played = played + np.bincount(self._awaited_rows(), minlength=self.n_actions)
         missing = self.spanning[played[self.spanning] == 0]
@@ -108,10 +108,10 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     def _fit(self, played: Indices) -> _Fit:
         if self._known is None:
-            values, directions, hidden = self._decomposed(self._counts)
+            values, directions, hidden = self._decomposed(self._tally.counts)
             # θ̂ of least length where rewards of spanning actions are still awaited.
-            weights = directions @ ((directions.T @ (self._sums @ self._coordinates)) / values)
-            if played is not self._counts:
+            weights = directions @ ((directions.T @ (self._tally.sums @ self._coordinates)) / values)
+            if played is not self._tally.counts:
                 values, directions, hidden = self._decomposed(played)
             rotated = self._coordinates @ directions
             unseen = np.linalg.norm(self._coordinates @ hidden, axis=1)

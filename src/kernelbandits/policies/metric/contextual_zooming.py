@@ -121,6 +121,8 @@ class ContextualZooming(Policy):
     array([0.75])
     """
 
+    needs_reward_range = True
+
     def __init__(
         self,
         kernel: KernelLike | None = None,
@@ -133,8 +135,6 @@ class ContextualZooming(Policy):
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         super().__init__(reward_range=reward_range)
-        if self.reward_range is None:
-            raise InvalidParameter("Distances are compared with rewards, so their range has to be declared, got None.")
         if (kernel is None) == (distance is None):
             raise InvalidParameter("Closeness is given by a kernel or by a distance, and by one of them.")
         if distance is not None and not callable(distance):
@@ -146,9 +146,7 @@ class ContextualZooming(Policy):
         self._horizon = a_count(horizon, "The horizon")
         self._norm_bound = positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
         self._confidence_factor = positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
-        self._low, high = self.reward_range
-        self._span = high - self._low
-        self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._span)
+        self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
         self.balls = Balls(self._closeness, self._own_kind)
         """The active balls; rewards are scaled to [0, 1] there. Not to be changed."""
         self._has_warned = False
@@ -174,9 +172,9 @@ class ContextualZooming(Policy):
         ball = int(relevant[best])
         return Choice(
             action=int(np.argmax(domains[ball])),  # the lowest
-            mean=self._low + self._span * float(means[ball]) if balls.plays[ball] else np.nan,
-            width=self._span * float(confidence[ball]),
-            score=self._low + self._span * float(index[best]),
+            mean=self._rewards.from_unit(float(means[ball])) if balls.plays[ball] else np.nan,
+            width=self._rewards.span * float(confidence[ball]),
+            score=self._rewards.from_unit(float(index[best])),
             memo={"ball": np.array([ball])},
         )
 
@@ -218,7 +216,7 @@ class ContextualZooming(Policy):
         is_full = self._confidence(balls.plays[ball]).item() <= balls.radii[ball]
         if is_full and balls.domains(balls.distances(point))[ball, 0]:  # nothing smaller has come to lie there since
             balls.add(point, float(balls.radii[ball]) / 2.0)
-        balls.play(ball, (reward - self._low) / self._span)
+        balls.play(ball, self._rewards.unit(reward))
 
     def _ball_of(self, decision: Decision) -> int:
         """The ball that a decision was made by, or DecisionError."""

@@ -12,7 +12,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate
 from kernelbandits.policies.randomised.upper_confidence_wrapper import UpperConfidenceWrapper
-from kernelbandits.policies.ties import pick_tied
+from kernelbandits.policies.ties import pick_tied, tie_probabilities
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Indices, ItemId, Parameters, Vector
@@ -106,10 +106,7 @@ class Guarded(UpperConfidenceWrapper):
         judged = self._judged(actions)
         if judged is None:
             return self.policy._probabilities(actions)
-        taken = judged.tied[:1] if self.policy._ties == "lowest" else judged.tied
-        probabilities = np.zeros(actions.n_actions)
-        probabilities[taken] = 1.0 / len(taken)
-        return probabilities
+        return tie_probabilities(judged.tied, self.policy._ties, actions.n_actions)
 
     def _judged(self, actions: Actions) -> _Judged | None:
         """None where the baseline may not be taken in this round; InvalidContexts where it is no action of it."""
