@@ -227,3 +227,14 @@ def test_a_refit_while_others_are_awaited_is_as_if_they_were_awaited_after_it():
 def test_bad_parameters_are_refused(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.OFUL(**{**NUMBERS, **arguments})
+
+
+def test_columns_are_compared_with_rewards_that_wait_for_a_refit():
+    policy = kb.OFUL(noise_scale=0.1, norm_bound=1.0, switching=100.0)
+    policy.learn(policy.choose(np.eye(2)), 1.0)
+
+    with pytest.raises(InvalidContexts, match="columns"):
+        policy.choose(np.ones((2, 3)))
+
+    assert policy.n_since_refit == 1
+    policy.choose(np.eye(2))

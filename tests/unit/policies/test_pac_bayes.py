@@ -145,3 +145,13 @@ def test_k_means_finds_the_clouds_and_no_more_centres_than_points():
 def test_centres_are_rows_of_numbers(centres):
     with pytest.raises(InvalidParameter):
         kb.PACBayes(centres, n_actions=2)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1.0, 1e170, 1e300])
+def test_states_and_cells_do_not_depend_on_the_scale(scale):
+    centres = k_means_centres(scale * np.array([[0.0], [0.2], [5.0], [5.2]]), n_centres=2, seed=0)
+
+    policy = kb.PACBayes(centres, n_actions=2)
+
+    np.testing.assert_allclose(centres.ravel() / scale, [0.1, 5.1])
+    assert [policy.state_of([[scale * x], [scale * x]]) for x in (0.3, 4.0, 1e3)] == [0, 1, 1]

@@ -23,13 +23,15 @@ def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -
     from scipy.cluster.vq import kmeans2
 
     rows = checked_centres(contexts)
+    unit = float(np.abs(rows).max()) or 1.0  # squares of what is far from 1 overflow, or vanish
+    rows = rows / unit
     distinct = np.unique(rows, axis=0)
     n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
     start = distinct[np.random.default_rng(seed).permutation(len(distinct))[:n_centres]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of empty cells, which are left out here
         centres, cells = kmeans2(rows, start, minit="matrix", iter=50)
-    kept: Matrix = np.unique(centres[np.unique(cells)], axis=0)
+    kept: Matrix = unit * np.unique(centres[np.unique(cells)], axis=0)
     return kept
 
 

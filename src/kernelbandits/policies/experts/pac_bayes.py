@@ -133,7 +133,9 @@ class PACBayes(UnitRewardPolicy):
                 f"The centres have {self._centres.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        return int(np.argmin(((self._centres - row) ** 2).sum(axis=1)))
+        away = np.abs(self._centres / 2.0 - np.asarray(row) / 2.0)  # halves: a difference of giants is finite
+        unit = float(away.max()) or 1.0  # squares of what is far from 1 overflow, or vanish
+        return int(np.argmin(((away / unit) ** 2).sum(axis=1)))
 
     def _parameters(self) -> Parameters:
         return {

@@ -17,7 +17,7 @@ from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import Posterior, PrimalPosterior
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION
 from kernelbandits.theory.widths import SelfNormalised
-from kernelbandits.types import TIE_TOLERANCE, Decision, Matrix, Parameters, Points, Seed, Vector
+from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Points, Seed, Vector
 
 __all__ = ["OFUL"]
 
@@ -133,6 +133,15 @@ class OFUL(UpperConfidencePolicy):
     def n_since_refit(self) -> int:
         """Rewards that were learnt and wait for the next refit."""
         return len(self._later_rewards)
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        points = super()._points(contexts, ids)
+        if self._later:  # not fitted yet, and all the same the first that later ones have to be like
+            self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
+        return points
+
+    def _choose_shortly(self, contexts: Points) -> Decision | None:
+        return None if self._later else super()._choose_shortly(contexts)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
