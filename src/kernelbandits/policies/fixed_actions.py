@@ -57,6 +57,13 @@ class FixedActionsPolicy(Policy):
         row = decision.action
         if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < self.n_actions:
             raise DecisionError(f"An action is a row of the {self.n_actions} of the fixed set, got action={row!r}.")
+        if decision is not self._ledger.latest:
+            point = super()._point(decision)
+            if self._own_kind.keys(point)[0] != self._keys[row]:
+                raise DecisionError(
+                    f"Decision {decision.id!r} names row {row} of the fixed set, and its context is another one. Keep "
+                    "the decision that `choose` gave."
+                )
         return int(row)
 
     def _awaited_rows(self) -> Indices:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -167,3 +169,16 @@ def test_a_decision_for_no_action_of_the_set_is_not_awaited():
         policy.expect(kb.Decision(action=20, context=ACTIONS[0], id="foreign"))
 
     assert policy.choose(ACTIONS).action == policy.spanning[0]
+
+
+def test_a_decision_whose_context_is_not_its_row_is_refused():
+    policy = kb.PEGE(np.eye(3))
+    decision = policy.choose(np.eye(3))
+
+    for wrong in (replace(decision, context=np.array([1.0, 2.0])), replace(decision, action=2)):
+        with pytest.raises(DecisionError, match="its context is another one"):
+            policy.learn(wrong, 0.5)
+        with pytest.raises(DecisionError, match="its context is another one"):
+            policy.expect(wrong)
+
+    policy.learn(decision, 0.5)

@@ -43,8 +43,8 @@ class IndexPolicy(Policy):
     """Highest index, made of an action's own number of plays and mean reward; a subclass writes `_indices`.
 
     Actions are told apart by their ids, or by their rows where there are none. Their contexts are of any kind and are
-    not looked at. Actions without a reward come first: those played least (so that one whose first reward is awaited
-    is not played again while others have not been played at all), then the lowest row.
+    not looked at. Actions that were never played come first, the lowest row before others. One whose first reward is
+    awaited is left out until it comes, unless no action has a reward: then those played least are next.
     """
 
     needs_reward_range = True
@@ -106,10 +106,11 @@ class IndexPolicy(Policy):
         learnt, sums = self._tally.of(items)
         plays = learnt + self._waiting().of(items)[0] if self._ledger.pending else learnt
         means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # rounding of the sums may lead outside
-        bare = np.flatnonzero(learnt == 0.0)
-        if bare.size:
-            return _Standing(bare[plays[bare] == plays[bare].min()], plays, means, None)
+        is_known = learnt > 0.0
+        if not (is_known.any() and plays.all()):
+            return _Standing(np.flatnonzero(plays == plays.min()), plays, means, None)
         scores = self._indices(means, plays, self.round_index + self._n_history)
+        scores[~is_known] = -np.inf  # of these nothing is known until their first reward is there
         return _Standing(tied_for_best(scores), plays, means, scores)
 
     def _waiting(self) -> Tally:

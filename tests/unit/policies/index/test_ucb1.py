@@ -190,3 +190,22 @@ def test_regret_grows_like_a_logarithm():
 
     bound = sum(8 * log(horizon) / gap + (1 + np.pi**2 / 3) * gap for gap in gaps if gap)
     assert np.mean(regret) < bound < 0.2 * horizon * gaps.mean()
+
+
+def test_an_action_whose_first_reward_is_late_does_not_hold_up_the_others():
+    policy = kb.UCB1()
+    late = policy.choose(["a", "b", "c"])
+    policy.expect(late)
+    for _ in range(2):
+        policy.learn(policy.choose(["a", "b", "c"]), 0.5)
+
+    following = []
+    for _ in range(12):
+        decision = policy.choose(["a", "b", "c"])
+        following.append(decision.action)
+        policy.learn(decision, 0.5)
+
+    assert late.action == 0
+    assert set(following) == {1, 2}
+    policy.learn(late, 1.0)
+    assert policy.choose(["a", "b", "c"]).action == 0
