@@ -18,8 +18,17 @@ __all__ = ["UniformRandom"]
 
 
 class UniformRandom(Policy):
-    """Every action alike: the baseline, and a logging policy whose log can evaluate any other.
+    """Every action alike: the baseline, and a logging policy whose log can evaluate any other. A round costs O(N).
 
+    Parameters
+    ----------
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+    seed
+        Of the draws.
+
+    Examples
+    --------
     >>> policy = UniformRandom(seed=0)
     >>> policy.choose(["a", "b", "c", "d"]).propensity
     0.25

@@ -70,6 +70,8 @@ class GPUCB(_GaussianProcessPolicy):
     exploration
         Multiplier of `width`, a number or a schedule; None: β_t = 2 ln(N t² π² / 6δ), the schedule for finitely many
         actions at `failure_probability`. Its authors divide β by 5 in practice: GPUCBFinite(divide_by=5).
+    reward_range, ties, seed
+        As in KernelUCB, and so is the cost of a round.
 
     Examples
     --------
@@ -112,8 +114,9 @@ class CGPUCB(_GaussianProcessPolicy):
         Similarity of contexts and of actions.
     combine
         "product": similar when context and action are alike; "sum": what is learnt of either carries over.
-    noise_variance, exploration, failure_probability
-        As in GPUCB.
+    noise_variance, exploration, failure_probability, reward_range, ties, seed
+        As in GPUCB, and so is the cost of a round; similarities of pairs that share a context are computed once for
+        every distinct action.
 
     Examples
     --------

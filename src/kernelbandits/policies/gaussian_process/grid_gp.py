@@ -54,6 +54,8 @@ class GridGP(FixedActionsPolicy):
         a, with `horizon`: 2 for a Gaussian or a smooth Matérn kernel, 1 for the Laplacian one.
     dimension
         D, with `horizon`; None: the number of columns.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
 
     Examples
     --------

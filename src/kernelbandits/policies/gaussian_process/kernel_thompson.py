@@ -73,6 +73,8 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         rewards: the propensity is 1.0, and a log of it can evaluate no other policy.
     ties
         Actions that tie in a draw (equal points do): the "lowest" row gets it, or each an equal part ("random").
+    seed
+        Of the draws.
 
     Examples
     --------

@@ -32,6 +32,13 @@ class PEGE(SpanningPolicy):
     Made for one fixed set whose best action moves smoothly with θ, such as points on a sphere: regret d sqrt(T) there.
     On a set with corners it pays for exploring when all is known. A round costs O(N d), whatever t.
 
+    Parameters
+    ----------
+    actions
+        The fixed set, one row an action; every round has to bring the same.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+
     Examples
     --------
     >>> angles = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)

@@ -14,9 +14,16 @@ __all__ = ["SupLinUCB"]
 class SupLinUCB(LevelPolicy):
     """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011): a round costs O(N d²) a level, whatever t.
 
-    The parameters are SupKernelUCB's but for the kernel. Chu et al. threshold α · width while their lemma proves
-    (α + 1) · width for ‖θ‖ ≤ 1: the same gap as erratum E1, closed here by the valid scale (norm_bound=1.0).
+    Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as erratum E1,
+    closed here by the valid scale (norm_bound=1.0).
 
+    Parameters
+    ----------
+    regularisation, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
+        As in SupKernelUCB, and so are `unknown_horizon` and `explore`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> policy = SupLinUCB(horizon=100, n_actions=2, norm_bound=1.0)
     >>> policy.choose(np.array([[0.6, 0.0], [0.0, 1.0]])).action

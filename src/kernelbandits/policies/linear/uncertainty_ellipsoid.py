@@ -49,6 +49,8 @@ class UncertaintyEllipsoid(SpanningPolicy):
         The fixed set, one row an action.
     exploration
         α: a number in units of the reward's noise, tuned.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
 
     Examples
     --------
