@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,7 +34,8 @@ def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
         standings, key=lambda row: -float(np.mean([row.regret[p] / max(worst[p], 1e-9) for p in problems]))
     )
     families = list(dict.fromkeys(standing.family for standing in standings))
-    colour_of = {family: theme.colours[COLOURS[place % len(COLOURS)]] for place, family in enumerate(families)}
+    colour_of = {family: theme.colours[name] for family, name in zip(families, cycle(COLOURS), strict=False)}
+    colour_of["baseline"] = theme.ink
     heights = np.arange(len(ordered))
     with style.context("default"):  # whatever the user's own settings are, and without pyplot
         figure = Figure(figsize=(10.4, 1.7 + 0.22 * len(ordered)), facecolor=theme.paper, layout="constrained")
@@ -47,7 +49,10 @@ def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
                     standing.regret[problem], height, xerr=None if np.isnan(half) else half, fmt="o", markersize=4,
                     color=colour_of[standing.family], elinewidth=1.2, capsize=0,
                 )  # fmt: skip
-            axes.set_xlim(0, 1.04 * worst[problem])
+            axes.set_xlim(
+                0, 1.03 * max(row.regret[problem] + np.nan_to_num(row.half_width[problem]) for row in ordered)
+            )
+            axes.set_ylim(-0.8, len(ordered) - 0.2)
         panels[0].set_yticks(heights, [standing.name for standing in ordered])
         for label, standing in zip(panels[0].get_yticklabels(), ordered, strict=True):
             label.set_color(colour_of[standing.family])
