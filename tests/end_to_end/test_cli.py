@@ -153,7 +153,7 @@ def test_quick_means_few_rounds_unless_told_otherwise(monkeypatch):
     main(["demo", "--quick"])
     main(["demo", "--quick", "--seeds", "5", "--into", "there"])
 
-    assert asked == [("demo", demo.QUICK_ROUNDS, demo.QUICK_SEEDS), ("there", demo.QUICK_ROUNDS, 5)]
+    assert asked == [("demo", demo.QUICK.rounds, demo.QUICK.seeds), ("there", demo.QUICK.rounds, 5)]
 
 
 def test_it_runs_as_a_module():

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from kernelbandits.cli.size import Size, add_size_options, size_of
+
 __all__ = ["add_to", "run"]
 
-QUICK_ROUNDS, QUICK_SEEDS = 100, 2
+QUICK: Final = Size(100, 2)
 
 DESCRIPTION: Final = """\
 Play every policy of the library on three problems (linear, smooth, clustered).
@@ -38,13 +40,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("--into", default="compare", metavar="FOLDER", help="where to write (default: compare)")
     parser.add_argument("--page", metavar="FILE", help="a page with marks between which the table is put as well")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each run")
-    parser.add_argument("--seeds", type=int, metavar="N", help="runs of each policy on each problem, seeds 0 to N-1")
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="names of policies as in the table")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds and {QUICK_SEEDS} seeds, unless told otherwise"
-    )
+    add_size_options(parser, QUICK)
     parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
     parser.set_defaults(run=run)
 
@@ -56,9 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kernelbandits.experiments.policy_study.table import parts_of_page, put_into_page
     from kernelbandits.experiments.terminal import progress_bar
 
-    usual = (QUICK_ROUNDS, QUICK_SEEDS) if arguments.quick else (HORIZON, N_SEEDS)
-    horizon = usual[0] if arguments.rounds is None else arguments.rounds
-    n_seeds = usual[1] if arguments.seeds is None else arguments.seeds
+    horizon, n_seeds = size_of(arguments, usual=Size(HORIZON, N_SEEDS), quick=QUICK)
     if arguments.page is not None:
         parts_of_page(Path(arguments.page))  # before the long part, so that a bad name costs no time
     with progress_bar(n_seeds * len(PROBLEMS), "Playing", every=1) as progress:

@@ -7,12 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
+from kernelbandits.cli.size import Size, add_size_options, size_of
+
 if TYPE_CHECKING:
     from kernelbandits.experiments import DemoResult
 
 __all__ = ["add_to", "run"]
 
-QUICK_ROUNDS, QUICK_SEEDS = 80, 2
+QUICK: Final = Size(80, 2)
 
 DESCRIPTION: Final = """\
 Play KernelUCB, GP-UCB, SupKernelUCB, LinUCB and a random policy on a problem
@@ -38,11 +40,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--into", default="demo", metavar="FOLDER", help="where to write (default: demo)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each run")
-    parser.add_argument("--seeds", type=int, metavar="N", help="runs of each policy, seeds 0 to N-1")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds and {QUICK_SEEDS} seeds, unless told otherwise"
-    )
+    add_size_options(parser, QUICK)
     parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
     parser.set_defaults(run=run)
 
@@ -53,9 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kernelbandits.experiments.demo_study import HORIZON, N_SEEDS, demo_comparison
     from kernelbandits.experiments.terminal import progress_bar
 
-    usual = (QUICK_ROUNDS, QUICK_SEEDS) if arguments.quick else (HORIZON, N_SEEDS)
-    horizon = usual[0] if arguments.rounds is None else arguments.rounds
-    n_seeds = usual[1] if arguments.seeds is None else arguments.seeds
+    horizon, n_seeds = size_of(arguments, usual=Size(HORIZON, N_SEEDS), quick=QUICK)
     n_rounds = demo_comparison(horizon=horizon, n_seeds=n_seeds).n_rounds
     with progress_bar(n_rounds, "Playing") as progress:
         result = run_demo(arguments.into, horizon=horizon, n_seeds=n_seeds, progress=progress)
