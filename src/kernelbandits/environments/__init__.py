@@ -13,6 +13,7 @@ from kernelbandits.environments.base import DrawnRounds, Environment, Round, Wor
 from kernelbandits.environments.clustered import Clustered
 from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
+from kernelbandits.environments.log import Log
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Drifting",
     "DriftingWorld",
     "Environment",
+    "Log",
     "RKHSFunction",
     "Round",
     "SyntheticRKHS",

@@ -5,8 +5,9 @@ cumulative regret where expected rewards are known. The seed belongs to the worl
 the same seed meet the same contexts and the same luck.
 """
 
+from kernelbandits.environments import Log
 from kernelbandits.evaluation.recorder import Recorder
 from kernelbandits.evaluation.simulation import simulate, start_world
 from kernelbandits.evaluation.trace import NO_STAGE, Trace
 
-__all__ = ["NO_STAGE", "Recorder", "Trace", "simulate", "start_world"]
+__all__ = ["NO_STAGE", "Log", "Recorder", "Trace", "simulate", "start_world"]

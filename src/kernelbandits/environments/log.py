@@ -1,0 +1,119 @@
+"""Decisions that were made and paid for, by whatever rule: what evaluation on logs starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.checks import a_vector
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
+
+__all__ = ["Log", "n_points"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Log:
+    """Logged decisions: the actions of each round, the one shown, its probability, its reward.
+
+    The sets of actions may differ from round to round, in what they hold and in size.
+
+    Parameters
+    ----------
+    rounds
+        The actions of every round: what `Policy.choose` takes.
+    actions
+        Row of the round's actions that was shown.
+    propensities
+        Probability with which the logging rule showed it: above 0, at most 1.
+    rewards
+        What it paid.
+    ids
+        Names of the actions of every round, where they have some.
+
+    Examples
+    --------
+    >>> log = Log([np.eye(2), np.eye(3)], actions=[0, 2], propensities=[0.5, 0.25], rewards=[1.0, 0.0])
+    >>> len(log), log.n_actions.tolist()
+    (2, [2, 3])
+    >>> log[1:].rewards
+    array([0.])
+    """
+
+    rounds: Sequence[Points]
+    actions: Indices
+    propensities: Vector
+    rewards: Vector
+    ids: Sequence[Sequence[ItemId]] | None = None
+
+    def __post_init__(self) -> None:
+        for name, title in (("propensities", "The propensities of a log"), ("rewards", "The rewards of a log")):
+            object.__setattr__(self, name, a_vector(getattr(self, name), title))
+        object.__setattr__(self, "actions", _whole_numbers(self.actions))
+        lengths = {"rounds": len(self.rounds), "actions": len(self.actions)}
+        lengths |= {"propensities": len(self.propensities), "rewards": len(self.rewards)}
+        if self.ids is not None:
+            lengths["ids"] = len(self.ids)
+        if len(set(lengths.values())) > 1:
+            raise InvalidParameter(f"A log has one entry a round in every column, got {lengths}.")
+        self._refuse_what_no_rule_could_have_done()
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def __getitem__(self, part: slice | ArrayLike) -> Log:
+        """Some of the rounds: a slice, or their numbers."""
+        rows = np.arange(len(self))[part]
+        if rows.ndim != 1:
+            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {part!r}.")
+        ids = self.ids
+        return Log(
+            [self.rounds[row] for row in rows],
+            self.actions[rows],
+            self.propensities[rows],
+            self.rewards[rows],
+            None if ids is None else [ids[row] for row in rows],
+        )
+
+    @property
+    def n_actions(self) -> Indices:
+        """Actions of each round."""
+        return np.array([n_points(contexts) for contexts in self.rounds], dtype=np.intp)
+
+    def ids_of(self, t: int) -> Sequence[ItemId] | None:
+        """Names of the actions of one round, for `Policy.choose(log.rounds[t], ids=log.ids_of(t))`."""
+        return None if self.ids is None else self.ids[t]
+
+    def _refuse_what_no_rule_could_have_done(self) -> None:
+        for t in np.flatnonzero(~((self.propensities > 0.0) & (self.propensities <= 1.0)))[:1]:
+            raise InvalidParameter(
+                f"What was shown had a probability above 0 and at most 1, got {self.propensities[t]!r} in round {t}. "
+                "Log the probability that the rule gave to the action it showed."
+            )
+        counts = self.n_actions
+        for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
+            raise InvalidParameter(
+                f"Round {t} has actions 0 to {counts[t] - 1}, got {self.actions[t]}. An action is a row of its round."
+            )
+
+
+def n_points(contexts: Points) -> int:
+    """How many actions a round has, whatever they are: rows, strings, pairs, a catalogue."""
+    if isinstance(contexts, Catalogue | CatalogueView):
+        return len(contexts)
+    points = contexts.actions if isinstance(contexts, Pairs) else contexts
+    return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+
+
+def _whole_numbers(values: Any) -> Indices:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
+        raise InvalidParameter(
+            f"The actions of a log are one row of whole numbers, got shape {numbers.shape}, dtype {numbers.dtype}."
+        )
+    return numbers.astype(np.intp)
