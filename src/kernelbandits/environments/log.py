@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from kernelbandits.checks import a_vector
 from kernelbandits.errors import InvalidParameter
@@ -66,8 +66,8 @@ class Log:
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def __getitem__(self, part: slice | ArrayLike) -> Log:
-        """Some of the rounds: a slice, or their numbers."""
+    def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> Log:
+        """Some of the rounds: a slice, their numbers, or a truth value a round."""
         rows = np.arange(len(self))[part]
         if rows.ndim != 1:
             raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {part!r}.")
