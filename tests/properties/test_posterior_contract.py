@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
+from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct, Polynomial, Precomputed, Spectrum
 from kernelbandits.kernels.labelled import LabelledLinear
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.posterior import AutoPosterior, ExactPosterior, PerActionPosterior, PrimalPosterior
+from kernelbandits.posterior import (
+    AutoPosterior,
+    ExactPosterior,
+    PartitionedPosterior,
+    PerActionPosterior,
+    PrimalPosterior,
+)
 from kernelbandits.testing import PosteriorContract
 
 ROWS = np.random.default_rng(0).normal(size=(14, 3))
@@ -135,3 +141,14 @@ class TestAllColumnsShared(_Labelled):
     @pytest.fixture
     def posterior(self, regularisation):
         return PerActionPosterior(LabelledLinear((0, 1, 2)), regularisation=regularisation)
+
+
+class TestPartitioned(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularisation):
+        kernel = PairProduct(Gaussian(length_scale=0.8), Delta())
+        return PartitionedPosterior(kernel, regularisation=regularisation)
+
+    @pytest.fixture
+    def points(self):
+        return PairRows(ROWS, ["left", "right", "both", 4] * 3 + ["left", "new"], is_shared=False)

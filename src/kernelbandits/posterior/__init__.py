@@ -5,6 +5,7 @@ growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with f
 `CompressedPosterior` (many points of low numerical rank), and changes between them as data arrive.
 `WindowedPosterior` and `ForgettingPosterior` are for rewards that change with time: the exact posterior of the latest
 observations, and one in which observations count less as they grow old.
+`PartitionedPosterior` keeps one posterior a label where labels have nothing in common.
 `PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses kernel parameters on a warm-up
 sample.
 """
@@ -16,12 +17,14 @@ from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import (
     NamedPosterior,
     PosteriorFactory,
+    cheapest_exact,
     describe_posterior,
     posterior_factory,
     posterior_from,
 )
 from kernelbandits.posterior.fitting import KernelFit, fit_kernel
 from kernelbandits.posterior.forgetting import ForgettingPosterior
+from kernelbandits.posterior.partitioned import PartitionedPosterior
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_action import PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
@@ -34,6 +37,7 @@ __all__ = [
     "ForgettingPosterior",
     "KernelFit",
     "NamedPosterior",
+    "PartitionedPosterior",
     "Pending",
     "PerActionPosterior",
     "Placed",
@@ -41,6 +45,7 @@ __all__ = [
     "PosteriorFactory",
     "PrimalPosterior",
     "WindowedPosterior",
+    "cheapest_exact",
     "describe_posterior",
     "fit_kernel",
     "posterior_factory",

@@ -12,13 +12,27 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.forgetting import ForgettingPosterior
+from kernelbandits.posterior.partitioned import PartitionedPosterior, falls_apart
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.posterior.windowed import WindowedPosterior
 from kernelbandits.types import Parameters
 
-__all__ = ["NamedPosterior", "PosteriorFactory", "describe_posterior", "posterior_factory", "posterior_from"]
+__all__ = [
+    "NamedPosterior",
+    "PosteriorFactory",
+    "cheapest_exact",
+    "describe_posterior",
+    "posterior_factory",
+    "posterior_from",
+]
 
 PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
+
+
+def cheapest_exact(kernel: Kernel, *, regularisation: float) -> Posterior:
+    """One posterior a label where labels have nothing in common, else whichever exact form is the cheapest."""
+    form = PartitionedPosterior if falls_apart(kernel) else AutoPosterior
+    return form(kernel, regularisation=regularisation)
 
 
 class _Form(NamedTuple):
@@ -28,7 +42,7 @@ class _Form(NamedTuple):
 
 
 _FORMS: Final = {
-    "auto": _Form(AutoPosterior),
+    "auto": _Form(cheapest_exact),
     "exact": _Form(ExactPosterior),
     "primal": _Form(PrimalPosterior),
     "windowed": _Form(WindowedPosterior, ("length",)),

@@ -9,7 +9,7 @@ from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_k
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
-from kernelbandits.posterior import AutoPosterior
+from kernelbandits.posterior import cheapest_exact
 from kernelbandits.theory.widths import Exploration, GPUCBFinite, as_exploration
 from kernelbandits.types import Parameters, Seed
 
@@ -33,7 +33,7 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
         self.kernel: Kernel = kernel
         schedule = GPUCBFinite(failure_probability=failure_probability) if exploration is None else exploration
         super().__init__(
-            AutoPosterior(kernel, regularisation=noise_variance),
+            cheapest_exact(kernel, regularisation=noise_variance),
             as_exploration(schedule),
             reward_range=reward_range,
             ties=ties,

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import kernelbandits as kb
+from kernelbandits.errors import InvalidParameter, NotLearnt
+from kernelbandits.kernels import Delta, Gaussian, PairProduct, Spectrum
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.posterior import AutoPosterior, ExactPosterior, PartitionedPosterior, posterior_factory
+
+KERNEL = PairProduct(Gaussian(length_scale=0.7), Delta())
+
+
+def test_the_automatic_choice_takes_labels_apart():
+    assert isinstance(posterior_factory("auto")(KERNEL, 0.5), PartitionedPosterior)
+    assert isinstance(posterior_factory("auto")(PairProduct(Delta(), Spectrum(n=2)), 0.5), AutoPosterior)
+
+
+def test_labels_with_something_in_common_are_refused():
+    with pytest.raises(InvalidParameter, match="nothing in common"):
+        PartitionedPosterior(PairProduct(Gaussian(length_scale=0.7), Spectrum(n=2)), regularisation=1.0)
+
+
+@pytest.mark.parametrize("regularisation", [0.03, 4.0])
+def test_choices_are_those_of_the_whole_gram_matrix(regularisation):
+    rng = np.random.default_rng(1)
+    parted = kb.KernelUCB(KERNEL, regularisation=regularisation, exploration=0.3)
+    whole = kb.KernelUCB(KERNEL, regularisation=regularisation, exploration=0.3, posterior="exact")
+
+    for _ in range(80):
+        shown = kb.Pairs(rng.normal(size=2), ["a", "b", 3])
+        ours, theirs = parted.choose(shown), whole.choose(shown)
+        reward = float(rng.normal())
+        parted.learn(ours, reward)
+        whole.learn(theirs, reward)
+
+        assert ours.item == theirs.item
+        assert_allclose([ours.mean, ours.width], [theirs.mean, theirs.width], rtol=1e-8, atol=1e-10)
+    assert_allclose(parted.posterior.log_det_gain, whole.posterior.log_det_gain)
+
+
+def test_awaited_decisions_narrow_only_their_label():
+    points = kb.Pairs([0.3, 0.1], ["a", "b"])
+    posterior, whole = (form(KERNEL, regularisation=0.2) for form in (PartitionedPosterior, ExactPosterior))
+    for each in (posterior, whole):
+        each.observe(kb.Pairs([0.0, 0.0], ["a", "b"]), [1.0, -1.0])
+
+    awaited = posterior.predict(points, pending=kb.Pairs([0.3, 0.2], ["b"]))
+
+    expected = whole.predict(points, pending=kb.Pairs([0.3, 0.2], ["b"]))
+    assert_allclose(awaited.width, expected.width)
+    assert awaited.width[0] == posterior.predict(points).width[0]
+    assert awaited.width[1] < posterior.predict(points).width[1]
+
+
+@pytest.mark.parametrize("move", ["amend", "remove"])
+def test_a_move_that_one_label_refuses_moves_none(move):
+    posterior = PartitionedPosterior(KERNEL, regularisation=0.2)
+    posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
+    asked = kb.Pairs([0.1, 0.0], ["a", "b"])
+    before = posterior.predict(asked)
+
+    with pytest.raises(NotLearnt):
+        getattr(posterior, move)(kb.Pairs([0.0, 0.0], ["a", "b"]), [1.0, 1.0])
+
+    after = posterior.predict(asked)
+    assert_allclose(after.mean, before.mean)
+    assert_allclose(after.width, before.width)
+    assert posterior.n_observations == 1
+
+
+def test_contexts_unlike_those_learnt_are_refused_under_any_label():
+    posterior = PartitionedPosterior(KERNEL, regularisation=0.2)
+    posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
+
+    with pytest.raises(kb.errors.InvalidContexts, match="columns"):
+        posterior.predict(kb.Pairs([0.0, 0.0, 0.0], ["b"]))
+
+
+def test_a_saved_policy_goes_on_alike(tmp_path):
+    rng = np.random.default_rng(2)
+    policy = kb.KernelUCB(KERNEL, regularisation=0.5, exploration=0.3)
+    for _ in range(30):
+        policy.learn(policy.choose(kb.Pairs(rng.normal(size=2), ["a", "b", 3])), float(rng.normal()))
+    policy.save(tmp_path / "policy.kb")
+
+    again = kb.load(tmp_path / "policy.kb")
+
+    asked = PairRows(rng.normal(size=(4, 2)), ["a", "b", 3, "c"], is_shared=False)
+    assert isinstance(again.posterior, PartitionedPosterior)
+    assert_allclose(again.posterior.predict(asked).mean, policy.posterior.predict(asked).mean, atol=1e-12)
+    assert_allclose(again.posterior.predict(asked).width, policy.posterior.predict(asked).width)
