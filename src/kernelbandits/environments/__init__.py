@@ -6,7 +6,7 @@ contexts and the same luck, and a difference between their results is a differen
 
 Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
 Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalogue` (every item in every round,
-each with its value), `Candidates` (a few of the items a round).
+each with its value), `Candidates` (a few of the items a round). `datasets` reads published sets, `from_file` by name.
 `Drifting` turns one world into another, at once or gradually. To write a world of your own, hand a generator of rounds
 to `DrawnRounds`, and let your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
@@ -17,6 +17,7 @@ from kernelbandits.environments.catalogue import CatalogueWorld, FixedCatalogue
 from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.clustered import Clustered
 from kernelbandits.environments.columns import encode_columns
+from kernelbandits.environments.datasets import from_file
 from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.environments.log import Log
@@ -40,5 +41,6 @@ __all__ = [
     "SyntheticWorld",
     "World",
     "encode_columns",
+    "from_file",
     "scaled_values",
 ]
