@@ -17,6 +17,7 @@ KernelBanditError
 │   ├── NewerFile
 │   └── CannotSave           points or kernels with no pickle-free form
 ├── NumericalError
+├── DataUnavailable          data that has to be fetched cannot be had now
 └── MissingExtra             an optional package is not installed
 
 KernelBanditWarning
@@ -34,6 +35,7 @@ __all__ = [
     "AlreadyLearnt",
     "CannotSave",
     "DamagedFile",
+    "DataUnavailable",
     "DecisionError",
     "ForeignDecision",
     "ForeignFile",
@@ -122,6 +124,10 @@ class CannotSave(SavedFileError):
 
 class NumericalError(KernelBanditError, ArithmeticError):
     """Rounding errors have eaten the answer."""
+
+
+class DataUnavailable(KernelBanditError, OSError):
+    """Data that has to be fetched cannot be had now; the message says where else it can come from."""
 
 
 class MissingExtra(KernelBanditError, ImportError):

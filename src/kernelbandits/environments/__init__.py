@@ -5,27 +5,42 @@ round is drawn for every action before any is chosen, so two policies that start
 contexts and the same luck, and a difference between their results is a difference between policies.
 
 Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
+Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalogue` (every item in every round,
+each with its value), `Candidates` (a few of the items a round). `datasets` reads published sets, `from_file` by name.
 `Drifting` turns one world into another, at once or gradually. To write a world of your own, hand a generator of rounds
 to `DrawnRounds`, and let your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
+from kernelbandits.environments.candidates import Candidates
+from kernelbandits.environments.catalogue import CatalogueWorld, FixedCatalogue
+from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.clustered import Clustered
+from kernelbandits.environments.columns import encode_columns
+from kernelbandits.environments.datasets import from_file
 from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.environments.log import Log
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
+from kernelbandits.environments.values import scaled_values
 
 __all__ = [
+    "Candidates",
+    "CatalogueWorld",
+    "Classification",
     "Clustered",
     "DrawnRounds",
     "Drifting",
     "DriftingWorld",
     "Environment",
+    "FixedCatalogue",
     "Log",
     "RKHSFunction",
     "Round",
     "SyntheticRKHS",
     "SyntheticWorld",
     "World",
+    "encode_columns",
+    "from_file",
+    "scaled_values",
 ]

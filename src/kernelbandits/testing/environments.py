@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from kernelbandits.environments.base import Environment, Round, World
+from kernelbandits.environments.log import n_points
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Points
 
 __all__ = ["EnvironmentContract"]
@@ -143,13 +145,17 @@ def _count(shown: Round) -> int:
     """Number of actions."""
     if shown.expected is not None:
         return len(shown.expected)
-    points = shown.contexts.actions if isinstance(shown.contexts, Pairs) else shown.contexts
-    return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+    return n_points(shown.contexts)
 
 
 def _same_points(first: Points, second: Points) -> bool:
     if isinstance(first, Pairs):
         return _same_points(first.context, second.context) and _same_points(first.actions, second.actions)
+    if isinstance(first, CatalogueView):
+        is_same_part = np.array_equal(first.rows, second.rows) and _same_points(first.context, second.context)
+        return is_same_part and _same_points(first.catalogue, second.catalogue)
+    if isinstance(first, Catalogue):
+        return first.ids == second.ids and _same_points(first.points(first.kind), second.points(first.kind))
     if hasattr(first, "toarray"):
         first, second = first.toarray(), second.toarray()
     return np.array_equal(first, second) if isinstance(first, np.ndarray) else bool(first == second)

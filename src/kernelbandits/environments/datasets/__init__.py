@@ -1,0 +1,28 @@
+"""Published data sets as worlds, each read from a file that you name.
+
+`from_file` finds a reader by its name, for studies that are written down in plain values; the readers themselves are
+functions with the same names. Nothing is downloaded and no folder is assumed. Tables are CSV files with a header line,
+plain or gzip-compressed; a file that is not the one expected is refused.
+"""
+
+from kernelbandits.environments.datasets.classes import adult, covertype, mnist, mushroom, shuttle
+from kernelbandits.environments.datasets.open_bandit import open_bandit
+from kernelbandits.environments.datasets.registry import LOADERS, from_file
+from kernelbandits.environments.datasets.texts import agnews, newsfeeds, splice
+from kernelbandits.environments.datasets.values import abalone, onlinenews
+
+__all__ = [
+    "LOADERS",
+    "abalone",
+    "adult",
+    "agnews",
+    "covertype",
+    "from_file",
+    "mnist",
+    "mushroom",
+    "newsfeeds",
+    "onlinenews",
+    "open_bandit",
+    "shuttle",
+    "splice",
+]

@@ -1,0 +1,57 @@
+"""Data sets by name, for what is written in plain values: a study in a file, a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kernelbandits.environments.base import Environment
+from kernelbandits.environments.datasets.classes import adult, covertype, mnist, mushroom, shuttle
+from kernelbandits.environments.datasets.files import Path
+from kernelbandits.environments.datasets.texts import agnews, newsfeeds, splice
+from kernelbandits.environments.datasets.values import abalone, onlinenews
+from kernelbandits.errors import InvalidParameter
+
+__all__ = ["LOADERS", "from_file"]
+
+_ALL: Final = (abalone, adult, agnews, covertype, mnist, mushroom, newsfeeds, onlinenews, shuttle, splice)
+
+LOADERS: Final[Mapping[str, Callable[..., Environment]]] = MappingProxyType(
+    {loader.__name__: loader for loader in _ALL}
+)
+"""What `from_file` knows, by name."""
+
+
+def from_file(name: str, path: Path, **options: Any) -> Environment:
+    """The world that a data set makes, from its file; every option is a plain value.
+
+    Parameters
+    ----------
+    name
+        One of `LOADERS`: abalone, adult, agnews, covertype, mnist, mushroom, newsfeeds, onlinenews, shuttle, splice.
+    path
+        The file; none is looked for elsewhere.
+    **options
+        Of the function of that name in `kernelbandits.environments.datasets`, such as normalise_rows=True.
+
+    Examples
+    --------
+    `from_file("mushroom", "data/mushroom.csv.gz", normalise_rows=True)`
+
+    >>> sorted(LOADERS)[:3]
+    ['abalone', 'adult', 'agnews']
+    """
+    if name not in LOADERS:
+        raise InvalidParameter(
+            f"The data sets that can be read by name are {', '.join(LOADERS)}, got {name!r}. Another table: "
+            "Classification.from_frame, FixedCatalogue.from_frame; logged decisions: datasets.open_bandit."
+        )
+    try:
+        return LOADERS[name](path, **options)
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise InvalidParameter(
+            f"These options do not fit the data set {name!r}: {sorted(options)}. {error}."
+        ) from error

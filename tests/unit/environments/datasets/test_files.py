@@ -1,0 +1,84 @@
+import gzip
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from kernelbandits.environments.datasets.files import read_arrays, read_header, read_table
+from kernelbandits.errors import ForeignFile
+
+TEXT = 'name,size,colour\n"a, b",1.5,red\nc,-2,?\n'
+
+
+@pytest.fixture(params=["plain", "compressed"])
+def path(request, tmp_path):
+    file = tmp_path / "table.csv"  # compression is told by the content, whatever the name
+    file.write_bytes(TEXT.encode() if request.param == "plain" else gzip.compress(TEXT.encode()))
+    return file
+
+
+def test_columns_are_read_in_the_order_of_the_file(path):
+    columns = read_table(path, name="test", words=["colour", "name"], numbers=["size"])
+
+    assert list(columns) == ["name", "size", "colour"]
+    assert columns["name"].tolist() == ["a, b", "c"]
+    assert columns["colour"].tolist() == ["red", "?"]
+    assert_array_equal(columns["size"], [1.5, -2.0])
+    assert read_header(str(path), name="test") == ["name", "size", "colour"]
+
+
+def test_columns_that_nobody_asked_for_are_left_out(path):
+    assert list(read_table(path, name="test", words=["name"])) == ["name"]
+
+
+def test_a_file_without_the_columns_is_refused(path):
+    with pytest.raises(ForeignFile, match=r"not the 'fruit' table.*\['weight'\].*name,size,colour.*was expected"):
+        read_table(path, name="fruit", words=["name"], numbers=["weight"])
+
+
+def test_words_where_numbers_should_be_are_refused(path):
+    with pytest.raises(ForeignFile, match=r"'colour'.*numbers only.*red"):
+        read_table(path, name="test", numbers=["colour"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"name,size\nx\n", "Line 2 .* 1 entries under 2 names"),
+        (b"name,size\n", "no rows"),
+        (b"", "lacks the columns"),
+        (b"name,name\na,b\n", "not the 'test' table"),
+        (b"name\n\xff\xfe\n", "cannot be read"),
+        (gzip.compress(TEXT.encode())[:-12], "cannot be read"),
+        (b"\x1f\x8b nonsense", "cannot be read"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, content, message):
+    file = tmp_path / "table.csv"
+    file.write_bytes(content)
+
+    with pytest.raises(ForeignFile, match=message):
+        read_table(file, name="test", words=["name"])
+
+
+def test_a_file_that_is_not_there_is_the_usual_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_table(tmp_path / "nowhere.csv", name="test")
+
+
+def test_arrays_of_an_archive_are_read(tmp_path):
+    np.savez(tmp_path / "images.npz", X=np.eye(2), y=[1, 2])
+
+    found, digits = read_arrays(tmp_path / "images.npz", name="test", arrays=["X", "y"])
+
+    assert_array_equal(found, np.eye(2))
+    assert digits.tolist() == [1, 2]
+
+
+def test_another_archive_is_refused(tmp_path, path):
+    np.savez(tmp_path / "images.npz", X=np.eye(2))
+    np.save(tmp_path / "single.npy", np.eye(2))
+
+    for file in (tmp_path / "images.npz", tmp_path / "single.npy", path):
+        with pytest.raises(ForeignFile, match=r"not the 'test' archive.*\['X', 'y'\]"):
+            read_arrays(file, name="test", arrays=["X", "y"])
