@@ -97,16 +97,17 @@ def true_value(
     0.5
     """
     horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
-    known: dict[int, tuple[Round, float]] = {}
+    asked: dict[tuple[int, int], tuple[Round, Vector]] = {}  # rounds are held, so that no identity is used again
     values = []
     for _ in range(horizon):
         try:
             shown = world.show()
         except StopIteration:
             break
-        if id(shown) not in known:
-            known[id(shown)] = shown, float(probabilities_in(policy, shown.contexts, shown.ids) @ _expected(shown))
-        values.append(known[id(shown)][1])
+        key = id(shown.contexts), id(shown.ids)
+        if key not in asked:
+            asked[key] = shown, probabilities_in(policy, shown.contexts, shown.ids)
+        values.append(float(asked[key][1] @ _expected(shown)))
     value, error = mean_with_error(np.array(values))
     low, high = normal_interval(value, error, confidence)
     return Estimate(
