@@ -1,0 +1,199 @@
+"""Whether confidence intervals keep their promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.checks import a_count, a_vector
+from kernelbandits.environments.base import Environment, Round, World
+from kernelbandits.errors import InvalidParameter, NotSupported
+from kernelbandits.evaluation.distinct_rounds import points_of
+from kernelbandits.evaluation.estimate import CONFIDENCE
+from kernelbandits.evaluation.simulation import start_world
+from kernelbandits.evaluation.trace import Trace
+from kernelbandits.policies.base import Policy
+from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.theory.widths import Exploration, Situation
+
+__all__ = ["Coverage", "calibration", "coverage", "share_interval"]
+
+ROUNDING: Final = 1e-9
+"""By which an expected reward may lie outside an interval that has no width left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """In how many runs an interval failed, for any action in any round."""
+
+    n_failed: int
+    """Runs in which an expected reward was outside its interval at least once."""
+
+    n_runs: int
+    low: float
+    """Exact interval (Clopper and Pearson, 1934) of the share of such runs, at 95 %."""
+
+    high: float
+    failure_probability: float | None
+    """Share that the exploration schedule claims at most; None where it claims nothing."""
+
+    first_failures: tuple[int, ...]
+    """Round of the first failure in each run that failed, from 1."""
+
+    @property
+    def share(self) -> float:
+        """Share of runs that failed."""
+        return self.n_failed / self.n_runs
+
+    @property
+    def is_kept(self) -> bool | None:
+        """Whether these runs are in keeping with the claim; None where there is none."""
+        return None if self.failure_probability is None else self.low <= self.failure_probability
+
+    def __str__(self) -> str:
+        claim = "no claim" if self.failure_probability is None else f"claimed {self.failure_probability:g} at most"
+        interval = f"{self.low:.3g} to {self.high:.3g}"
+        return f"{self.n_failed} of {self.n_runs} runs failed: {self.share:.3g} ({interval}), {claim}"
+
+
+def coverage(
+    environment: Environment, make_policy: Callable[[int], Policy], *, horizon: int, repeats: int, seed: int = 0
+) -> Coverage:
+    """Play many runs and count those in which an expected reward ever left mean ± exploration · width.
+
+    Every action of every round is looked at before the policy chooses. A schedule with a theorem (`theory.widths`)
+    claims that this happens in a share of at most its failure probability of all runs. A constant claims nothing, and
+    shows what a tuned number is worth. Costs a prediction of all actions in every round.
+
+    Parameters
+    ----------
+    environment
+        A world that knows its expected rewards.
+    make_policy
+        Makes a fresh policy for a seed: one with a posterior and an exploration, such as KernelUCB, or a wrapper of it.
+    horizon
+        Rounds of each run.
+    repeats
+        Runs; they have the seeds seed, seed + 1, ….
+    seed
+        Of the first run.
+
+    Examples
+    --------
+    >>> import kernelbandits as kb
+    >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
+    >>> world = kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=1, norm=1.0, noise_scale=0.1)
+    >>> schedule = kb.theory.widths.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.1)
+    >>> said = coverage(world, lambda seed: kb.KernelUCB(kernel, exploration=schedule), horizon=20, repeats=5)
+    >>> said.n_failed, said.is_kept
+    (0, True)
+    """
+    horizon, repeats = a_count(horizon, "The horizon"), a_count(repeats, "The number of repeats")
+    seed = a_count(seed, "The seed", least=0)
+    seeds = range(seed, seed + repeats)
+    failures = [_first_failure(start_world(environment, run), make_policy(run), horizon) for run in seeds]
+    rounds = tuple(first for first in failures if first is not None)
+    low, high = share_interval(len(rounds), repeats)
+    claim = _claim(_model_of(make_policy(seed)).exploration)
+    return Coverage(
+        n_failed=len(rounds), n_runs=repeats, low=low, high=high, failure_probability=claim, first_failures=rounds
+    )
+
+
+def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0)) -> list[dict[str, Any]]:
+    """How often the expected reward of the chosen action lay within so many widths of its mean.
+
+    One row a level z, with the share of rounds in which |mean − expected| ≤ z · width, and one for the exploration that
+    the policy used. Rounds are those with a mean, a width and a known expectation; chosen actions are no fair sample of
+    all actions, since a policy takes those it overrates.
+
+    >>> import kernelbandits as kb
+    >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
+    >>> world = kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=1)
+    >>> rows = calibration(kb.simulate(world, kb.KernelUCB(kernel), horizon=50, seed=1), levels=[0.0, 1e6])
+    >>> [(row["level"], row["share"]) for row in rows[:2]]
+    [(0.0, 0.0), (1000000.0, 1.0)]
+    """
+    known = np.isfinite(trace.mean) & np.isfinite(trace.width) & np.isfinite(trace.expected)
+    if not known.any():
+        raise InvalidParameter(
+            "No round has a mean, a width and a known expectation, so there is nothing to compare. Take a policy with "
+            "a posterior and a world that knows its expectations."
+        )
+    miss, width, used = np.abs(trace.mean - trace.expected)[known], trace.width[known], trace.exploration[known]
+    rows: list[dict[str, Any]] = [
+        {"level": level, "share": float(np.mean(miss <= level * width + ROUNDING)), "n_rounds": len(miss)}
+        for level in a_vector(levels, "Levels").tolist()
+    ]
+    has = np.isfinite(used)
+    if has.any():
+        held = miss[has] <= used[has] * width[has] + ROUNDING
+        rows.append({"level": "exploration", "share": float(held.mean()), "n_rounds": int(has.sum())})
+    return rows
+
+
+def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Exact interval of a probability from hits in independent trials (Clopper and Pearson, 1934).
+
+    >>> low, high = share_interval(0, 10)
+    >>> low, round(high, 4)
+    (0.0, 0.3085)
+    """
+    from scipy.special import betaincinv  # SciPy when first used
+
+    tail = (1.0 - confidence) / 2.0
+    low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n_trials - n_hits + 1, tail))
+    high = 1.0 if n_hits == n_trials else float(betaincinv(n_hits + 1, n_trials - n_hits, 1.0 - tail))
+    return low, high
+
+
+def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
+    """The first round in which an interval fails, from 1."""
+    model = _model_of(policy)
+    for t in range(1, horizon + 1):
+        try:
+            shown = world.show()
+        except StopIteration:
+            return None
+        if not _holds(model, shown):
+            return t
+        decision = policy.choose(shown.contexts, ids=shown.ids)
+        policy.learn(decision, world.pay(decision.action))
+    return None
+
+
+def _holds(model: PosteriorPolicy, shown: Round) -> bool:
+    """Whether every expected reward of the round lies in its interval."""
+    if shown.expected is None:
+        raise InvalidParameter("This world does not know its expected rewards, so no interval can be checked in it.")
+    posterior = model.posterior
+    prediction = posterior.predict(points_of(posterior.kernel.kind, shown.contexts))
+    situation = Situation(
+        round_index=model.round_index,
+        n_actions=len(shown.expected),
+        log_det_gain=posterior.log_det_gain,
+        regularisation=posterior.regularisation,
+    )
+    reach = model.exploration(situation) * prediction.width
+    return bool(np.all(np.abs(prediction.mean - shown.expected) <= reach + ROUNDING))
+
+
+def _model_of(policy: Policy) -> PosteriorPolicy:
+    """The policy that has the intervals: itself, or the one that it wraps."""
+    inside: Any = policy
+    while not isinstance(inside, PosteriorPolicy):
+        inside = getattr(inside, "policy", None)
+        if inside is None:
+            raise NotSupported(
+                f"{type(policy).__name__} has no intervals mean ± exploration · width to check. KernelUCB, LinUCB and "
+                "GP-UCB have."
+            )
+    return inside
+
+
+def _claim(exploration: Exploration) -> float | None:
+    stated = getattr(exploration, "failure_probability", None)
+    return None if exploration.is_tuned or stated is None else float(stated)

@@ -1,0 +1,118 @@
+"""Letting a policy learn from a log, as if it had been there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbandits.checks import a_count, a_probability, positive
+from kernelbandits.environments import Log
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
+from kernelbandits.evaluation.distinct_rounds import row_of
+from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
+from kernelbandits.policies.base import Policy
+from kernelbandits.types import Vector
+
+__all__ = ["Replay"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """The policy chooses in round after round of the log, and learns where its choice is the one that was shown.
+
+    The value is the mean reward of the rounds it learnt from: what the policy earns while it learns, over that many
+    rounds. Other estimators judge the policy as it stands; this one judges how it learns.
+
+    A match is kept with probability smallest / p, where p is the propensity of what was shown. Under a uniform rule
+    over equally many actions all are kept, and the method is that of Li et al. (2011). Under any other rule this is
+    rejection sampling: a round with choice a is used with probability p(a) · smallest / p(a) = `smallest`, whatever the
+    round, so the rounds used are an unbiased sample of rounds (Dudík et al., 2012). About `smallest` times the length
+    of the log is left: a rule that hardly ever shows some action leaves next to nothing.
+
+    The standard error is s / sqrt(n_matched). Rewards of a policy that learns depend on one another, so that it
+    describes this run, not how much another log would change the policy.
+
+    Parameters
+    ----------
+    smallest_propensity
+        Lower bound on the probability of any action under the logging rule; None takes the smallest that the log shows.
+    on_a_copy
+        Whether the policy itself stays as it is; False lets it keep what it learns.
+    seed
+        Of the coins that reject matches; a uniform log tosses none.
+    confidence
+        Of the interval, which is normal.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Delta
+    >>> from kernelbandits.policies import KernelUCB
+    >>> log = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, rewards=[0.0, 1.0, 1.0, 0.0])
+    >>> said = Replay().estimate(log, KernelUCB(Delta()))
+    >>> said.n_matched, round(said.value, 4)
+    (3, 0.6667)
+    """
+
+    smallest_propensity: float | None = None
+    on_a_copy: bool = True
+    seed: int = 0
+    confidence: float = CONFIDENCE
+
+    def __post_init__(self) -> None:
+        if self.smallest_propensity is not None:
+            positive(self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log.")
+        object.__setattr__(self, "seed", a_count(self.seed, "The seed", least=0))
+        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+
+    def estimate(self, log: Log, policy: Policy) -> Estimate:
+        """Mean reward a round of the policy while it learns."""
+        if not len(log):
+            raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
+        smallest = self._smallest(log)
+        rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)
+        value, error = mean_with_error(rewards)
+        low, high = normal_interval(value, error, self.confidence)
+        return Estimate(
+            value=value, standard_error=error, low=low, high=high, n_rounds=len(log), n_matched=len(rewards),
+            effective_sample_size=float(len(rewards)), confidence=self.confidence,
+            warnings=_warnings(log, len(rewards), smallest),
+        )  # fmt: skip
+
+    def _play(self, log: Log, policy: Policy, smallest: float) -> Vector:
+        """Rewards of the rounds that were used."""
+        rng, rewards = np.random.default_rng(self.seed), []
+        for t, (action, propensity) in enumerate(zip(log.actions, log.propensities, strict=True)):
+            contexts = log.rounds[t]
+            decision = policy.choose(contexts, ids=log.ids_of(t))
+            if decision.action != row_of(contexts, int(action)):
+                continue
+            if propensity > smallest and rng.random() >= smallest / propensity:
+                continue
+            policy.learn(decision, float(log.rewards[t]))
+            rewards.append(float(log.rewards[t]))
+        return np.array(rewards)
+
+    def _smallest(self, log: Log) -> float:
+        seen = float(log.propensities.min())
+        if self.smallest_propensity is None:
+            return seen
+        if self.smallest_propensity > seen:
+            raise InvalidParameter(
+                f"No propensity lies below the smallest, {self.smallest_propensity!r}, but the log has {seen!r}. "
+                "None takes the smallest of the log."
+            )
+        return float(self.smallest_propensity)
+
+
+def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
+    said = []
+    if n_used < min(FEW_ROUNDS, len(log)):
+        said.append(f"Only {n_used:,} of {len(log):,} rounds could be used.")
+    if log.propensities.max() > smallest * (1.0 + 1e-9):
+        said.append(
+            f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "
+            "the rounds used are an unbiased sample."
+        )
+    return (*said, *log_warnings(log))

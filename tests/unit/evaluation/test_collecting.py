@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kernelbandits import Catalogue
+from kernelbandits.environments import Clustered, DrawnRounds, Round
+from kernelbandits.errors import InvalidParameter, KernelBanditWarning
+from kernelbandits.evaluation import collect_log, simulate, start_world, true_value
+from kernelbandits.kernels import Delta, Gaussian
+from kernelbandits.policies import KernelUCB, LinUCB, Mixed, UniformRandom
+
+WORLD = Clustered(n_actions=4)
+
+
+class Listed:
+    """A world of given rounds and rewards."""
+
+    reward_range = None
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def start(self, rng):
+        return DrawnRounds(iter(self.rounds))
+
+    def describe(self):
+        return {"class": "Listed"}
+
+
+def a_logger():
+    return Mixed(KernelUCB(Gaussian(length_scale=0.1)), epsilon=0.4, seed=7)
+
+
+def test_a_log_is_the_run_that_simulate_plays():
+    log, trace = collect_log(WORLD, a_logger(), horizon=80, seed=3), simulate(WORLD, a_logger(), horizon=80, seed=3)
+
+    world = start_world(WORLD, 3)
+    for t in range(80):
+        assert_array_equal(log.rounds[t], world.show().contexts)
+    assert_array_equal(log.actions, trace.action)
+    assert_array_equal(log.propensities, trace.propensity)
+    assert_array_equal(log.rewards, trace.reward)
+    assert log.ids is None
+
+
+def test_a_policy_that_plays_many_rounds_at_once_is_logged_all_the_same():
+    with pytest.warns(KernelBanditWarning, match="LinUCB left nothing to chance"):
+        log = collect_log(WORLD, LinUCB(), horizon=50, seed=3)
+
+    assert_array_equal(log.actions, simulate(WORLD, LinUCB(), horizon=50, seed=3).action)
+
+
+def test_names_are_kept_and_parts_of_catalogues_count_their_own_items():
+    catalogue = Catalogue(["a", "b", "c"])
+    part = [(Round(catalogue.without([0])), np.array([0.0, 1.0, 2.0]))] * 20
+    named = [(Round(["a", "b"], ids=["x", "y"]), np.array([0.0, 1.0]))] * 5
+
+    of_part = collect_log(Listed(part), UniformRandom(seed=0), horizon=20)
+    of_named = collect_log(Listed(named), UniformRandom(seed=0), horizon=9)
+
+    assert set(of_part.actions) == {0, 1}
+    assert_allclose(of_part.rewards, of_part.actions + 1.0)
+    assert len(of_named) == 5
+    assert of_named.ids_of(4) == ["x", "y"]
+
+
+def test_the_true_value_is_the_expectation_over_the_policy():
+    policy = Mixed(KernelUCB(Gaussian(length_scale=0.1)), epsilon=0.5, seed=0)
+
+    said = true_value(WORLD, policy, horizon=30, seed=4)
+
+    world, values = start_world(WORLD, 4), []
+    for _ in range(30):
+        shown = world.show()
+        values.append(policy.probabilities(shown.contexts) @ shown.expected)
+    assert_allclose([said.value, said.standard_error], [np.mean(values), np.std(values, ddof=1) / np.sqrt(30)])
+    assert policy.round_index == 1
+
+
+def test_a_world_that_ends_gives_what_it_has():
+    rounds = [(Round(["a", "b"], expected=np.array([0.0, t])), np.zeros(2)) for t in (1.0, 3.0)]
+
+    said = true_value(Listed(rounds), UniformRandom(), horizon=10)
+
+    assert (said.value, said.n_rounds) == (1.0, 2)
+
+
+def test_a_world_without_expectations_has_no_truth_to_tell():
+    with pytest.raises(InvalidParameter, match="no true value"):
+        true_value(Listed([(Round(["a"]), np.zeros(1))]), KernelUCB(Delta()), horizon=3)

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from definitions import ridge
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Log, Switch
+from kernelbandits.kernels import Spectrum
+from kernelbandits.policies import KernelUCB, Softmax, UniformRandom
+from logs import slow_weights, string_log
+
+LOG, KERNEL = string_log(61), Spectrum(n=2)
+MODEL = DirectMethod(KERNEL, 0.7)
+
+
+def a_target():
+    return Softmax(KernelUCB(KERNEL), temperature=0.3, seed=0)
+
+
+class Zero:
+    """A model that expects nothing."""
+
+    def fit(self, log):
+        return self
+
+    def predict(self, rounds):
+        return [np.zeros(len(contexts)) for contexts in rounds]
+
+
+def slow_terms(log, policy, folds, weights):
+    """Σ_a π(a) r̂(a) + w (r − r̂(shown)), with r̂ learnt from the other folds, round by round."""
+    terms = []
+    for t in range(len(log)):
+        others = [s for s in range(len(log)) if folds == 1 or s % folds != t % folds]
+        shown = [log.rounds[s][log.actions[s]] for s in others]
+        means = ridge(KERNEL, shown, log.rewards[others], log.rounds[t], 0.7)[0]
+        probabilities = policy.probabilities(log.rounds[t])
+        terms.append(probabilities @ means + weights[t] * (log.rewards[t] - means[log.actions[t]]))
+    return np.array(terms)
+
+
+@pytest.mark.parametrize("folds", [1, 2, 3])
+@pytest.mark.parametrize("clip", [None, 1.3])
+def test_doubly_robust_is_its_definition(folds, clip):
+    weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
+
+    said = DoublyRobust(MODEL, folds=folds, clip=clip).estimate(LOG, a_target())
+
+    terms = slow_terms(LOG, a_target(), folds, weights)
+    assert_allclose(said.value, terms.mean(), rtol=1e-9)
+    assert_allclose(said.standard_error, terms.std(ddof=1) / np.sqrt(len(LOG)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("threshold", [0.4, 1.1])
+def test_switch_is_its_definition(threshold):
+    weights = slow_weights(LOG, a_target())
+
+    said = Switch(MODEL, threshold, folds=2).estimate(LOG, a_target())
+
+    trusted = np.array([w if w <= threshold else 0.0 for w in weights])
+    assert_allclose(said.value, slow_terms(LOG, a_target(), 2, trusted).mean(), rtol=1e-9)
+    assert f"exceed {threshold}" in said.warnings[-1]
+
+
+def test_a_model_that_expects_nothing_leaves_ips():
+    said = DoublyRobust(Zero()).estimate(LOG, a_target())
+
+    expected = IPS().estimate(LOG, a_target())
+    assert_allclose([said.value, said.standard_error], [expected.value, expected.standard_error])
+
+
+def test_switch_has_the_model_at_one_end_and_doubly_robust_at_the_other():
+    values = [Switch(MODEL, threshold, folds=1).estimate(LOG, a_target()).value for threshold in (0.0, np.inf)]
+
+    robust = DoublyRobust(MODEL, folds=1).estimate(LOG, a_target()).value
+    assert_allclose(values, [MODEL.estimate(LOG, a_target()).value, robust])
+
+
+def test_rounds_that_share_a_set_are_each_judged_by_the_other_folds():
+    """Deduplicated rounds belong to several folds at once."""
+    items, rng = ["aa", "ab", "bb"], np.random.default_rng(1)
+    actions, rewards = rng.integers(3, size=20), rng.normal(size=20)
+    shared = Log([items] * 20, actions, [1 / 3] * 20, rewards)
+    apart = Log([list(items) for _ in range(20)], actions, [1 / 3] * 20, rewards)
+
+    estimates = [DoublyRobust(MODEL, folds=3).estimate(log, a_target()) for log in (shared, apart)]
+
+    assert_allclose(estimates[0].value, estimates[1].value)
+    assert_allclose(estimates[0].value, slow_terms(apart, a_target(), 3, slow_weights(apart, a_target())).mean())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DoublyRobust(KERNEL), r"learns rewards from a log with fit\(log\), got Spectrum"),
+        (lambda: DoublyRobust(MODEL, folds=0), "number of folds"),
+        (lambda: DoublyRobust(MODEL, clip=-1.0), "largest weight"),
+        (lambda: Switch(MODEL, -0.5), "zero or above, got -0.5"),
+        (lambda: Switch(MODEL, np.nan), "zero or above"),
+        (lambda: DoublyRobust(MODEL, folds=99).estimate(LOG, UniformRandom()), "99 folds and 61 rounds"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(make, message):
+    with pytest.raises(InvalidParameter, match=message):
+        make()

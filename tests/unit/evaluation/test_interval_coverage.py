@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import binomtest
+
+import kernelbandits as kb
+from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
+from kernelbandits.errors import InvalidParameter, NotSupported
+from kernelbandits.evaluation import calibration, coverage, share_interval, simulate
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
+from kernelbandits.theory.widths import Mixture
+
+KERNEL = Gaussian(length_scale=0.3)
+WORLD = SyntheticRKHS(KERNEL, n_actions=8, n_features=1, norm=1.0, fixed_actions=True, noise_scale=0.3)
+SCHEDULE = Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=0.1)
+
+
+class Blind:
+    """A world that does not know what to expect."""
+
+    reward_range = None
+
+    def start(self, rng):
+        return DrawnRounds(iter([(Round(np.eye(2)), np.zeros(2))]))
+
+    def describe(self):
+        return {"class": "Blind"}
+
+
+def with_exploration(exploration):
+    return lambda _: KernelUCB(KERNEL, regularisation=0.05, exploration=exploration)
+
+
+def test_a_proved_schedule_keeps_its_claim():
+    said = coverage(WORLD, with_exploration(SCHEDULE), horizon=40, repeats=20)
+
+    assert said.failure_probability == 0.1
+    assert said.is_kept
+    assert said.share <= 0.1
+
+
+def test_far_too_little_exploration_is_caught():
+    """Negative control: the schedule of a world without noise, in one that has some."""
+    brave = Mixture(noise_scale=0.0, norm_bound=0.1, failure_probability=0.1)
+
+    said = coverage(WORLD, with_exploration(brave), horizon=40, repeats=20)
+
+    assert said.is_kept is False
+    assert said.n_failed == len(said.first_failures) > 15
+    assert "runs failed" in str(said)
+
+
+def test_the_first_failure_is_where_a_loop_finds_it():
+    said = coverage(WORLD, with_exploration(0.6), horizon=30, repeats=6, seed=3)
+
+    expected = []
+    for seed in range(3, 9):
+        policy, world = with_exploration(0.6)(seed), kb.evaluation.start_world(WORLD, seed)
+        for t in range(1, 31):
+            shown = world.show()
+            prediction = policy.posterior.predict(shown.contexts)
+            if (np.abs(prediction.mean - shown.expected) > 0.6 * prediction.width).any():
+                expected.append(t)
+                break
+            decision = policy.choose(shown.contexts)
+            policy.learn(decision, world.pay(decision.action))
+    assert said.first_failures == tuple(expected)
+    assert said.failure_probability is None
+    assert said.is_kept is None
+
+
+def test_a_wrapper_is_judged_by_the_policy_inside():
+    def make(seed):
+        return Mixed(with_exploration(SCHEDULE)(seed), epsilon=0.3, seed=seed)
+
+    assert coverage(WORLD, make, horizon=20, repeats=5).failure_probability == 0.1
+
+
+def test_a_policy_without_intervals_is_refused():
+    with pytest.raises(NotSupported, match="UniformRandom has no intervals"):
+        coverage(WORLD, lambda seed: UniformRandom(seed=seed), horizon=5, repeats=2)
+
+
+def test_a_world_without_expectations_is_refused():
+    with pytest.raises(InvalidParameter, match="does not know its expected rewards"):
+        coverage(Blind(), with_exploration(1.0), horizon=5, repeats=2)
+
+
+def test_calibration_counts_rounds_within_so_many_widths():
+    trace = simulate(WORLD, with_exploration(SCHEDULE)(0), horizon=60, seed=1)
+
+    rows = calibration(trace, levels=[0.1, 0.7])
+
+    for row in rows[:2]:
+        inside = [
+            abs(m - e) <= row["level"] * w for m, e, w in zip(trace.mean, trace.expected, trace.width, strict=True)
+        ]
+        assert row["share"] == pytest.approx(sum(inside) / 60)
+    assert rows[2] == {"level": "exploration", "share": 1.0, "n_rounds": 60}
+
+
+def test_a_trace_without_estimates_cannot_be_calibrated():
+    with pytest.raises(InvalidParameter, match="No round has a mean"):
+        calibration(simulate(WORLD, UniformRandom(seed=0), horizon=5, seed=1))
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 10), (3, 17), (20, 20)])
+def test_the_interval_of_a_share_is_exact(hits, trials):
+    expected = binomtest(hits, trials).proportion_ci(0.95, method="exact")
+
+    assert_allclose(share_interval(hits, trials), expected)
