@@ -136,10 +136,11 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
             context = points.context if _is_sparse(points.context) else np.atleast_2d(points.context)
             (shared,) = _named(context, None if names is None else names.context, "Context", t)
             points = points.actions
+        actions = _named(points, None if names is None else names.action, "Action", t)
         yield Event(
             shared,
-            _named(points, None if names is None else names.action, "Action", t),
-            [None] * int(log.n_actions[t]) if ids is None else [str(name) for name in ids],
+            actions,
+            [None] * len(actions) if ids is None else [str(name) for name in ids],
             int(log.actions[t]),
             float(log.rewards[t]),
             float(log.propensities[t]),
