@@ -6,8 +6,9 @@
 >>> policy.learn(decision, reward=1.0)
 
 `kernels` holds the similarities, `posterior` the estimates, `theory` what is proved about them, `policies` the rules
-that choose, `environments` and `evaluation` worlds to try them in. `experiments` needs the extra of the same name. Each
-is imported when it is first used, so that importing the package itself costs little more than importing NumPy.
+that choose, `environments` and `evaluation` worlds to try them in, `adapters` the ways to and from other libraries.
+`experiments` needs the extra of the same name. Each is imported when it is first used, so that importing the package
+itself costs little more than importing NumPy.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kernelbandits.types import Decision, Pairs, Plays, Prediction, Slate
 
 if TYPE_CHECKING:
     from kernelbandits import (
+        adapters,
         environments,
         evaluation,
         experiments,
@@ -111,6 +113,7 @@ __all__ = [
     "SupLinUCB",
     "UncertaintyEllipsoid",
     "UniformRandom",
+    "adapters",
     "compile_ahead",
     "environments",
     "errors",
@@ -128,7 +131,8 @@ __all__ = [
 ]
 
 _PACKAGES = {
-    "environments", "evaluation", "experiments", "kernels", "policies", "posterior", "selection", "testing", "theory",
+    "adapters", "environments", "evaluation", "experiments", "kernels", "policies", "posterior", "selection", "testing",
+    "theory",
 }  # fmt: skip
 _ELSEWHERE = {
     "Catalogue": "selection", "compile_ahead": "selection", "set_threads": "selection", "simulate": "evaluation",

@@ -1,0 +1,53 @@
+"""Use from the libraries people already have: scikit-learn, coba, the Open Bandit Pipeline, Vowpal Wabbit, data frames.
+
+`KernelUCBRegressor` is the estimate of mean and width as a regressor of scikit-learn. `CobaLearner` puts a policy into
+an experiment of coba, `CobaEnvironment` a simulation of coba before a policy. Logs come from and go to decision-service
+lines and text of Vowpal Wabbit (`read_dsjson`, `read_adf_text`), dictionaries of the Open Bandit Pipeline (`from_obp`)
+and tables of pandas, polars, Arrow and DuckDB (`log_from_frame`).
+
+The package can be imported without any of those libraries; `MissingExtra` comes up only where one is really called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelbandits.adapters.adf_text import read_adf_text, write_adf_text
+from kernelbandits.adapters.coba import CobaEnvironment, CobaLearner, from_coba
+from kernelbandits.adapters.coba_points import CobaPoints
+from kernelbandits.adapters.dsjson import read_dsjson, write_dsjson
+from kernelbandits.adapters.frame_writing import log_to_frame, trace_to_frame
+from kernelbandits.adapters.frames import log_from_frame
+from kernelbandits.adapters.obp import from_obp, to_obp
+from kernelbandits.adapters.vowpal_wabbit import Vocabulary, VowpalLog
+
+if TYPE_CHECKING:
+    from kernelbandits.adapters.scikit_learn import KernelUCBRegressor
+
+__all__ = [
+    "CobaEnvironment",
+    "CobaLearner",
+    "CobaPoints",
+    "KernelUCBRegressor",
+    "Vocabulary",
+    "VowpalLog",
+    "from_coba",
+    "from_obp",
+    "log_from_frame",
+    "log_to_frame",
+    "read_adf_text",
+    "read_dsjson",
+    "to_obp",
+    "trace_to_frame",
+    "write_adf_text",
+    "write_dsjson",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import scikit-learn only for those who ask for its regressor."""
+    if name == "KernelUCBRegressor":
+        from kernelbandits.adapters.scikit_learn import KernelUCBRegressor
+
+        return KernelUCBRegressor
+    raise AttributeError(f"module 'kernelbandits.adapters' has no attribute {name!r}")

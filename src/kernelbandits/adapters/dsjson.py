@@ -1,0 +1,208 @@
+"""Decision-service lines of Vowpal Wabbit (`--dsjson`): an event a line, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.adapters.dsjson_features import json_number, read_features, write_features
+from kernelbandits.adapters.lines import Malformed, OnError, Unused, numbered_lines, parsed, write_lines
+from kernelbandits.adapters.vowpal_wabbit import Event, Layout, Vocabulary, VowpalLog, events_of, log_of
+from kernelbandits.environments import Log
+from kernelbandits.types import Vector
+
+__all__ = ["read_dsjson", "write_dsjson"]
+
+OTHER_PROBLEMS: Final = ("_slots", "_outcomes")
+"""Marks of lines with several decisions each: conditional bandits and slates."""
+
+
+def read_dsjson(
+    path: str | PathLike[str],
+    *,
+    layout: Layout = "pairs",
+    vocabulary: Vocabulary | None = None,
+    sparse: bool = True,
+    on_error: OnError = "raise",
+) -> VowpalLog:
+    """Logged decisions from a file of decision-service lines; `.gz` is unpacked.
+
+    A line tells the cost `_label_cost` (reward = −cost), the probability `_label_probability`, the action shown
+    (`_labelIndex` from 0, `_label_Action` from 1; where both are there they have to agree) and, under `c`, the features
+    that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"colour": "red"` is
+    the feature `colour=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
+    place, words of `_text` are counted, other names that begin with `_` are passed over, all as Vowpal Wabbit reads
+    them. `_tag` becomes the id of an action where all have one; `a` and `p` give `probabilities`. Flagged
+    (`_skipLearn`) and unlabelled lines are left out and counted. `pdrop`, by which Vowpal Wabbit weighs events, and
+    all other fields are passed over.
+
+    Parameters
+    ----------
+    path
+        The file.
+    layout
+        "pairs": rounds are `Pairs(context, actions)`, for pair kernels, or rows where the file has no shared feature.
+        "joined": rows that hold the shared features and the action's own.
+    vocabulary
+        Columns known from before, such as those of yesterday's log: other features are passed over and counted. None
+        gives every feature of the file a column, sorted by namespace and name.
+    sparse
+        SciPy-sparse rows; False gives dense ones.
+    on_error
+        "raise" an error that names the line and the rule it breaks, or "skip" and count it in `log.left_out`.
+
+    Examples
+    --------
+    >>> log = Log([np.array([[0.5, 2.0], [1.0, 0.0]])], actions=[1], propensities=[0.25], rewards=[3.0])
+    >>> write_dsjson(log, "decisions.json")
+    >>> again = read_dsjson("decisions.json", sparse=False)
+    >>> again.rounds[0].tolist(), again.rewards.tolist(), again.vocabulary.action
+    ([[0.5, 2.0], [1.0, 0.0]], [3.0], (('Action', '0'), ('Action', '1')))
+    """
+    lines = ((number, line) for number, line in numbered_lines(path) if line.strip())
+    events, left_out = parsed(lines, _event, path=path, on_error=on_error)
+    return log_of(events, left_out, layout=layout, vocabulary=vocabulary, sparse=sparse)
+
+
+def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary | None = None) -> None:
+    """Write a log as decision-service lines; a name that ends in `.gz` is packed.
+
+    Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
+    Ids become tags, hence strings. `a` begins with the action shown, as Vowpal Wabbit asks; `p` is written only where
+    the log knows all probabilities (a `VowpalLog` that was read with them): one of them does not tell the others.
+
+    Parameters
+    ----------
+    log
+        Rounds have to be rows of numbers, or `Pairs` of a row and rows.
+    path
+        The file.
+    vocabulary
+        Names of the columns; those that the log was read with by default, else their numbers.
+    """
+    events = enumerate(events_of(log, vocabulary))
+    write_lines((json.dumps(_line(event, t), allow_nan=False) for t, event in events), path)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _event(line: str) -> Event | Unused:
+    fields = _object(line)
+    if fields.get("_skipLearn") is True:
+        return "skip_learn"
+    if "_label_cost" not in fields:
+        return "unlabelled"
+    context = fields.get("c")
+    if not isinstance(context, dict) or not isinstance(context.get("_multi"), list) or not context["_multi"]:
+        raise Malformed("the actions of an event are a list `_multi`, not empty, in its context `c`.")
+    if any(name in part for name in OTHER_PROBLEMS for part in (context, fields)):
+        raise Malformed("a line holds one decision, and this one has slots (conditional bandits and slates).")
+    actions = context.pop("_multi")
+    if not all(isinstance(action, dict) for action in actions):
+        raise Malformed("every action in `_multi` is an object.")
+    return Event(
+        read_features(context),
+        [read_features(action) for action in actions],
+        [_tag(action) for action in actions],
+        _chosen(fields, len(actions)),
+        0.0 - json_number(fields["_label_cost"], "_label_cost"),
+        _propensity(fields),
+        _probabilities(fields, len(actions)),
+    )
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line, object_pairs_hook=_without_repeats)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise Malformed(f"a line is one JSON object ({error}).") from error
+    if not isinstance(fields, dict):
+        raise Malformed(f"a line is one JSON object, got {type(fields).__name__}.")
+    return fields
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Malformed(f"a name stands once in an object, and {twice!r} stands there again.")
+    return fields
+
+
+def _propensity(fields: Mapping[str, Any]) -> float:
+    propensity = json_number(fields.get("_label_probability"), "_label_probability")
+    if not 0.0 < propensity <= 1.0:
+        raise Malformed(f"`_label_probability` has to lie above 0 and at most at 1, got {propensity!r}.")
+    return propensity
+
+
+def _chosen(fields: Mapping[str, Any], n_actions: int) -> int:
+    """Row of the action shown: one field counts from 0, the other from 1."""
+    bases = {"_labelIndex": 0, "_label_Action": 1}
+    rows = {_index(fields[name], name, base) for name, base in bases.items() if name in fields}
+    if len(rows) != 1:
+        raise Malformed(
+            "`_labelIndex` (from 0) and `_label_Action` (from 1) name the action shown, and have to agree, got "
+            f"{fields.get('_labelIndex')!r} and {fields.get('_label_Action')!r}."
+        )
+    (row,) = rows
+    if not 0 <= row < n_actions:
+        raise Malformed(f"the action shown is one of the {n_actions} in `_multi`, got number {row} from 0.")
+    return row
+
+
+def _index(value: Any, name: str, base: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Malformed(f"`{name}` has to be a whole number, got {value!r}.")
+    return value - base
+
+
+def _probabilities(fields: Mapping[str, Any], n_actions: int) -> Vector | None:
+    """Probabilities by row: `p` tells them in the order of `a`, which counts from 1."""
+    if fields.get("p") is None:
+        return None
+    all_actions = list(range(1, n_actions + 1))
+    order, told = fields.get("a", all_actions), fields["p"]
+    if not isinstance(order, list) or sorted(_index(action, "a", 0) for action in order) != all_actions:
+        raise Malformed(f"`a` holds every action from 1 to {n_actions} once, got {order!r}.")
+    if not isinstance(told, list) or len(told) != n_actions:
+        raise Malformed(f"`p` has one probability for each of the {n_actions} actions, got {told!r}.")
+    probabilities = np.empty(n_actions)
+    probabilities[np.array(order) - 1] = [json_number(probability, "p") for probability in told]
+    return probabilities
+
+
+def _tag(action: Mapping[str, Any]) -> str | None:
+    tag = action.get("_tag")
+    return None if tag is None else str(tag)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _line(event: Event, t: int) -> dict[str, Any]:
+    n_actions, chosen = len(event.actions), event.chosen
+    order = [chosen, *(row for row in range(n_actions) if row != chosen)]
+    actions = [
+        {**({} if tag is None else {"_tag": tag}), **write_features(values)}
+        for values, tag in zip(event.actions, event.tags, strict=True)
+    ]
+    line = {
+        "_label_cost": 0.0 - event.reward,
+        "_label_probability": event.propensity,
+        "_label_Action": chosen + 1,
+        "_labelIndex": chosen,
+        "Version": "1",
+        "EventId": str(t),
+        "a": [row + 1 for row in order],
+        "c": {**write_features(event.shared), "_multi": actions},
+    }
+    if event.probabilities is not None:
+        line["p"] = [float(event.probabilities[row]) for row in order]
+    return line

@@ -1,0 +1,83 @@
+"""Tables of other libraries as columns, and columns as such tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.adapters.extras import required
+from kernelbandits.errors import InvalidParameter
+
+__all__ = ["Column", "FrameKind", "column_of", "frame_of", "materialised", "numbers_of", "truths_of"]
+
+FrameKind: TypeAlias = Literal["pandas", "polars", "arrow"]
+Column: TypeAlias = NDArray[Any]
+
+
+def materialised(frame: Any) -> Any:
+    """Something with named columns: lazy frames, readers and relations are carried out."""
+    for method in ("to_arrow_table", "fetch_arrow_table", "collect", "read_all"):
+        if hasattr(type(frame), method):  # of the class: pandas gives columns as attributes
+            return getattr(frame, method)()
+    return frame
+
+
+def column_of(table: Any, name: str) -> Column:
+    """A column as an array."""
+    names = _names(table)
+    if name not in names:
+        raise InvalidParameter(f"The table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    column = table[name]
+    if hasattr(column, "to_pylist") and not hasattr(column, "chunks"):
+        return np.asarray(column.to_numpy(zero_copy_only=False))  # a record batch of Arrow would refuse to copy
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
+def _names(table: Any) -> list[str]:
+    if isinstance(table, Mapping):
+        return list(table)
+    for attribute in ("column_names", "columns"):  # Arrow; pandas and polars
+        if hasattr(table, attribute):
+            return list(getattr(table, attribute))
+    raise InvalidParameter(
+        f"A table of pandas, polars, Arrow or DuckDB, or a mapping of columns is needed, got {type(table).__name__}."
+    )
+
+
+def numbers_of(table: Any, name: str) -> NDArray[np.float64]:
+    """A column of numbers; what is missing is NaN."""
+    column = column_of(table, name)
+    if column.dtype.kind == "O":
+        column = np.array([_number_or_nan(value) for value in column.tolist()])
+    if column.dtype.kind not in "buif":
+        raise InvalidParameter(f"The column {name!r} has to hold numbers, got {column.dtype}.")
+    return column.astype(np.float64)
+
+
+def _number_or_nan(value: Any) -> Any:
+    """A number for what is one, such as a decimal; NaN for what is missing, and text as it is."""
+    if value is None or type(value).__name__ == "NAType":
+        return np.nan
+    return value if isinstance(value, str) else float(value)
+
+
+def truths_of(table: Any, name: str) -> NDArray[np.bool_]:
+    """A column of truth values."""
+    numbers = numbers_of(table, name)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        raise InvalidParameter(f"The column {name!r} has to hold truth values, true for the row that was shown.")
+    return np.asarray(numbers == 1.0)
+
+
+def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
+    """A table of that kind with these columns."""
+    if kind == "pandas":
+        return required("pandas", "A pandas frame").DataFrame(dict(columns))
+    if kind == "polars":
+        return required("polars", "A polars frame").DataFrame(dict(columns))
+    if kind == "arrow":
+        return required("pyarrow", "An Arrow table").table(dict(columns))
+    raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {kind!r}.")

@@ -1,0 +1,171 @@
+"""Logs as the dictionaries of the Open Bandit Pipeline (Saito et al. 2021), `bandit_feedback`, and back.
+
+The format is a plain dictionary of arrays, so nothing has to be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelbandits.checks import a_vector, an_array
+from kernelbandits.environments import Log
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.types import Matrix, Pairs, Points
+
+__all__ = ["from_obp", "to_obp"]
+
+
+def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, Any]:
+    """A log as `bandit_feedback`: n_rounds, n_actions, context, action_context, action, position, reward, pscore.
+
+    The format has one fixed set of actions, so all rounds have to show the same actions in the same order.
+
+    Parameters
+    ----------
+    log
+        Rounds are `Pairs` of a context row and the actions' rows, or the actions' rows alone: then `context` has no
+        columns. Sparse rows become dense; ids have no place in the format and are left out.
+    expected_reward
+        Expected reward of every action in every round, where it is known: rounds × actions.
+
+    Examples
+    --------
+    >>> actions = np.eye(2)
+    >>> rounds = [Pairs([0.5], actions), Pairs([0.7], actions)]
+    >>> log = Log(rounds, actions=[1, 0], propensities=[0.4, 0.6], rewards=[2.0, 0.0])
+    >>> feedback = to_obp(log)
+    >>> feedback["n_actions"], feedback["context"].tolist(), feedback["pscore"].tolist()
+    (2, [[0.5], [0.7]], [0.4, 0.6])
+    """
+    if not len(log):
+        raise InvalidParameter("An empty log tells no number of actions and of columns. Give at least one round.")
+    shared = _dense(_actions(log.rounds[0]), 0)
+    for t, points in enumerate(log.rounds):
+        _refuse_other_actions(shared, log.rounds[0], points, t)
+    feedback: dict[str, Any] = {
+        "n_rounds": len(log),
+        "n_actions": len(shared),
+        "context": _contexts(log),
+        "action_context": shared,
+        "action": log.actions.astype(np.int64),
+        "position": None,
+        "reward": log.rewards.copy(),
+        "pscore": log.propensities.copy(),
+    }
+    if expected_reward is not None:
+        known = an_array(expected_reward, "Expected rewards")
+        if known.shape != (len(log), len(shared)):
+            raise InvalidParameter(
+                f"Expected rewards are rounds × actions, {(len(log), len(shared))}, got shape {known.shape}."
+            )
+        feedback["expected_reward"] = known
+    return feedback
+
+
+def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log:
+    """`bandit_feedback` as a log; rounds are `Pairs` of the round's context and the actions.
+
+    Where `context` is missing or has no columns, rounds are the actions' rows alone. Where `action_context` is missing,
+    actions are the unit vectors. Expected rewards have no place in a log and are left out.
+
+    Parameters
+    ----------
+    feedback
+        At least `action`, `reward`, `pscore`, and `n_actions` or `action_context`.
+    position
+        Which place of a list of recommendations to take the rounds of; needed where there are several.
+
+    Examples
+    --------
+    >>> feedback = {"n_actions": 3, "context": [[0.5], [0.7]], "action": [2, 0], "reward": [1, 0], "pscore": [0.2, 0.5]}
+    >>> log = from_obp(feedback)
+    >>> log.rounds[1].context, log.n_actions.tolist()
+    (array([0.7]), [3, 3])
+    """
+    missing = [name for name in ("action", "reward", "pscore") if feedback.get(name) is None]
+    if missing:
+        raise InvalidParameter(f"A log needs action, reward and pscore; the feedback has no {', '.join(missing)}.")
+    actions = _action_context(feedback)
+    chosen = np.asarray(feedback["action"])
+    kept = _rounds_at(feedback.get("position"), position, len(chosen))
+    return Log(
+        _rounds(feedback.get("context"), actions, len(chosen)),
+        chosen,
+        a_vector(feedback["pscore"], "The pscore of feedback"),
+        a_vector(feedback["reward"], "The rewards of feedback"),
+    )[kept]
+
+
+def _actions(points: Points) -> Points:
+    return points.actions if isinstance(points, Pairs) else points
+
+
+def _dense(points: Points, t: int) -> Matrix:
+    rows = points.toarray() if hasattr(points, "tocsr") else np.asarray(points)
+    if rows.ndim != 2 or rows.dtype.kind not in "buif":
+        raise InvalidContexts(
+            f"The Open Bandit Pipeline takes actions that are rows of numbers, got {type(points).__name__} in round "
+            f"{t}. Describe every action by features first."
+        )
+    return np.array(rows, dtype=np.float64)
+
+
+def _refuse_other_actions(shared: Matrix, first: Points, points: Points, t: int) -> None:
+    if isinstance(points, Pairs) != isinstance(first, Pairs):
+        raise NotSupported(f"Either all rounds have a shared context or none has one; round {t} differs from round 0.")
+    if _actions(points) is not _actions(first) and not np.array_equal(_dense(_actions(points), t), shared):
+        raise NotSupported(
+            f"The Open Bandit Pipeline has one set of actions for all rounds, and round {t} shows others than round 0. "
+            "Keep the log as it is, or take the rounds that share a set: log[rows]."
+        )
+
+
+def _contexts(log: Log) -> Matrix:
+    rows = [_context_row(points.context, t) for t, points in enumerate(log.rounds) if isinstance(points, Pairs)]
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidContexts("The contexts of all rounds have to be equally long.")
+    return np.array(rows) if rows else np.zeros((len(log), 0))
+
+
+def _context_row(context: Any, t: int) -> NDArray[np.float64]:
+    (row,) = _dense(context if hasattr(context, "tocsr") else np.atleast_2d(context), t)
+    return np.asarray(row)
+
+
+def _action_context(feedback: Mapping[str, Any]) -> Matrix:
+    described = feedback.get("action_context")
+    if described is None and feedback.get("n_actions") is None:
+        raise InvalidParameter("Feedback tells its actions by n_actions or by action_context, and has neither.")
+    actions = np.eye(feedback["n_actions"]) if described is None else an_array(described, "Actions of feedback")
+    if actions.ndim != 2 or len(actions) != feedback.get("n_actions", len(actions)):
+        raise InvalidParameter(
+            f"action_context has a row for each of the {feedback.get('n_actions')} actions, got shape {actions.shape}."
+        )
+    actions.setflags(write=False)  # all rounds show the same array
+    return actions
+
+
+def _rounds(context: Any, actions: Matrix, n_rounds: int) -> list[Points]:
+    contexts = np.zeros((n_rounds, 0)) if context is None else an_array(context, "Contexts of feedback")
+    if contexts.ndim != 2 or len(contexts) != n_rounds:
+        raise InvalidParameter(f"The context of feedback has a row a round, {n_rounds} in all, got {contexts.shape}.")
+    return [Pairs(row, actions) if len(row) else actions for row in contexts]
+
+
+def _rounds_at(positions: Any, position: int | None, n_rounds: int) -> NDArray[np.bool_]:
+    """Which rounds belong to the place in the list that is asked for."""
+    if positions is None:
+        if position not in (None, 0):
+            raise InvalidParameter(f"The feedback tells no positions, so there is none called {position!r}.")
+        return np.ones(n_rounds, dtype=bool)
+    places = np.asarray(positions)
+    if position is None and len(np.unique(places)) > 1:
+        raise InvalidParameter(
+            f"The feedback has rounds of {len(np.unique(places))} positions, whose rewards differ in kind. Name one: "
+            f"position={places.min()}."
+        )
+    return np.ones(n_rounds, dtype=bool) if position is None else places == position

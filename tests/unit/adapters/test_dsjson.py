@@ -1,0 +1,174 @@
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from kernelbandits import Pairs
+from kernelbandits.adapters import Vocabulary, read_dsjson, write_dsjson
+from kernelbandits.environments import Log
+from kernelbandits.errors import ForeignFile, InvalidContexts
+
+LINE = (
+    '{"_label_cost":-1.5,"_label_probability":0.8181818,"_label_Action":2,"_labelIndex":1,"Timestamp":"2018-03-01T00:00:'
+    '00.0000000Z","Version":"1","EventId":"0074434d3a3a46529f65de8a59631939","a":[2,1,3],"c":{"hour":2.5,"GUser":{"id":'
+    '"a","major":"eng","new":true,"old":false,"none":null},"_multi":[{"_tag":"t1","TAction":{"a1":"f1"}},{"_tag":"t2",'
+    '"TAction":{"a1":"f2","v":0.5},"top":3},{"_tag":"t3","TAction":[0.1,0,0.7],"_ignored":1,"Nest":{"Inner":{"q":1},'
+    '"arr":[{"m":1},{"n":2}]},"_text":"hello big hello"}]},"p":[0.8181818,0.1,0.0818182],"VWState":{"m":"N/A"},'
+    '"o":[{"v":1.5,"EventId":"x"}],"pdrop":0.5,"_original_label_cost":-1.5}'
+)
+
+
+def a_line(**changes):
+    fields = {
+        "_label_cost": 1,
+        "_label_probability": 0.5,
+        "_label_Action": 1,
+        "_labelIndex": 0,
+        "a": [1, 2],
+        "c": {"_multi": [{"x": 1}, {"x": 2}]},
+        "p": [0.5, 0.5],
+    }
+    fields.update(changes)
+    return json.dumps({name: value for name, value in fields.items() if value != "absent"})
+
+
+def read_lines(tmp_path, *lines, **options):
+    (tmp_path / "log.json").write_text("\n".join(lines) + "\n")
+    return read_dsjson(tmp_path / "log.json", **options)
+
+
+def test_a_line_as_the_decision_service_writes_it(tmp_path):
+    log = read_lines(tmp_path, LINE, sparse=False)
+
+    assert log.rewards.tolist() == [1.5]
+    assert log.actions.tolist() == [1]
+    assert log.propensities.tolist() == [0.8181818]
+    assert log.ids == [["t1", "t2", "t3"]]
+    assert_array_equal(log.probabilities[0], [0.1, 0.8181818, 0.0818182])
+    context = dict(zip(log.vocabulary.context, log.rounds[0].context, strict=True))
+    assert context == {("", "hour"): 2.5, ("GUser", "id=a"): 1.0, ("GUser", "major=eng"): 1.0, ("GUser", "new"): 1.0}
+    first, second, third = (
+        {name: value for name, value in zip(log.vocabulary.action, row, strict=True) if value}
+        for row in log.rounds[0].actions
+    )
+    assert first == {("TAction", "a1=f1"): 1.0}
+    assert second == {("TAction", "a1=f2"): 1.0, ("TAction", "v"): 0.5, ("", "top"): 3.0}
+    assert third == {
+        ("TAction", "0"): 0.1,
+        ("TAction", "2"): 0.7,
+        ("Inner", "q"): 1.0,
+        ("arr", "m"): 1.0,
+        ("arr", "n"): 2.0,
+        ("", "hello"): 2.0,
+        ("", "big"): 1.0,
+    }
+
+
+def test_what_was_read_is_written_with_all_it_tells(tmp_path):
+    log = read_lines(tmp_path, LINE)
+
+    write_dsjson(log, tmp_path / "again.json")
+
+    line = json.loads((tmp_path / "again.json").read_text())
+    assert line["_label_cost"] == -1.5
+    assert (line["_label_Action"], line["_labelIndex"], line["a"]) == (2, 1, [2, 1, 3])
+    assert line["p"] == [0.8181818, 0.1, 0.0818182]
+    assert line["c"]["GUser"] == {"id": "a", "major": "eng", "new": 1.0}
+    assert line["c"]["_multi"][1] == {"_tag": "t2", "top": 3.0, "TAction": {"a1": "f2", "v": 0.5}}
+
+
+def test_probabilities_are_not_invented(tmp_path):
+    write_dsjson(Log([np.eye(3)], [1], [0.5], [2.0]), tmp_path / "log.json")
+
+    line = json.loads((tmp_path / "log.json").read_text())
+
+    assert "p" not in line
+    assert line["_label_probability"] == 0.5
+    assert read_dsjson(tmp_path / "log.json").probabilities is None
+
+
+def test_index_from_zero_and_action_from_one_are_the_same_action(tmp_path):
+    for fields in ({"_labelIndex": "absent", "_label_Action": 2}, {"_labelIndex": 1, "_label_Action": "absent"}):
+        log = read_lines(tmp_path, a_line(**fields))
+
+        assert log.actions.tolist() == [1]
+
+
+def test_flagged_and_unlabelled_lines_are_left_out_and_counted(tmp_path):
+    log = read_lines(
+        tmp_path,
+        a_line(_skipLearn=True),
+        a_line(_label_cost=-3),
+        a_line(_label_cost="absent"),
+        "",
+        a_line(_skipLearn=False),
+        '{"RewardValue": 1, "EventId": "late"}',
+    )
+
+    assert log.rewards.tolist() == [3.0, -1.0]
+    assert log.left_out == {"malformed": 0, "skip_learn": 1, "unlabelled": 2, "unknown_features": 0}
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("{", "one JSON object"),
+        ("[1]", "one JSON object, got list"),
+        ('{"_label_cost": 1, "_label_cost": 2}', "'_label_cost' stands there again"),
+        (a_line(c={"_multi": []}), "`_multi`, not empty"),
+        (a_line(c=3), "`_multi`, not empty"),
+        (a_line(c={"_multi": [3]}), "every action in `_multi` is an object"),
+        (a_line(c={"_multi": [{}], "_slots": [{}]}), "one decision, and this one has slots"),
+        (a_line(_label_cost="1"), "`_label_cost` has to be a finite number, got '1'"),
+        (a_line(_label_cost=float("nan")), "`_label_cost` has to be a finite number, got nan"),
+        (a_line(_label_cost=10**400), "`_label_cost` has to be a finite number"),
+        (a_line(_label_probability=0), "`_label_probability` has to lie above 0 and at most at 1, got 0.0"),
+        (a_line(_label_probability=1.5), "`_label_probability` has to lie above 0"),
+        (a_line(_label_probability="absent"), "`_label_probability` has to be a finite number, got None"),
+        (a_line(_labelIndex=1), "have to agree, got 1 and 1"),
+        (a_line(_labelIndex="absent", _label_Action="absent"), "got None and None"),
+        (a_line(_labelIndex=2, _label_Action=3), "one of the 2 in `_multi`, got number 2 from 0"),
+        (a_line(_labelIndex=-1, _label_Action=0), "got number -1 from 0"),
+        (a_line(_labelIndex=0.5), "`_labelIndex` has to be a whole number, got 0.5"),
+        (a_line(a=[0, 1]), "`a` holds every action from 1 to 2 once, got .0, 1"),
+        (a_line(p=[1.0]), "`p` has one probability for each of the 2 actions"),
+        (a_line(c={"_multi": [{"x": ["s"]}]}, p=None, a=None), r"`x\[0\]` has to be a finite number, got 's'"),
+    ],
+)
+def test_a_malformed_line_is_named_with_its_rule_or_counted(tmp_path, line, rule):
+    with pytest.raises(ForeignFile, match=f"Line 3 of '.*log.json': .*{rule}"):
+        read_lines(tmp_path, a_line(), "", line, a_line())
+
+    log = read_lines(tmp_path, a_line(), "", line, a_line(), on_error="skip")
+
+    assert len(log) == 2
+    assert log.left_out["malformed"] == 1
+
+
+def test_names_that_share_a_key_are_kept_apart(tmp_path):
+    names = Vocabulary(action=[("", "x=1"), ("", "x=2"), ("", "x"), ("", "y=1"), ("n", "y"), ("", "n=5")])
+    rows = np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 2.0, 3.0, 1.0]])
+    write_dsjson(Log([rows], [0], [0.5], [1.0]), tmp_path / "log.json", vocabulary=names)
+
+    assert_array_equal(read_dsjson(tmp_path / "log.json", sparse=False, vocabulary=names).rounds[0], rows)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([("", "_x"), ("", "y")], "passes over JSON names like '_x'"),
+        ([("_n", "x"), ("", "y")], "passes over JSON names like '_n'"),
+        ([("n", "x"), ("", "n")], "cannot both be called 'n'"),
+    ],
+)
+def test_names_that_vowpal_wabbit_would_lose_are_refused(tmp_path, names, message):
+    with pytest.raises(InvalidContexts, match=message):
+        write_dsjson(Log([np.eye(2)], [0], [0.5], [1.0]), tmp_path / "log.json", vocabulary=Vocabulary(action=names))
+
+
+def test_rounds_without_shared_features_have_an_empty_context_among_others(tmp_path):
+    log = read_lines(tmp_path, a_line(c={"u": 2, "_multi": [{"x": 1}, {"x": 2}]}), a_line(), sparse=False)
+
+    assert [isinstance(points, Pairs) for points in log.rounds] == [True, True]
+    assert log.rounds[1].context.tolist() == [0.0]
