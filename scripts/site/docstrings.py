@@ -35,8 +35,13 @@ def readable(docstring: str) -> str:
             section, paragraph = "Examples", f"Examples\n--------\n{paragraph}"
         elif section and paragraph.startswith("Reference: "):
             section, paragraph = "References", f"References\n----------\n{paragraph.removeprefix('Reference: ')}"
-        paragraphs.append(_fenced(paragraph))
+        paragraphs.append(_fenced(_with_plain_stars(paragraph)))
     return "\n\n".join(paragraphs)
+
+
+def _with_plain_stars(paragraph: str) -> str:
+    """The star of θ* is no emphasis; in formulas, which are indented, it is none anyway."""
+    return paragraph if paragraph.startswith("    ") else paragraph.replace("θ*", r"θ\*")
 
 
 def _fenced(paragraph: str) -> str:

@@ -132,3 +132,6 @@ class TestDocstrings:
 
     def test_examples_with_a_heading_keep_it(self):
         assert readable("Examples\n--------\n>>> 1\n1") == "Examples\n--------\n```pycon\n>>> 1\n1\n```"
+
+    def test_the_star_of_theta_is_a_star(self):
+        assert readable("‖θ*‖ and ‖θ*‖\n\n    θ* in a formula") == "‖θ\\*‖ and ‖θ\\*‖\n\n    θ* in a formula"
