@@ -7,6 +7,7 @@ from sklearn.gaussian_process import kernels as scikit
 
 from kernelbandits import kernels
 from kernelbandits.kernels import (
+    Blocks,
     Columns,
     Constant,
     Cosine,
@@ -128,6 +129,7 @@ CASES = {
     "pairs, composed": (2 * PairProduct(Precomputed(TABLE), Linear()) + PairSum(Precomputed(TABLE), Constant(0.3)) + 1,
                         Pairs("a", DENSE)),
     "pairs of pairs": (PairSum(Spectrum(n=1), PairProduct(Linear(), Jaccard())), Pairs("ab", Pairs([1.0, 2.0], SETS))),
+    "blocks": (Blocks(0.5 * Matern(smoothness=0.5, length_scale=0.8) + Linear()), Pairs([1.0, 2.0], IDS)),
     "labelled": (LabelledLinear([1]), Pairs("left", DENSE)),
     "function of rows": (FromCallable(smaller_of_both), [[1.0], [0.5], [4.0], [1.0]]),
     "function of strings": (FromCallable(first_letter, Strings(), diagonal=lambda x: np.ones(len(x))), STRINGS),

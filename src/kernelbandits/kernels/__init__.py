@@ -12,6 +12,7 @@ through it and never looks inside one.
 """
 
 from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.blocks import Blocks
 from kernelbandits.kernels.combine import Columns, Normalised, Product, Scaled, Sum
 from kernelbandits.kernels.fourier import RandomFeatures, random_features
 from kernelbandits.kernels.identity import Delta
@@ -32,6 +33,7 @@ from kernelbandits.kernels.tables import SimilarityTable
 from kernelbandits.kernels.wrap import FromCallable, FromScikitLearn, KernelLike, as_kernel
 
 __all__ = [
+    "Blocks",
     "Columns",
     "Constant",
     "Cosine",

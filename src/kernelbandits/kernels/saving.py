@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.errors import ForeignFile
 from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.blocks import Blocks
 from kernelbandits.kernels.combine import Columns, Normalised, Product, Scaled, Sum
 from kernelbandits.kernels.identity import Delta
 from kernelbandits.kernels.kinds import unpack_kind
@@ -28,6 +29,7 @@ __all__ = ["unpack_kernel"]
 KNOWN: Final[dict[str, type[Kernel]]] = {
     known.__name__: known
     for known in (
+        Blocks,
         Columns,
         Constant,
         Cosine,
