@@ -17,6 +17,8 @@ KernelBanditError
 │   ├── NewerFile
 │   └── CannotSave           points or kernels with no pickle-free form
 ├── NumericalError
+├── StudyIncomplete          some jobs of a study failed; the others are kept
+├── FolderInUse              another run writes into the folder
 └── MissingExtra             an optional package is not installed
 
 KernelBanditWarning
@@ -29,12 +31,15 @@ way out.
 
 import sys
 import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
 
 __all__ = [
     "AlreadyLearnt",
     "CannotSave",
     "DamagedFile",
     "DecisionError",
+    "FolderInUse",
     "ForeignDecision",
     "ForeignFile",
     "GuaranteeVoid",
@@ -51,6 +56,7 @@ __all__ = [
     "NotSupported",
     "NumericalError",
     "SavedFileError",
+    "StudyIncomplete",
     "UnknownItem",
     "warn_user",
 ]
@@ -122,6 +128,19 @@ class CannotSave(SavedFileError):
 
 class NumericalError(KernelBanditError, ArithmeticError):
     """Rounding errors have eaten the answer."""
+
+
+class StudyIncomplete(KernelBanditError, RuntimeError):
+    """Some jobs of a study failed; the others are kept, and running the study again does only what is missing."""
+
+    def __init__(self, message: str, failures: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.failures = failures
+        """What went wrong, in full, by job."""
+
+
+class FolderInUse(KernelBanditError, RuntimeError):
+    """Another run writes into the folder."""
 
 
 class MissingExtra(KernelBanditError, ImportError):
