@@ -31,8 +31,6 @@ way out.
 
 import sys
 import warnings
-from collections.abc import Mapping
-from types import MappingProxyType
 
 __all__ = [
     "AlreadyLearnt",
@@ -133,9 +131,9 @@ class NumericalError(KernelBanditError, ArithmeticError):
 class StudyIncomplete(KernelBanditError, RuntimeError):
     """Some jobs of a study failed; the others are kept, and running the study again does only what is missing."""
 
-    def __init__(self, message: str, failures: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, message: str, failures: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.failures = failures
+        self.failures = failures or {}
         """What went wrong, in full, by job."""
 
 
