@@ -156,3 +156,23 @@ def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, w
     assert len(bytes_of(killed)) == 60
     timings = {path.name for path in (killed / "timings").iterdir()}
     assert timings == set(bytes_of(killed))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
+    path, into = tmp_path / "study.toml", tmp_path / "results"
+    path.write_text(STUDY.format(horizon=2_000, seeds=20), encoding="utf-8")
+    (into / "jobs").mkdir(parents=True)
+    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", "2", "--into", str(into)]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not any((into / "jobs").glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
+    assert 0 < len(bytes_of(into)) < 60
+    assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))
