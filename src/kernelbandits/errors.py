@@ -18,6 +18,8 @@ KernelBanditError
 │   └── CannotSave           points or kernels with no pickle-free form
 ├── NumericalError
 ├── DataUnavailable          data that has to be fetched cannot be had now
+├── StudyIncomplete          some jobs of a study failed; the others are kept
+├── FolderInUse              another run writes into the folder
 └── MissingExtra             an optional package is not installed
 
 KernelBanditWarning
@@ -37,6 +39,7 @@ __all__ = [
     "DamagedFile",
     "DataUnavailable",
     "DecisionError",
+    "FolderInUse",
     "ForeignDecision",
     "ForeignFile",
     "GuaranteeVoid",
@@ -53,6 +56,7 @@ __all__ = [
     "NotSupported",
     "NumericalError",
     "SavedFileError",
+    "StudyIncomplete",
     "UnknownItem",
     "warn_user",
 ]
@@ -128,6 +132,19 @@ class NumericalError(KernelBanditError, ArithmeticError):
 
 class DataUnavailable(KernelBanditError, OSError):
     """Data that has to be fetched cannot be had now; the message says where else it can come from."""
+
+
+class StudyIncomplete(KernelBanditError, RuntimeError):
+    """Some jobs of a study failed; the others are kept, and running the study again does only what is missing."""
+
+    def __init__(self, message: str, failures: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.failures = failures or {}
+        """What went wrong, in full, by job."""
+
+
+class FolderInUse(KernelBanditError, RuntimeError):
+    """Another run writes into the folder."""
 
 
 class MissingExtra(KernelBanditError, ImportError):

@@ -29,6 +29,7 @@ def simulate(
     horizon: int,
     seed: Seed = None,
     progress: Callable[[int], None] | None = None,
+    learn_rounds: int | None = None,
 ) -> Trace:
     """Let a policy choose and learn, round after round, in a fresh run of a world.
 
@@ -45,6 +46,8 @@ def simulate(
         to any policy. None draws one, and `trace.spec["seed"]` tells it.
     progress
         Called with the number of finished rounds after each.
+    learn_rounds
+        Learn from the first so many rounds only, and just choose afterwards. None: learn from all.
 
     Examples
     --------
@@ -56,6 +59,7 @@ def simulate(
     (20, (20,))
     """
     horizon = a_count(horizon, "The horizon")
+    learning = horizon if learn_rounds is None else a_count(learn_rounds, "The number of rounds to learn from", least=0)
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),
@@ -68,12 +72,13 @@ def simulate(
     n_finished = 0
     while n_finished < horizon:
         # Whatever chooses and learns will do as a policy, so it need not have heard of playing.
-        if isinstance(world, ForeseeableWorld) and getattr(policy, "is_fused", False):
+        learns = n_finished < learning
+        if learns and isinstance(world, ForeseeableWorld) and getattr(policy, "is_fused", False):
             # Blocks that grow: a policy puts its whole state aside for each, to be able to go back.
             at_once = max(ROUNDS_AT_ONCE, n_finished // 4)
-            n_played = _play(world, policy, recorder, min(at_once, horizon - n_finished))
+            n_played = _play(world, policy, recorder, min(at_once, min(horizon, learning) - n_finished))
         else:
-            n_played = _step(world, policy, recorder)
+            n_played = _step(world, policy, recorder, learns=learns)
         if not n_played:
             break
         for _ in range(n_played):
@@ -83,7 +88,7 @@ def simulate(
     return recorder.trace(spec)
 
 
-def _step(world: World, policy: Policy, recorder: Recorder) -> int:
+def _step(world: World, policy: Policy, recorder: Recorder, *, learns: bool = True) -> int:
     """One round, or none where the world has ended."""
     try:
         shown = world.show()
@@ -96,7 +101,8 @@ def _step(world: World, policy: Policy, recorder: Recorder) -> int:
     reward = world.pay(decision.action)
 
     began = perf_counter()
-    policy.learn(decision, reward)
+    if learns:
+        policy.learn(decision, reward)
     seconds = choosing + perf_counter() - began
 
     recorder.record(shown, decision, reward, log_det_gain=_log_det_gain(policy), seconds=seconds)

@@ -3,7 +3,8 @@
 `run_demo` is the one to try first, or `kernelbandits demo` from a terminal: KernelUCB beside its relatives on a
 non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
 serve studies of your own: `Comparison` plays every policy in the same worlds, `summarise` makes the table,
-`regret_figure` the plot.
+`regret_figure` the plot. For studies that take longer there is `Study` with `run`: many policies and parameters, many
+processes, results in files that survive interruptions; `tune` ranks settings.
 
 Figures need matplotlib and tables in a terminal need rich: `pip install "kernelbandits[experiments]"`.
 """
@@ -12,18 +13,30 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo import DemoResult, run_demo
 from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
+from kernelbandits.experiments.studies import Contender, EndValue, Grid, Results, Standing, Study, run
 from kernelbandits.experiments.summary import Band, Row, mean_band, summarise
+from kernelbandits.experiments.tuning import Ranking, Setting, tune
 
 __all__ = [
     "Band",
     "Bound",
     "Comparison",
+    "Contender",
     "Curve",
     "DemoResult",
+    "EndValue",
+    "Grid",
+    "Ranking",
+    "Results",
     "Row",
+    "Setting",
+    "Standing",
+    "Study",
     "demo_comparison",
     "mean_band",
     "regret_figure",
+    "run",
     "run_demo",
     "summarise",
+    "tune",
 ]

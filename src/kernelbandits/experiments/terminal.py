@@ -13,9 +13,12 @@ from kernelbandits.experiments.summary import Row
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["HEADINGS", "cells", "duration", "progress_bar", "regret_table"]
+    from kernelbandits.experiments.studies.results import Standing
+
+__all__ = ["HEADINGS", "cells", "duration", "progress_bar", "regret_table", "rounds_bar", "standings_table"]
 
 HEADINGS: Final = ("Regret", "± 95 %", "Of random", "Time a round")
+STUDY_HEADINGS: Final = ("Regret", "± 95 %", "Total reward", "± 95 %")
 
 ROUNDS_PER_STEP: Final = 25
 """The bar moves after so many rounds: moving it costs as much as a short round."""
@@ -24,6 +27,21 @@ ROUNDS_PER_STEP: Final = 25
 @contextmanager
 def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Iterator[Callable[[], None]]:
     """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step."""
+    done = 0
+    with rounds_bar(label, total) as update:
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if done % every == 0 or done == total:
+                update(done, total)
+
+        yield step
+
+
+@contextmanager
+def rounds_bar(label: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
+    """The same for those who count themselves: call what it gives with how much is done, and how much there is."""
     require("rich")
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -36,31 +54,39 @@ def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Ite
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    done = 0
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label, total=total)
-
-        def step() -> None:
-            nonlocal done
-            done += 1
-            if done % every == 0 or done == total:
-                bar.update(task, completed=done)
-
-        yield step
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:
     """The table, aligned, for `rich` to print."""
+    table = _framed(title, names=("Policy",), numbers=HEADINGS)
+    for row in rows:
+        table.add_row(row.name, *cells(row))
+    return table
+
+
+def standings_table(standings: Sequence[Standing], *, title: str) -> Table:
+    """Every policy of a study in every environment: regret and reward at the end, aligned."""
+    table = _framed(title, names=("Environment", "Policy"), numbers=STUDY_HEADINGS)
+    for standing in standings:
+        ends = (standing.regret, standing.total_reward)
+        values = [_or_dash(value, ".1f") for end in ends for value in (end.mean, end.half_width)]
+        table.add_row(standing.environment, standing.policy, *values)
+    return table
+
+
+def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Table:
     require("rich")
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    table.add_column("Policy")
-    for heading in HEADINGS:
+    for heading in names:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(row.name, *cells(row))
     return table
 
 

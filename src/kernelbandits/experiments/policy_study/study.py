@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
-from os import PathLike, cpu_count
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +24,7 @@ from kernelbandits.experiments.policy_study.table import Standing, markdown_tabl
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
 from kernelbandits.experiments.threads import one_blas_thread
 from kernelbandits.experiments.versions import versions
+from kernelbandits.experiments.workers import n_workers_for, worker_pool
 
 __all__ = ["HORIZON", "N_SEEDS", "PolicyStudy", "play_seed", "run_policy_study"]
 
@@ -129,11 +128,11 @@ def play_seed(problem: str, seed: int, horizon: int, names: Sequence[str]) -> di
 
 def _outcomes(jobs: Sequence[tuple[Any, ...]], workers: int | None) -> Iterator[dict[str, tuple[float, float]]]:
     """`play_seed` of every job, in order."""
-    n_workers = min(len(jobs), cpu_count() or 1 if workers is None else a_count(workers, "The number of workers"))
+    n_workers = n_workers_for(len(jobs), workers)
     if n_workers == 1:
         yield from (play_seed(*job) for job in jobs)
         return
-    with ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
+    with worker_pool(n_workers) as pool:
         yield from pool.map(play_seed, *zip(*jobs, strict=True))
 
 

@@ -1,0 +1,125 @@
+"""`kernelbandits run`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kernelbandits.experiments.studies import Results, Study
+
+__all__ = ["add_to", "run"]
+
+DESCRIPTION: Final = """\
+Play a study: every policy in every environment under every seed. Results are
+kept job by job, so that it can be interrupted or killed at any moment; the same
+command then does only what is missing."""
+
+EXAMPLES: Final = """\
+examples:
+  kernelbandits run study.toml                    into ./results/NAME
+  kernelbandits run study.toml --dry-run          what would be played
+  kernelbandits run study.toml --workers 8 --into /data/first
+  kernelbandits run study.toml --engine ray --address auto
+  kernelbandits run study.toml --json | python -m json.tool
+
+a study:
+  name = "smooth"
+  horizon = 1000
+  seeds = 10                     # 0 to 9, or a list
+  every = 10                     # keep every tenth round
+  [environments.smooth]
+  class = "SyntheticRKHS"
+  kernel = { class = "Gaussian", length_scale = 0.2 }
+  n_actions = 30
+  n_features = 2
+  [policies.KernelUCB]
+  class = "KernelUCB"
+  kernel = { class = "Gaussian", length_scale = 0.2 }
+  exploration = 0.1
+  grid = { regularisation = [0.1, 1, 10] }
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Make the command known."""
+    parser = commands.add_parser(
+        "run",
+        help="a study of your own, resumable, on many processors",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("study", metavar="STUDY.toml", help="what to play")
+    parser.add_argument("--into", metavar="FOLDER", help="where to write (default: results/NAME)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="who plays (default: local)")
+    parser.add_argument("--address", metavar="ADDRESS", help="of a Ray cluster (default: one on this machine)")
+    parser.add_argument("--dry-run", action="store_true", help="list the jobs and play none")
+    parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, play, print."""
+    from kernelbandits.experiments.studies import Study  # here, so that --help does not wait for it
+    from kernelbandits.experiments.studies import run as run_study
+    from kernelbandits.experiments.terminal import rounds_bar
+
+    study = Study.from_toml(arguments.study)
+    into = Path(arguments.into) if arguments.into is not None else Path("results") / study.name
+    if arguments.dry_run:
+        _print_jobs(study, into, as_json=arguments.json)
+        return
+    with rounds_bar("Playing") as progress:
+        results = run_study(
+            study,
+            into,
+            workers=arguments.workers,
+            engine=arguments.engine,
+            address=arguments.address,
+            progress=progress,
+        )
+    if arguments.json:
+        standings = [standing.to_dict() for standing in results.summary()]
+        json.dump({"name": study.name, "folder": str(into), "standings": standings}, sys.stdout, indent=2)
+        print()
+    else:
+        _print_summary(study, results)
+
+
+def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
+    finished = {path.stem for path in (into / "jobs").glob("*.parquet")}
+    rows = [
+        {
+            "id": job.id,
+            "environment": job.environment,
+            "policy": job.policy,
+            "seed": job.seed,
+            "is_finished": job.id in finished,
+        }
+        for job in study.jobs
+    ]
+    if as_json:
+        json.dump(rows, sys.stdout, indent=2)
+        print()
+        return
+    for row in rows:
+        state = "finished" if row["is_finished"] else "to play"
+        print(f"{row['id']}  {state:8}  {row['environment']}  {row['policy']}  seed {row['seed']}")
+    n_left = sum(not row["is_finished"] for row in rows)
+    print(f"{len(rows)} jobs of {study.horizon} rounds, {n_left} of them to play.")
+
+
+def _print_summary(study: Study, results: Results) -> None:
+    from rich.console import Console
+
+    from kernelbandits.experiments.terminal import standings_table
+
+    console = Console(highlight=False)
+    repeats = f"mean over {len(study.seeds)} seeds" if len(study.seeds) > 1 else "one seed"
+    console.print(standings_table(results.summary(), title=f"After {study.horizon} rounds, {repeats}"))
+    console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)

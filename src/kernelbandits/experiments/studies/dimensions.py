@@ -1,0 +1,114 @@
+"""How rich the chosen points are: the effective dimension along a run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.environments.base import Environment
+from kernelbandits.errors import InvalidContexts, KernelBanditError
+from kernelbandits.evaluation import start_world
+from kernelbandits.kernels import Kernel
+from kernelbandits.policies.base import Policy
+from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.theory import effective_dimension
+from kernelbandits.types import Indices, Matrix, Points, Vector
+
+__all__ = ["MOST_POINTS", "checkpoints", "effective_dimensions"]
+
+MOST_CHECKPOINTS: Final = 12
+MOST_POINTS: Final = 2_000
+"""Distinct points up to which a spectrum is found: its cost grows with their cube."""
+
+NEGLIGIBLE: Final = 1e-13
+"""Share of the largest similarity below which what is left of a point is rounding."""
+
+
+def checkpoints(rounds: Indices) -> Indices:
+    """At most twelve of these rounds, roughly log-spaced, from the second on; the last is among them.
+
+    >>> checkpoints(np.arange(1, 1_001)).tolist()
+    [2, 4, 6, 11, 19, 34, 59, 104, 184, 323, 568, 1000]
+    """
+    usable = rounds[rounds >= 2]
+    if not len(usable):
+        return usable
+    wanted = np.geomspace(usable[0], usable[-1], MOST_CHECKPOINTS)
+    return np.unique(usable[np.searchsorted(usable, np.round(wanted))])
+
+
+def effective_dimensions(
+    environment: Environment, seed: int, policy: Policy, actions: Indices, *, rounds: Indices, horizon: int
+) -> dict[int, int]:
+    """d̃ of the points chosen up to each of these rounds, by round, where the policy has one kernel posterior.
+
+    The points are had by watching the same run of the world again: worlds cost little beside policies, and the policy
+    need not be looked into. All are counted, learnt or not. d̃ is that of `theory.effective_dimension` with the
+    posterior's regularisation and ln of the whole horizon, so that values of different rounds compare. It stops at
+    2,000 distinct points, and there is none for points that the kernel does not take as they are shown.
+    """
+    posterior = getattr(policy, "posterior", None)
+    if posterior is None or not len(rounds):
+        return {}
+    kernel, regularisation = posterior.kernel, posterior.regularisation
+    found: dict[int, int] = {}
+    wanted = set(rounds.tolist())
+    try:
+        for t, points, counts in _chosen(environment, seed, kernel, actions[: rounds[-1]], wanted):
+            spectrum = _spectrum(kernel.gram(points), counts)
+            found[t] = effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=max(2, horizon))
+    except KernelBanditError:  # points the kernel cannot take without the policy's help, or a similarity that is none
+        return found
+    return found
+
+
+def _chosen(
+    environment: Environment, seed: int, kernel: Kernel, actions: Indices, wanted: set[int]
+) -> Iterator[tuple[int, Points, Vector]]:
+    """Distinct points chosen so far, and how often each, after every wanted round."""
+    kind, world = kernel.kind, start_world(environment, seed)
+    slots: dict[Hashable, int] = {}
+    counts: list[float] = []
+    store: Any = None
+    shown_before, points = None, None
+    for t, action in enumerate(actions.tolist(), start=1):
+        shown = world.show().contexts
+        world.pay(action)
+        if shown is not shown_before:  # fixed actions are looked at once
+            shown_before, points = shown, _points(kernel, shown)
+        point = kind.take(points, np.array([action]))
+        slot = slots.setdefault(kind.keys(point)[0], len(slots))
+        if slot == len(counts):
+            if slot == MOST_POINTS:
+                return
+            store = kind.grow(store, slot, point)
+            counts.append(0.0)
+        counts[slot] += 1.0
+        if t in wanted:
+            yield t, kind.view(store, len(counts)), np.array(counts)
+
+
+def _points(kernel: Kernel, contexts: Points) -> Points:
+    if isinstance(contexts, Catalogue | CatalogueView):
+        raise InvalidContexts("A catalogue is known to engines only.")
+    return kernel.kind.check(contexts)
+
+
+def _spectrum(gram: Matrix, counts: Vector) -> Vector:
+    """Eigenvalues of D^½ K D^½ that are more than rounding.
+
+    A pivoted factorisation stops when nothing is left; with n points of numerical rank r this costs O(n r²), and the
+    eigenvalues of the r × r products of its columns are those asked for.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    roots = np.sqrt(counts)
+    weighted = roots[:, None] * gram * roots
+    largest = float(weighted.diagonal().max())
+    if not largest > 0.0:
+        return np.zeros(1)
+    factor, _, rank, _ = dpstrf(weighted, lower=1, tol=NEGLIGIBLE * largest)
+    columns = np.tril(factor)[:, :rank]
+    return np.maximum(np.linalg.eigvalsh(columns.T @ columns), 0.0)

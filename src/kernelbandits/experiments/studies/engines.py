@@ -1,0 +1,160 @@
+"""Who plays the jobs: this process, several of them, or Ray."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kernelbandits.errors import InvalidParameter, MissingExtra
+from kernelbandits.experiments.studies.jobs import Job
+from kernelbandits.experiments.studies.playing import Played, play_job
+from kernelbandits.experiments.studies.study import Study
+from kernelbandits.experiments.workers import THREAD_VARIABLES, worker_pool
+from kernelbandits.selection import compile_ahead
+
+__all__ = ["Failure", "Outcomes", "Told", "in_processes", "in_ray", "in_this_process"]
+
+ROUNDS_A_NOTE: Final = 50
+"""Rounds between two notes of how far a job has come."""
+
+GLANCE: Final = 0.2
+"""Seconds between two looks at these notes."""
+
+GONE: Final = (
+    "a process ended without a word. It may have been out of memory, or killed; a script that calls run() needs "
+    '`if __name__ == "__main__":` around it'
+)
+
+Told: TypeAlias = Callable[[int], None]
+"""Takes the rounds finished so far, of all jobs together."""
+
+
+class Failure(NamedTuple):
+    """What went wrong in a job."""
+
+    short: str
+    full: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """In a line, and as a traceback."""
+        return cls(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+
+
+Outcomes: TypeAlias = Generator[tuple[Job, Played | Failure], None, None]
+"""Jobs as they are finished, in any order."""
+
+
+def in_this_process(study: Study, jobs: Sequence[Job], told: Told) -> Outcomes:
+    """One after the other."""
+    for place, job in enumerate(jobs):
+        before = place * study.horizon
+
+        def note(finished: int, before: int = before) -> None:
+            if finished % ROUNDS_A_NOTE == 0:
+                told(before + finished)
+
+        yield job, _tried(study, job, note)
+        told(before + study.horizon)
+
+
+def in_processes(study: Study, jobs: Sequence[Job], told: Told, *, n_workers: int) -> Outcomes:
+    """In processes of their own; the study is sent to each of them once."""
+    refuse_unpicklable(study)
+    compile_ahead()  # here first, so that the others find compiled loops on disk
+    notes = get_context("spawn").Array("q", len(jobs), lock=False)
+    with worker_pool(n_workers, prepare=_keep, arguments=(study, tuple(jobs), notes)) as pool:
+        futures = {pool.submit(_play_numbered, place): place for place in range(len(jobs))}
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, timeout=GLANCE, return_when=FIRST_COMPLETED)
+            for future in done:
+                place = futures[future]
+                try:
+                    yield jobs[place], future.result()
+                except BrokenProcessPool as error:
+                    yield jobs[place], Failure(GONE, str(error))
+                notes[place] = study.horizon
+            told(sum(notes))
+
+
+def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None) -> Outcomes:
+    """As tasks of Ray, one processor each: on this machine, or on the cluster at `address`."""
+    try:
+        import ray
+    except ImportError as missing:
+        raise MissingExtra(
+            'engine="ray" needs Ray, which is not installed. Add it with: pip install "kernelbandits[ray]"'
+        ) from missing
+    refuse_unpicklable(study)
+    was_running = ray.is_initialized()
+    if not was_running:
+        limits = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
+        ray.init(address=address or "local", runtime_env=limits, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        task = ray.remote(num_cpus=1, max_retries=0)(_tried)
+        shared = ray.put(study)
+        tasks: dict[Any, Job] = {task.remote(shared, job): job for job in jobs}
+        waiting, n_done = list(tasks), 0
+        while waiting:
+            (done, *_), waiting = ray.wait(waiting)
+            try:
+                yield tasks[done], ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield tasks[done], Failure.of(error)
+            n_done += 1
+            told(n_done * study.horizon)
+    finally:
+        if not was_running:
+            ray.shutdown()
+
+
+def refuse_unpicklable(study: Study) -> None:
+    """InvalidParameter that names what cannot be sent to another process."""
+    named: dict[str, Any] = {f"environments.{name}": world for name, world in study.environments.items()}
+    named |= {f"policies.{name}": policy for name, policy in study.policies.items()}
+    for place, value in named.items():
+        try:
+            pickle.dumps(value)
+        except Exception as error:  # pickling runs whatever code an object brings
+            raise InvalidParameter(
+                f"{place} cannot be sent to other processes: {error}. Use Contender(KernelUCB, ...) or a function of a "
+                "module instead of a lambda, or play in this process with workers=1."
+            ) from error
+
+
+def _tried(study: Study, job: Job, note: Callable[[int], None] | None = None) -> Played | Failure:
+    try:
+        return play_job(study, job, note)
+    except Exception as error:  # whatever a policy of the user's raises: the other jobs go on
+        return Failure.of(error)
+
+
+class _Kept(NamedTuple):
+    study: Study
+    jobs: tuple[Job, ...]
+    notes: Any  # a shared array of ctypes, which has no public class
+
+
+_kept: list[_Kept] = []
+"""In a worker: what it was sent when it began."""
+
+
+def _keep(study: Study, jobs: tuple[Job, ...], notes: Any) -> None:
+    _kept.append(_Kept(study, jobs, notes))
+
+
+def _play_numbered(place: int) -> Played | Failure:
+    study, jobs, notes = _kept[-1]
+
+    def note(finished: int) -> None:
+        if finished % ROUNDS_A_NOTE == 0:
+            notes[place] = finished
+
+    return _tried(study, jobs[place], note)

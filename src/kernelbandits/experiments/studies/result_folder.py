@@ -1,0 +1,115 @@
+"""The folder of a study's results: what is written where, and what of it can be kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kernelbandits.experiments.durable import leftovers, write_durably
+from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
+from kernelbandits.experiments.studies.playing import Played
+from kernelbandits.experiments.studies.study import Study
+from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, relabelled
+from kernelbandits.experiments.versions import versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["ResultFolder"]
+
+STUDY: Final = "study.json"
+JOBS: Final = "jobs"
+TIMINGS: Final = "timings"
+
+
+class ResultFolder:
+    """`study.json`, and for every finished job a file in `jobs/` and one in `timings/`, named by the job's id."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def job_file(self, id: str) -> Path:
+        """Rows of a job."""
+        return self.path / JOBS / f"{id}.parquet"
+
+    def timing_file(self, id: str) -> Path:
+        """Seconds of a job."""
+        return self.path / TIMINGS / f"{id}.parquet"
+
+    def prepare(self, *, clean: bool) -> None:
+        """Make the folders; `clean` away what a killed run left behind."""
+        for name in (JOBS, TIMINGS):
+            (self.path / name).mkdir(exist_ok=True)
+        if clean:
+            for folder in (self.path, self.path / JOBS, self.path / TIMINGS):
+                for file in leftovers(folder):
+                    file.unlink(missing_ok=True)
+
+    def write_study(self, study: Study, jobs: Sequence[Job]) -> None:
+        """Say what the study is, and which jobs it is made of."""
+        said = {
+            "format": FORMAT,
+            "name": study.name,
+            "study": study.describe(),
+            "horizon": study.horizon,
+            "seeds": list(study.seeds),
+            "every": study.every,
+            "versions": versions(),
+            "machine": {
+                "system": platform.system(),
+                "processor": platform.machine(),
+                "n_processors": os.cpu_count(),
+            },
+            "jobs": [job.id for job in jobs],
+        }
+        write_durably(self.path / STUDY, (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode())
+
+    def read_study(self) -> dict[str, Any]:
+        """What `write_study` wrote; empty where nothing was."""
+        with suppress(FileNotFoundError):
+            said: dict[str, Any] = json.loads((self.path / STUDY).read_text(encoding="utf-8"))
+            return said
+        return {}
+
+    def save(self, job: Job, played: Played) -> None:
+        """Keep a finished job: its timings first, so that a job that is there is whole."""
+        write_durably(self.timing_file(job.id), played.timing)
+        write_durably(self.job_file(job.id), played.job)
+
+    def has(self, job: Job) -> bool:
+        """Whether the job is finished and its file is sound; a job that was renamed since gets its new names."""
+        table = sound_table(self.job_file(job.id), job.id)
+        if table is None:
+            return False
+        if said_of(table) != json.loads(canonical(job.metadata())):
+            write_durably(self.job_file(job.id), parquet(relabelled(job, table)))
+        return True
+
+
+def sound_table(path: Path, id: str) -> pa.Table | None:
+    """The rows of a job's file; None where there is none, or what is there is damaged or another's."""
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    try:
+        # As one file, and every page compared with its checksum.
+        table = files.ParquetFile(path, page_checksum_verification=True).read()
+    except (OSError, pa.ArrowException):
+        return None
+    said = said_of(table)
+    is_ours = said.get("id") == id and said.get("format") == FORMAT and table.column_names == list(COLUMNS)
+    return table if is_ours else None
+
+
+def said_of(table: pa.Table) -> dict[str, Any]:
+    """What a job's file says of itself; empty where it says nothing."""
+    try:
+        said = json.loads((table.schema.metadata or {}).get(KEY, b"{}"))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,145 @@
+"""Runs a study into a folder; what is finished is never done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from os import PathLike
+from typing import Final, Literal, TypeAlias
+
+from kernelbandits.errors import InvalidParameter, StudyIncomplete
+from kernelbandits.experiments.durable import locked
+from kernelbandits.experiments.extras import require
+from kernelbandits.experiments.folders import writable_folder
+from kernelbandits.experiments.studies.engines import Failure, Outcomes, Told, in_processes, in_ray, in_this_process
+from kernelbandits.experiments.studies.jobs import Job
+from kernelbandits.experiments.studies.result_folder import ResultFolder
+from kernelbandits.experiments.studies.results import Results
+from kernelbandits.experiments.studies.study import Study
+from kernelbandits.experiments.workers import n_workers_for
+
+__all__ = ["Engine", "run"]
+
+Engine: TypeAlias = Literal["local", "ray"]
+ENGINES: Final = ("local", "ray")
+
+MOST_NAMED: Final = 5
+"""Failed jobs that a message names."""
+
+
+def run(
+    study: Study,
+    results: str | PathLike[str],
+    *,
+    workers: int | None = None,
+    engine: Engine = "local",
+    address: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Results:
+    """Play every job of a study that is not finished yet, and keep each as soon as it is.
+
+    It can be interrupted or killed at any moment and run again: files are there whole or not at all. A job is known by
+    what is run, so that a changed study keeps the jobs that did not change. The same job gives the same bytes with any
+    number of workers and either engine, on the same machine and with the same versions of packages. The first run on
+    a machine compiles for some seconds.
+
+    Parameters
+    ----------
+    study
+        What to play.
+    results
+        The folder; it is made when it is not there.
+    workers
+        Processes on this machine, None: one a processor; 1 plays in this process.
+    engine
+        "local", or "ray" (extra `ray`) to play on a cluster.
+    address
+        Of a Ray cluster; None starts one on this machine.
+    progress
+        Called now and then with rounds finished and rounds to be played in all.
+
+    Raises
+    ------
+    StudyIncomplete
+        When jobs failed, after all others were played and kept; `failures` has their tracebacks.
+    FolderInUse
+        While another run writes into the folder.
+
+    Examples
+    --------
+    >>> import kernelbandits as kb
+    >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
+    >>> study = kb.experiments.Study(
+    ...     name="first",
+    ...     environments={"smooth": kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=2)},
+    ...     policies={"KernelUCB": kb.experiments.Contender(kb.KernelUCB, kernel, exploration=0.1)},
+    ...     horizon=20,
+    ...     seeds=2,
+    ... )
+    >>> results = run(study, "results", workers=1)
+    >>> results.is_complete, results.table().num_rows
+    (True, 40)
+    """
+    if engine not in ENGINES:
+        raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
+    if address is not None and engine != "ray":
+        raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")
+    require("pyarrow")
+    n_workers = n_workers_for(len(study.jobs), workers)
+    jobs = study.jobs
+    folder = ResultFolder(writable_folder(results))
+    with locked(folder.path) as is_alone:
+        folder.prepare(clean=is_alone)
+        folder.write_study(study, jobs)
+        left = [job for job in jobs if not folder.has(job)]
+        total = len(left) * study.horizon
+
+        def told(finished: int) -> None:
+            if progress is not None:
+                progress(finished, total)
+
+        failures = _play(study, left, folder, told, n_workers=n_workers, engine=engine, address=address)
+    if failures:
+        raise StudyIncomplete(
+            _message(failures, len(jobs)), {str(job): failed.full for job, failed in failures.items()}
+        )
+    return Results(folder.path)
+
+
+def _play(
+    study: Study,
+    jobs: Sequence[Job],
+    folder: ResultFolder,
+    told: Told,
+    *,
+    n_workers: int,
+    engine: Engine,
+    address: str | None,
+) -> dict[Job, Failure]:
+    """Play and keep; those that failed."""
+    failures: dict[Job, Failure] = {}
+    if not jobs:
+        return failures
+    outcomes: Outcomes
+    if engine == "ray":
+        outcomes = in_ray(study, jobs, told, address=address)
+    elif n_workers == 1:
+        outcomes = in_this_process(study, jobs, told)
+    else:
+        outcomes = in_processes(study, jobs, told, n_workers=n_workers)
+    with closing(outcomes):  # an interrupt ends all processes at once
+        for job, outcome in outcomes:
+            if isinstance(outcome, Failure):
+                failures[job] = outcome
+            else:
+                folder.save(job, outcome)
+    return failures
+
+
+def _message(failures: dict[Job, Failure], n_jobs: int) -> str:
+    named = "; ".join(f"{job}: {failure.short}" for job, failure in list(failures.items())[:MOST_NAMED])
+    more = f"; and {len(failures) - MOST_NAMED} more" if len(failures) > MOST_NAMED else ""
+    return (
+        f"{len(failures)} of {n_jobs} jobs failed, the others are finished and kept. {named}{more}. Mend the cause and "
+        "run the study again into the same folder: what is finished is not repeated."
+    )

@@ -1,0 +1,107 @@
+"""A study out of a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+from kernelbandits.environments.base import Environment
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments.studies.contender import Contender
+from kernelbandits.experiments.studies.grid import Grid
+from kernelbandits.experiments.studies.loaders import Loader, loaded
+from kernelbandits.experiments.studies.registry import built, class_named, close_to, refuse_unknown
+
+__all__ = ["read_study"]
+
+KEYS: Final = ("name", "horizon", "seeds", "every", "environments", "policies")
+NEEDED: Final = ("name", "horizon", "seeds", "environments", "policies")
+
+
+def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
+    """The arguments of `Study` that a file gives; InvalidParameter that names file and place."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidParameter(f"The study {str(path)!r} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"{path} is not TOML: {error}.") from error
+    try:
+        _refuse_keys(values)
+        environments = {
+            name: _environment(table, f"environments.{name}", loaders, path.parent)
+            for name, table in values["environments"].items()
+        }
+        policies = {name: _contender(table, f"policies.{name}") for name, table in values["policies"].items()}
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{path}: {error}") from error
+    return {**values, "environments": environments, "policies": policies}
+
+
+def _refuse_keys(values: Mapping[str, Any]) -> None:
+    for key in values:
+        if key not in KEYS:
+            raise InvalidParameter(f"a study has no {key!r}.{close_to(key, KEYS)}")
+    for key in NEEDED:
+        if key not in values:
+            raise InvalidParameter(f"the study does not say its {key!r}.")
+    for key in ("environments", "policies"):
+        for name, table in (_table(values[key], key)).items():
+            _table(table, f"{key}.{name}")
+
+
+def _table(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidParameter(f"{place}: this has to be a table, got {value!r}.")
+    return value
+
+
+def _environment(table: Mapping[str, Any], place: str, loaders: Mapping[str, Loader], beside: Path) -> Environment:
+    """The environment of a table; tables inside that load data are loaded first."""
+    environment = _with_data(table, place, loaders, beside)
+    if isinstance(environment, Mapping):
+        class_named(environment.get("class"), place, "environment")
+        environment = built(environment, place)
+    made: Environment = environment
+    return made
+
+
+def _with_data(value: Any, place: str, loaders: Mapping[str, Loader], beside: Path) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if "load" in value:
+        return loaded(value, place, loaders=loaders, beside=beside)
+    return {name: _with_data(part, f"{place}.{name}", loaders, beside) for name, part in value.items()}
+
+
+def _contender(table: Mapping[str, Any], place: str) -> Contender:
+    arguments = {name: value for name, value in table.items() if name not in ("class", "grid", "learn_rounds")}
+    kind = class_named(table.get("class"), place, "policy")
+    for name, values in _table(table.get("grid", {}), f"{place}.grid").items():
+        if not isinstance(values, list):
+            raise InvalidParameter(f"{place}.grid.{name}: a grid is a list of values, got {values!r}.")
+        arguments = _with_grid(arguments, name.split("."), values, f"{place}.grid.{name}")
+    refuse_unknown(kind, arguments, place)
+    try:
+        return Contender(kind, learn_rounds=table.get("learn_rounds"), **arguments)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{place}: {error}") from error
+
+
+def _with_grid(arguments: Mapping[str, Any], names: list[str], values: list[Any], place: str) -> dict[str, Any]:
+    """The arguments with a grid at the dotted name; all tables on the way have to be there."""
+    changed = dict(arguments)
+    *outer, last = names
+
+    def inner(table: dict[str, Any], name: str) -> dict[str, Any]:
+        if not isinstance(table.get(name), dict):
+            raise InvalidParameter(f"{place}: there is no table {name!r} to vary.{close_to(name, table)}")
+        table[name] = dict(table[name])
+        found: dict[str, Any] = table[name]
+        return found
+
+    reduce(inner, outer, changed)[last] = Grid(*values)
+    return changed

@@ -1,0 +1,115 @@
+"""Results as tables: the columns of a job, and the bytes of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.evaluation import Trace
+from kernelbandits.experiments.extras import require
+from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
+from kernelbandits.types import Indices, Vector
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["COLUMNS", "KEY", "job_table", "kept_rounds", "parquet", "relabelled", "timing_table"]
+
+KEY: Final = b"kernelbandits"
+"""Where a file's schema says what the file is."""
+
+TEXT: Final = ("environment", "policy")
+WHOLE: Final = ("seed", "round", "action", "stage", "n_actions", "n_covered")
+OF_THE_TRACE: Final = (
+    "action", "reward", "expected", "best", "propensity", "mean", "width", "exploration", "stage", "n_actions",
+    "log_det_gain",
+)  # fmt: skip
+COLUMNS: Final = (
+    *TEXT, "seed", "round", *OF_THE_TRACE, "total_reward", "regret", "potential", "n_covered", "effective_dimension"
+)  # fmt: skip
+
+UNKNOWN: Final = -1
+"""Stands in `n_covered` from the first round on whose expected reward or interval nobody knows."""
+
+
+def kept_rounds(n_rounds: int, every: int) -> Indices:
+    """Every so many rounds, counted from 1, and the last one.
+
+    >>> kept_rounds(10, 4)
+    array([ 4,  8, 10])
+    """
+    rounds = np.arange(every, n_rounds + 1, every)
+    return rounds if n_rounds % every == 0 else np.append(rounds, n_rounds)
+
+
+def job_table(job: Job, trace: Trace, dimensions: Mapping[int, int]) -> pa.Table:
+    """The kept rows of a run, with sums over all its rounds."""
+    rounds = kept_rounds(len(trace), job.every)
+    rows = rounds - 1
+    values: dict[str, NDArray[Any]] = {name: getattr(trace, name)[rows] for name in OF_THE_TRACE}
+    values |= {name: column[rows] for name, column in _sums(trace).items()}
+    values["seed"] = np.full(len(rounds), job.seed)
+    values["round"] = rounds
+    values["effective_dimension"] = np.array([dimensions.get(int(t), np.nan) for t in rounds], dtype=np.float64)
+    return _table(job, values)
+
+
+def _sums(trace: Trace) -> dict[str, NDArray[Any]]:
+    """Columns that sum over all rounds up to theirs."""
+    # Without a width the multiplier is not defined, and half the interval is zero.
+    half = np.where(trace.width == 0.0, 0.0, trace.exploration * trace.width)
+    error = np.abs(trace.expected - trace.mean)
+    is_known = np.logical_and.accumulate(~np.isnan(error) & ~np.isnan(half))
+    covered = np.cumsum(error <= half)
+    return {
+        "total_reward": np.nancumsum(trace.reward),  # a reward that nobody knows adds nothing
+        "regret": trace.regret,
+        "potential": np.cumsum(half),
+        "n_covered": np.where(is_known, covered, UNKNOWN),
+    }
+
+
+def timing_table(job: Job, trace: Trace) -> pa.Table:
+    """Mean seconds a round since the previous row: what differs from run to run is kept apart."""
+    require("pyarrow")
+    import pyarrow as pa
+
+    rounds = kept_rounds(len(trace), job.every)
+    total = np.append(0.0, np.cumsum(trace.seconds))[np.append(0, rounds)]
+    seconds: Vector = np.diff(total) / np.diff(np.append(0, rounds))
+    said = {KEY: canonical({"format": FORMAT, "id": job.id}).encode()}
+    return pa.table({"round": pa.array(rounds, pa.int64()), "seconds": pa.array(seconds, pa.float64())}, metadata=said)
+
+
+def relabelled(job: Job, table: pa.Table) -> pa.Table:
+    """The rows of the same job under the names that it has now."""
+    return _table(job, {name: table[name].to_numpy() for name in COLUMNS if name not in TEXT})
+
+
+def _table(job: Job, values: Mapping[str, NDArray[Any]]) -> pa.Table:
+    require("pyarrow")
+    import pyarrow as pa
+
+    text, n_rows = pa.dictionary(pa.int32(), pa.string()), len(values["round"])
+    columns: dict[str, Any] = {
+        name: pa.DictionaryArray.from_arrays(np.zeros(n_rows, np.int32), pa.array([getattr(job, name)], pa.string()))
+        for name in TEXT
+    }
+    for name in COLUMNS[len(TEXT) :]:
+        columns[name] = pa.array(values[name], pa.int64() if name in WHOLE else pa.float64())
+    kinds = {name: text if name in TEXT else column.type for name, column in columns.items()}
+    schema = pa.schema(list(kinds.items()), metadata={KEY: canonical(job.metadata()).encode()})
+    return pa.table(columns, schema=schema)
+
+
+def parquet(table: pa.Table) -> bytes:
+    """The bytes of a Parquet file, the same for the same table; pages carry checksums."""
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    sink = pa.BufferOutputStream()
+    files.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue().to_pybytes())

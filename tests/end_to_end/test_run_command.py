@@ -1,0 +1,178 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelbandits.cli.main import main
+from small_studies import bytes_of
+
+STUDY = """
+name = "first"
+horizon = {horizon}
+seeds = {seeds}
+every = 7
+[environments.groups]
+class = "Clustered"
+n_actions = 5
+[policies.KernelUCB]
+class = "KernelUCB"
+kernel = {{ class = "Gaussian", length_scale = 0.2 }}
+exploration = 0.2
+grid = {{ regularisation = [0.5, 2.0] }}
+[policies.Random]
+class = "UniformRandom"
+"""
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(horizon=20, seeds=2), encoding="utf-8")
+    return str(path)
+
+
+def test_a_study_is_played_and_summed_up(study, tmp_path, capsys):
+    assert main(["run", study, "--workers", "1"]) == 0
+
+    out, err = capsys.readouterr()
+    assert "After 20 rounds, mean over 2 seeds" in out
+    assert "Random" in out
+    assert "Total reward" in out
+    assert err == ""
+    assert len(bytes_of(tmp_path / "results" / "first")) == 6
+
+
+def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
+    assert main(["run", study, "--workers", "1", "--json", "--into", str(tmp_path / "there")]) == 0
+
+    said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [row["policy"] for row in said["standings"]][-1] == "Random"
+    assert said["standings"][0]["n_seeds"] == 2
+    assert said["folder"] == str(tmp_path / "there")
+
+
+def test_a_dry_run_lists_the_jobs_and_writes_nothing(study, tmp_path, capsys):
+    assert main(["run", study, "--dry-run"]) == 0
+
+    out = capsys.readouterr().out
+    assert "KernelUCB, regularisation=0.5  seed 1" in out
+    assert "6 jobs of 20 rounds, 6 of them to play." in out
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_knows_what_is_finished(study, capsys):
+    main(["run", study, "--workers", "1"])
+    capsys.readouterr()
+
+    assert main(["run", study, "--dry-run", "--json"]) == 0
+
+    assert all(row["is_finished"] for row in json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("Clustered", "Clusterd", "Did you mean 'Clustered'?"),
+        ("horizon = 20", "horizon = 0", "The horizon has to be a whole number"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_clean_line(study, capsys, before, after, message):
+    with open(study, encoding="utf-8") as file:
+        text = file.read()
+    with open(study, "w", encoding="utf-8") as file:
+        file.write(text.replace(before, after))
+
+    assert main(["run", study]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith(f"kernelbandits: {study}: ")
+    assert err.count("\n") == 1
+
+
+def test_help_gives_examples_and_a_study(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--help"])
+
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "kernelbandits run study.toml --dry-run" in out
+    assert max(map(len, out.splitlines())) <= 88
+
+
+def test_the_study_in_the_help_can_be_read(tmp_path, capsys):
+    from kernelbandits.cli.run import EXAMPLES
+
+    path = tmp_path / "help.toml"
+    path.write_text(EXAMPLES.partition("a study:\n")[2], encoding="utf-8")
+
+    assert main(["run", str(path), "--dry-run"]) == 0
+    assert "30 jobs of 1000 rounds" in capsys.readouterr().out
+
+
+def kill_at_random(command, n_kills, longest, rng):
+    """Start the command again and again, and kill it with all its processes; how often it was not ready before."""
+    n_killed = 0
+    for _ in range(n_kills):
+        process = subprocess.Popen(
+            command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=rng.uniform(0.0, longest))
+        except subprocess.TimeoutExpired:
+            n_killed += 1
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return n_killed
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, workers):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(horizon=400, seeds=20), encoding="utf-8")
+    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", str(workers), "--into"]
+    began = time.monotonic()
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, stdout=subprocess.DEVNULL)
+    whole = time.monotonic() - began
+
+    killed = tmp_path / "killed"
+    n_killed = kill_at_random([*command, str(killed)], 20, 0.6 * whole, random.Random(workers))
+    (killed / "jobs").mkdir(parents=True, exist_ok=True)
+    n_before = len(bytes_of(killed))
+    subprocess.run([*command, str(killed)], check=True, stdout=subprocess.DEVNULL)
+
+    assert n_killed >= 3
+    assert n_before > 0
+    assert bytes_of(killed) == bytes_of(tmp_path / "whole")
+    assert len(bytes_of(killed)) == 60
+    timings = {path.name for path in (killed / "timings").iterdir()}
+    assert timings == set(bytes_of(killed))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
+    path, into = tmp_path / "study.toml", tmp_path / "results"
+    path.write_text(STUDY.format(horizon=2_000, seeds=20), encoding="utf-8")
+    (into / "jobs").mkdir(parents=True)
+    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", "2", "--into", str(into)]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not any((into / "jobs").glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
+    assert 0 < len(bytes_of(into)) < 60
+    assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))

@@ -1,0 +1,71 @@
+"""Studies small enough for tests, and worlds and policies that misbehave."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelbandits.environments import Clustered, DrawnRounds, Round
+from kernelbandits.experiments.studies import Contender, Grid, Study
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
+
+KERNEL = Gaussian(length_scale=0.3)
+
+
+def small_study(**changes):
+    values = {
+        "name": "small",
+        "environments": {"groups": Clustered(n_actions=4)},
+        "policies": {
+            "KernelUCB": Contender(KernelUCB, KERNEL, exploration=0.3, regularisation=Grid(0.5, 2.0)),
+            "Random": Contender(UniformRandom),
+        },
+        "horizon": 23,
+        "seeds": [3, 8],
+        "every": 5,
+    }
+    return Study(**{**values, **changes})
+
+
+def mixed(rng):
+    return Mixed(KernelUCB(KERNEL, exploration=0.3), epsilon=0.2, seed=rng)
+
+
+def failing(rng):
+    return FailsLater(seed=rng)
+
+
+class FailsLater(UniformRandom):
+    """Raises in its ninth round."""
+
+    def _pick(self, actions):
+        if self.round_index == 9:
+            raise ZeroDivisionError("nine is too many")
+        return super()._pick(actions)
+
+
+@dataclass(frozen=True)
+class Unknowing:
+    """A world of `length` rounds that does not know expected rewards."""
+
+    length: int = 7
+    reward_range = (0.0, 1.0)
+
+    def start(self, rng):
+        return DrawnRounds((Round(rng.random((3, 2))), rng.random(3)) for _ in range(self.length))
+
+    def describe(self):
+        return {"class": "Unknowing", "length": self.length}
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in sorted((folder / "jobs").iterdir())}
+
+
+def rows_of_gram(kernel, points, horizon, regularisation):
+    """Effective dimension by its definition: every repeat written out."""
+    mu = np.sort(np.linalg.eigvalsh(kernel.gram(np.array(points))))[::-1]
+    for j in range(1, len(mu) + 1):
+        if j * regularisation * np.log(horizon) >= mu[j:].sum():
+            return j
+    return len(mu)

@@ -1,0 +1,60 @@
+import hashlib
+import json
+
+import pytest
+
+import kernelbandits
+from kernelbandits.environments import Clustered
+from kernelbandits.experiments.studies import Contender
+from kernelbandits.policies import GPUCB, KernelUCB
+from kernelbandits.posterior import posterior_factory
+from kernelbandits.theory import Mixture
+from small_studies import KERNEL, small_study
+
+WIDTH = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.07)
+
+
+def test_the_id_is_a_digest_of_what_is_run():
+    (job,) = small_study(policies={"A": Contender(KernelUCB, KERNEL, learn_rounds=9)}, seeds=[4]).jobs
+
+    run = {
+        "environment": Clustered(n_actions=4).describe(),
+        "policy": KernelUCB(KERNEL).describe(),
+        "horizon": 23,
+        "seed": 4,
+        "every": 5,
+        "learn_rounds": 9,
+        "version": kernelbandits.__version__,
+        "format": 1,
+    }
+    text = json.dumps(run, sort_keys=True, separators=(",", ":"))
+    assert job.id == hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@pytest.mark.parametrize(
+    "change", [{"horizon": 24}, {"every": 4}, {"environments": {"groups": Clustered(n_actions=5)}}]
+)
+def test_another_run_has_another_id(change):
+    assert not {job.id for job in small_study().jobs} & {job.id for job in small_study(**change).jobs}
+
+
+def test_names_and_other_jobs_are_no_part_of_the_id():
+    few = small_study(policies={"Other name": Contender(KernelUCB, KERNEL, exploration=0.3, regularisation=2.0)})
+
+    assert {job.id for job in few.jobs} < {job.id for job in small_study().jobs}
+
+
+@pytest.mark.parametrize(
+    ("contender", "probability"),
+    [
+        (Contender(KernelUCB, KERNEL, exploration=WIDTH), 0.07),
+        (Contender(GPUCB, KERNEL, noise_variance=0.2, failure_probability=0.02), 0.02),
+        (Contender(KernelUCB, KERNEL, exploration=0.3), None),
+        (Contender(KernelUCB, KERNEL, exploration=WIDTH, posterior=posterior_factory("windowed", length=5)), None),
+    ],
+)
+def test_claims_are_those_of_proved_schedules(contender, probability):
+    job = small_study(policies={"A": contender}).jobs[0]
+
+    assert (job.claims and job.claims["failure_probability"]) == probability
+    assert job.claims is None or len(job.claims["assumes"]) > 10

@@ -1,0 +1,230 @@
+import json
+import os
+import sys
+
+import pytest
+
+from kernelbandits.errors import FolderInUse, InvalidParameter, MissingExtra, StudyIncomplete
+from kernelbandits.experiments.durable import locked
+from kernelbandits.experiments.studies import Contender, engines, run
+from kernelbandits.policies import KernelUCB
+from small_studies import KERNEL, bytes_of, failing, mixed, small_study
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """Labels of the jobs that are really played."""
+    labels = []
+    honest = engines.play_job
+
+    def noted(study, job, progress=None):
+        labels.append((job.policy, job.seed))
+        return honest(study, job, progress)
+
+    monkeypatch.setattr(engines, "play_job", noted)
+    return labels
+
+
+def test_the_folder_holds_what_is_promised(tmp_path):
+    study = small_study()
+    run(study, tmp_path / "new" / "folder", workers=1)
+
+    folder = tmp_path / "new" / "folder"
+    files = {f"{job.id}.parquet" for job in study.jobs}
+    assert {path.name for path in (folder / "jobs").iterdir()} == files
+    assert {path.name for path in (folder / "timings").iterdir()} == files
+    said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    assert said["jobs"] == [job.id for job in study.jobs]
+    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (1, "small", 23, [3, 8], 5)
+    assert said["study"] == json.loads(json.dumps(study.describe()))
+    assert {"numpy", "scipy", "kernelbandits", "pyarrow"} <= said["versions"].keys()
+    assert said["machine"]["n_processors"] == os.cpu_count()
+
+
+def test_finished_jobs_are_never_repeated(tmp_path, played):
+    run(small_study(), tmp_path, workers=1)
+    before = bytes_of(tmp_path)
+    n_played = len(played)
+
+    results = run(small_study(), tmp_path, workers=1)
+
+    assert (n_played, len(played)) == (6, 6)
+    assert bytes_of(tmp_path) == before
+    assert results.is_complete
+
+
+def test_a_changed_study_keeps_what_did_not_change(tmp_path, played):
+    run(small_study(), tmp_path, workers=1)
+    played.clear()
+
+    results = run(small_study(seeds=[8, 9]), tmp_path, workers=1)
+
+    assert {seed for _, seed in played} == {9}
+    assert len(results.study["jobs"]) == 6
+    assert set(results.frame()["seed"]) == {8, 9}
+    assert len(bytes_of(tmp_path)) == 9
+
+
+def test_a_renamed_policy_is_not_played_again_and_gets_its_name(tmp_path, played):
+    contender = Contender(KernelUCB, KERNEL)
+    run(small_study(policies={"Before": contender}), tmp_path / "a", workers=1)
+    run(small_study(policies={"After": contender}), tmp_path / "b", workers=1)
+    played.clear()
+
+    results = run(small_study(policies={"After": contender}), tmp_path / "a", workers=1)
+
+    assert played == []
+    assert set(results.frame()["policy"]) == {"After"}
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign", "text"])
+def test_a_damaged_or_foreign_file_is_made_again(tmp_path, played, damage):
+    study = small_study()
+    run(study, tmp_path, workers=1)
+    before = bytes_of(tmp_path)
+    name, other = sorted(before)[:2]
+    content = before[name]
+    middle = len(content) // 4
+    damaged = {
+        "cut": content[: len(content) // 2],
+        "flipped": content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :],
+        "empty": b"",
+        "foreign": before[other],
+        "text": b"not Parquet at all",
+    }[damage]
+    (tmp_path / "jobs" / name).write_bytes(damaged)
+    played.clear()
+
+    run(study, tmp_path, workers=1)
+
+    assert len(played) == 1
+    assert bytes_of(tmp_path) == before
+
+
+def test_what_a_killed_run_left_behind_is_cleaned_up(tmp_path):
+    run(small_study(), tmp_path, workers=1)
+    left = [tmp_path / "jobs" / ".x.parquet.123.partial", tmp_path / ".study.json.4.partial"]
+    for path in left:
+        path.write_bytes(b"half")
+
+    run(small_study(), tmp_path, workers=1)
+
+    assert not any(path.exists() for path in left)
+
+
+def test_a_failed_job_is_named_and_the_others_are_kept(tmp_path, played):
+    policies = {"Good": mixed, "Bad": failing}
+    with pytest.raises(
+        StudyIncomplete, match=r"2 of 4 jobs failed.*'Bad' in 'groups' with seed 3: ZeroDivisionError"
+    ) as raised:
+        run(small_study(policies=policies), tmp_path, workers=1)
+
+    assert len(bytes_of(tmp_path)) == 2
+    assert "nine is too many" in raised.value.failures["'Bad' in 'groups' with seed 8"]
+    played.clear()
+    with pytest.raises(StudyIncomplete, match="run the study again"):
+        run(small_study(policies=policies), tmp_path, workers=1)
+    assert {policy for policy, _ in played} == {"Bad"}
+
+
+def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
+    honest, calls = engines.play_job, []
+
+    def interrupted(study, job, progress=None):
+        calls.append(job)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return honest(study, job, progress)
+
+    monkeypatch.setattr(engines, "play_job", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(small_study(), tmp_path, workers=1)
+
+    assert len(bytes_of(tmp_path)) == 2
+    assert run(small_study(), tmp_path, workers=1).is_complete
+
+
+def test_a_second_run_into_the_same_folder_is_told_to_wait(tmp_path):
+    with locked(tmp_path), pytest.raises(FolderInUse, match="Another run is writing into"):
+        run(small_study(), tmp_path, workers=1)
+
+
+def test_progress_counts_rounds(tmp_path):
+    told = []
+    run(small_study(horizon=120), tmp_path, workers=1, progress=lambda done, total: told.append((done, total)))
+
+    done = [finished for finished, _ in told]
+    assert done == sorted(done)
+    assert told[0] == (50, 720)
+    assert told[-1] == (720, 720)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "dask"}, "The engine is 'local' or 'ray', got 'dask'"),
+        ({"address": "auto"}, "An address is that of a Ray cluster"),
+        ({"workers": 0}, "The number of workers has to be"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_written(tmp_path, options, message):
+    with pytest.raises(InvalidParameter, match=message):
+        run(small_study(), tmp_path / "none", **options)
+
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_lambda_is_refused_for_processes_and_taken_here(tmp_path):
+    study = small_study(policies={"A": lambda rng: mixed(rng)}, horizon=5)
+
+    with pytest.raises(InvalidParameter, match=r"policies\.A cannot be sent to other processes.*workers=1"):
+        run(study, tmp_path, workers=2)
+    assert run(study, tmp_path, workers=1).is_complete
+
+
+@pytest.mark.parametrize(("package", "options"), [("ray", {"engine": "ray"}), ("pyarrow", {})])
+def test_a_missing_package_names_its_extra(tmp_path, monkeypatch, package, options):
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(MissingExtra, match=r'pip install "kernelbandits\[(ray|experiments)\]"'):
+        run(small_study(), tmp_path, **options)
+
+
+@pytest.mark.long
+def test_processes_give_the_same_bytes_and_name_their_failures(tmp_path):
+    policies = {"Mixed": mixed, "Bad": failing}
+    told = []
+    for folder, workers in (("one", 1), ("two", 2)):
+        with pytest.raises(StudyIncomplete, match="ZeroDivisionError: nine is too many"):
+            run(
+                small_study(policies=policies, seeds=2),
+                tmp_path / folder,
+                workers=workers,
+                progress=lambda done, total: told.append((done, total)),
+            )
+
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
+    assert len(bytes_of(tmp_path / "two")) == 2
+    assert told[-1] == (92, 92)
+
+
+@pytest.mark.long
+def test_ray_gives_the_same_bytes(tmp_path):
+    pytest.importorskip("ray")
+    study = small_study(horizon=60)
+    run(study, tmp_path / "local", workers=1)
+
+    run(study, tmp_path / "ray", engine="ray")
+
+    assert bytes_of(tmp_path / "ray") == bytes_of(tmp_path / "local")
+
+
+def test_nothing_of_a_results_file_depends_on_what_was_played_before(tmp_path):
+    whole, part = small_study(), small_study(seeds=[8])
+    run(whole, tmp_path / "whole", workers=1)
+
+    run(part, tmp_path / "part", workers=1)
+
+    assert bytes_of(tmp_path / "part").items() <= bytes_of(tmp_path / "whole").items()
+    assert len(bytes_of(tmp_path / "part")) == 3

@@ -1,0 +1,112 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernelbandits.environments import Log, SyntheticRKHS
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import simulate
+from kernelbandits.experiments import Contender, Grid, tune
+from kernelbandits.kernels import Spectrum
+from kernelbandits.policies import KernelUCB, UniformRandom
+from small_studies import KERNEL, Unknowing, bytes_of
+
+WORLD = SyntheticRKHS(KERNEL, n_actions=6, n_features=1)
+CANDIDATES = Contender(KernelUCB, KERNEL, exploration=Grid(40.0, 0.1), regularisation=0.2)
+
+
+def test_settings_are_ranked_by_mean_regret():
+    ranking = tune(CANDIDATES, on=WORLD, horizon=40, seeds=[5, 6, 7])
+
+    regrets = [
+        simulate(WORLD, KernelUCB(KERNEL, exploration=0.1, regularisation=0.2), horizon=40, seed=seed).regret[-1]
+        for seed in (5, 6, 7)
+    ]
+    best = ranking.settings[0]
+    assert (ranking.score, best.rank, best.parameters) == ("regret", 1, {"exploration": 0.1})
+    assert best.score == pytest.approx(np.mean(regrets))
+    assert best.low < best.score < best.high
+    assert ranking.settings[1].score > best.score
+    assert ranking.to_dict()["settings"][1]["rank"] == 2
+
+
+def test_best_is_a_fresh_policy_with_the_best_setting():
+    ranking = tune(CANDIDATES, on=WORLD, horizon=30, seeds=2)
+
+    policy = ranking.best(seed=3)
+
+    assert policy.exploration.value == 0.1
+    assert policy.round_index == 1
+
+
+def test_a_world_without_expectations_ranks_by_reward():
+    ranking = tune({"a": CANDIDATES, "r": Contender(UniformRandom)}, on=Unknowing(), horizon=7, seeds=2)
+
+    scores = [setting.score for setting in ranking.settings]
+    assert ranking.score == "reward"
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3
+
+
+def test_results_are_kept_where_asked(tmp_path):
+    tune(CANDIDATES, on=WORLD, horizon=10, seeds=2, into=tmp_path)
+
+    assert len(bytes_of(tmp_path)) == 4
+
+
+class OnMatches:
+    """Mean reward of the rounds in which the policy agrees with the log."""
+
+    def estimate(self, log, policy):
+        rewards = [
+            log.rewards[t]
+            for t in range(len(log))
+            if policy.choose(log.rounds[t], ids=log.ids_of(t)).action == log.actions[t]
+        ]
+        value = float(np.mean(rewards))
+        return SimpleNamespace(value=value, low=value - 0.1, high=value + 0.1)
+
+
+def logged(n_rounds=60):
+    rng = np.random.default_rng(1)
+    rounds = [["aaaa", "bbbb", "cccc"]] * n_rounds
+    actions = rng.integers(3, size=n_rounds)
+    rewards = np.where(actions == 1, 1.0, -0.5) + 0.01 * rng.standard_normal(n_rounds)
+    return Log(rounds, actions, np.full(n_rounds, 1 / 3), rewards)
+
+
+def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
+    # A policy that starts from zero and never learns would take row 0; one that has learnt takes row 1.
+    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=0.0, regularisation=Grid(1e9, 0.1))
+    log = logged()
+    asked = []
+
+    class Noting(OnMatches):
+        def estimate(self, log, policy):
+            asked.append(len(log))
+            return super().estimate(log, policy)
+
+    ranking = tune(candidates, on=log, estimator=Noting(), learn_share=0.25)
+
+    assert asked == [45, 45]
+    assert ranking.score == "value"
+    assert ranking.settings[0].score == pytest.approx(1.0, abs=0.05)
+    assert ranking.settings[0].high == ranking.settings[0].score + 0.1
+    assert ranking.best().posterior.n_observations == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on": WORLD}, "needs the number of rounds"),
+        ({"on": WORLD, "horizon": 5, "by": "luck"}, "by 'regret' or by 'reward'"),
+        ({"on": WORLD, "horizon": 5, "estimator": OnMatches()}, "An estimator judges policies on a log"),
+        ({"on": Unknowing(), "horizon": 5, "seeds": 1, "by": "regret"}, "there is no regret"),
+        ({"on": logged()}, "needs an estimator"),
+        ({"on": logged(), "estimator": OnMatches(), "learn_share": 1.0}, "strictly between 0 and 1"),
+        ({"on": logged(1), "estimator": OnMatches()}, "is split into a part"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(options, message):
+    with pytest.raises(InvalidParameter, match=message):
+        tune(CANDIDATES, **options)
