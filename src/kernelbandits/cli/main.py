@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from kernelbandits import __version__
-from kernelbandits.cli import compare, demo
+from kernelbandits.cli import compare, demo, report
 from kernelbandits.errors import KernelBanditError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, compare)
+COMMANDS = (demo, compare, report)
 
 BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 1  # 130 as a shell reports the signal, 1 as rich does
 
@@ -24,6 +24,7 @@ examples:
   kernelbandits demo --quick         the same in a few seconds, rougher
   kernelbandits demo --json          numbers for a program to read
   kernelbandits compare              every policy on three problems
+  kernelbandits report results       figures and tables of a study
   kernelbandits COMMAND --help       all about one command
 """
 

@@ -3,7 +3,7 @@
 `run_demo` is the one to try first, or `kernelbandits demo` from a terminal: KernelUCB beside its relatives on a
 non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
 serve studies of your own: `Comparison` plays every policy in the same worlds, `summarise` makes the table,
-`regret_figure` the plot.
+`regret_figure` the plot. `report` makes a page, figures and tables of a study's result folder.
 
 Figures need matplotlib and tables in a terminal need rich: `pip install "kernelbandits[experiments]"`.
 """
@@ -12,6 +12,7 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo import DemoResult, run_demo
 from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
+from kernelbandits.experiments.reporting import report
 from kernelbandits.experiments.summary import Band, Row, mean_band, summarise
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "demo_comparison",
     "mean_band",
     "regret_figure",
+    "report",
     "run_demo",
     "summarise",
 ]

@@ -23,10 +23,13 @@ __all__ = ["WIDTH", "Curve", "draw_curves", "label_room", "thinned", "write_capt
 MOST_POINTS: Final = 200
 """Of a drawn curve: more than the eye can tell apart at this size, and a small file."""
 
+FEW_POINTS: Final = 12
+"""Up to so many, each is marked: the line between them is a guess."""
+
 WIDTH: Final = 10.4
 """Of a figure, in inches."""
 
-LEAST_ROOM, MOST_ROOM = 1.95, 3.3
+LEAST_ROOM, MOST_ROOM = 1.95, 3.6
 """Inches beside a panel for the names of its curves."""
 
 
@@ -104,7 +107,7 @@ def draw_curves(
 def _draw_curve(axes: Axes, curve: Curve, theme: Theme) -> None:
     rounds, mean, half_width = thinned(curve)
     colour = theme.colours[curve.colour]
-    marker = "o" if len(rounds) == 1 else None
+    marker = "o" if len(rounds) <= FEW_POINTS else None
     if curve.is_quiet:
         axes.plot(rounds, mean, color=colour, linewidth=0.9, marker=marker, markersize=3)
         return
@@ -120,7 +123,7 @@ def _limits(curves: Sequence[Curve], *, from_zero: bool, logarithmic: bool) -> t
         positive = [curve.band.mean[curve.band.mean > 0] for curve in curves]
         means = np.concatenate([*positive, [1.0]] if not any(map(len, positive)) else positive)
         return 0.7 * float(means.min()), 1.5 * max(highest, float(means.max()))
-    if from_zero and lowest >= 0:
+    if from_zero and all(np.min(curve.band.mean) >= 0 for curve in curves):  # an interval may be cut off
         return 0.0, 1.05 * highest if highest > 0 else 1.0
     air = 0.05 * (highest - lowest) or 0.05 * abs(highest) or 1.0
     return lowest - air if not from_zero else min(0.0, lowest - air), highest + air

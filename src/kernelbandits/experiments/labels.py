@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -39,7 +40,7 @@ def label_ends(axes: Axes, labels: Sequence[EndLabel], theme: Theme, *, font_siz
 
     The limits and the scale of the panel have to be set before; labels may have any order.
     """
-    width, height = axes.bbox.size / axes.figure.dpi  # inches
+    width, height = axes.bbox.width / axes.figure.dpi, axes.bbox.height / axes.figure.dpi  # inches
     ends = [_share_of_height(axes, label.height) for label in labels]
     gap = LINE_HEIGHT * font_size / POINTS_PER_INCH / height
     places = _within(spread(ends, gap), gap)
@@ -90,15 +91,15 @@ def spread(positions: Sequence[float], gap: float) -> Vector:
     return placed
 
 
+@lru_cache(maxsize=4096)
 def text_width(text: str, font_size: float) -> float:
     """Inches that the text takes."""
     from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
-    if not text.strip():
-        return 0.0
-    path = TextPath((0, 0), text.replace("$", r"\$"), size=font_size, prop=FontProperties(family="DejaVu Sans"))
-    return float(path.get_extents().width) / POINTS_PER_INCH
+    font = FontProperties(family="DejaVu Sans", size=font_size)
+    width, *_ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / POINTS_PER_INCH
 
 
 def shortened(text: str, inches: float, font_size: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits.experiments.extras import require
@@ -22,8 +23,18 @@ ROUNDS_PER_STEP: Final = 25
 
 
 @contextmanager
-def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Iterator[Callable[[], None]]:
-    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step."""
+def progress_bar(
+    total: int, label: str, *, every: int = ROUNDS_PER_STEP, after: float = 0.0
+) -> Iterator[Callable[[], None]]:
+    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step.
+
+    Parameters
+    ----------
+    every
+        Steps after which the bar moves.
+    after
+        Seconds that have to pass before it appears, so that what is quick shows nothing.
+    """
     require("rich")
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -36,17 +47,24 @@ def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Ite
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    done = 0
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(label, total=total)
+    done, began = 0, monotonic()
+    if after <= 0:
+        bar.start()
 
-        def step() -> None:
-            nonlocal done
-            done += 1
-            if done % every == 0 or done == total:
-                bar.update(task, completed=done)
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if done % every == 0 or done == total:
+            bar.update(task, completed=done)
+        if not bar.live.is_started and monotonic() - began > after:
+            bar.start()
 
+    try:
         yield step
+    finally:
+        bar.stop()
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:
