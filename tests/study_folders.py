@@ -113,7 +113,7 @@ def play(folder, *, environments, policies, horizon, seeds, every=1, **head):
                         every=every,
                         described=described,
                         **{name: value for name, value in told.items() if name != "dimensions"},
-                    )  # fmt: skip
+                    )
                 )
     write_head(folder, jobs, horizon=horizon, seeds=list(seeds), every=every, **head)
     return jobs

@@ -119,7 +119,7 @@ def _draw(shown: Mapping[str, Sequence[Coverage]], caption: str, theme: Theme) -
     panels = []
     for environment, rows in shown.items():
         suffix = "" if len(shown) == 1 else f", {environment}"
-        for title, draw in (("Rounds that held", _draw_rounds), ("Runs that ever failed", _draw_runs)):
+        for title, draw in (("Rounds that held", _draw_rounds), ("Runs that failed", _draw_runs)):
             panels.append(
                 Panel(title=title + suffix, x_label="Share", draw=partial(_draw_rows, rows=rows, left=left, draw=draw))
             )

@@ -27,7 +27,9 @@ def _unfinished(recorded: Recorded) -> Iterator[str]:
             f"fewer seeds met other luck, so compare with care. {_named(list(_missing(recorded)))}"
         ).strip()
     if recorded.n_foreign:
-        yield f"{_jobs(recorded.n_foreign)} in the folder not part of the study as it is now, and left out."
+        n = recorded.n_foreign
+        results = "One result in the folder is" if n == 1 else f"{n} results in the folder are"
+        yield f"{results} not part of the study as it is now, and left out."
 
 
 def _missing(recorded: Recorded) -> Iterator[str]:
@@ -47,7 +49,8 @@ def _missing(recorded: Recorded) -> Iterator[str]:
 
 def _empty(recorded: Recorded) -> Iterator[str]:
     if recorded.n_empty:
-        yield f"{_jobs(recorded.n_empty)} left out because the world showed no round."
+        results = "One result is" if recorded.n_empty == 1 else f"{recorded.n_empty} results are"
+        yield f"{results} left out because the world showed no round."
 
 
 def _short(recorded: Recorded) -> Iterator[str]:
@@ -83,10 +86,6 @@ def _named(sentences: list[str]) -> str:
         return ""
     more = len(sentences) - MOST_NAMED
     return "; ".join(sentences[:MOST_NAMED]) + (f"; and {more} more." if more > 0 else ".")
-
-
-def _jobs(n: int) -> str:
-    return "One result is" if n == 1 else f"{n} results are"
 
 
 def _span(played: Played) -> str:

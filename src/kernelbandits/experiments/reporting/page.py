@@ -82,13 +82,20 @@ def _results(entries: Mapping[str, Sequence[Entry]]) -> str:
 
 
 def _figures(figures: Sequence[Inlined]) -> dict[str, str]:
-    """Figures by the section under which they stand."""
-    sections: dict[str, str] = {}
+    """Figures by the section under which they stand, each under its title where there are several."""
+    sections: dict[str, list[Inlined]] = {}
     for figure in figures:
-        drawing = figure.drawing
-        drawn = picture(figure.light, figure.dark, description=drawing.description, caption=drawing.caption)
-        sections[drawing.section] = sections.get(drawing.section, "") + f"<h3>{escape(drawing.title)}</h3>\n{drawn}\n"
-    return sections
+        sections.setdefault(figure.drawing.section, []).append(figure)
+    return {
+        section: "\n".join(_figure(figure, titled=len(several) > 1) for figure in several)
+        for section, several in sections.items()
+    }
+
+
+def _figure(figure: Inlined, *, titled: bool) -> str:
+    drawing = figure.drawing
+    title = f"<h3>{escape(drawing.title)}</h3>\n" if titled else ""
+    return title + picture(figure.light, figure.dark, description=drawing.description, caption=drawing.caption)
 
 
 def _for_a_paper(latex: str) -> str:
