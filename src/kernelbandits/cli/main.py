@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from kernelbandits import __version__
-from kernelbandits.cli import compare, demo, run
+from kernelbandits.cli import compare, demo, report, run
 from kernelbandits.errors import KernelBanditError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, compare, run)
+COMMANDS = (demo, compare, run, report)
 
 BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 1  # 130 as a shell reports the signal, 1 as rich does
 
@@ -25,6 +25,7 @@ examples:
   kernelbandits demo --json          numbers for a program to read
   kernelbandits compare              every policy on three problems
   kernelbandits run study.toml       a study of your own; can be killed and resumed
+  kernelbandits report results       figures and tables of a study
   kernelbandits COMMAND --help       all about one command
 """
 

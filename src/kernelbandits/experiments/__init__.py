@@ -4,7 +4,8 @@
 non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
 serve studies of your own: `Comparison` plays every policy in the same worlds, `summarise` makes the table,
 `regret_figure` the plot. For studies that take longer there is `Study` with `run`: many policies and parameters, many
-processes, results in files that survive interruptions; `tune` ranks settings.
+processes, results in files that survive interruptions. `report` makes a page, figures and tables of such a folder;
+`tune` ranks settings.
 
 Figures need matplotlib and tables in a terminal need rich: `pip install "kernelbandits[experiments]"`.
 """
@@ -13,6 +14,7 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo import DemoResult, run_demo
 from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
+from kernelbandits.experiments.reporting import report
 from kernelbandits.experiments.studies import Contender, EndValue, Grid, Results, Standing, Study, run
 from kernelbandits.experiments.summary import Band, Row, mean_band, summarise
 from kernelbandits.experiments.tuning import Ranking, Setting, tune
@@ -35,6 +37,7 @@ __all__ = [
     "demo_comparison",
     "mean_band",
     "regret_figure",
+    "report",
     "run",
     "run_demo",
     "summarise",

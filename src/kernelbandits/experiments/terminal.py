@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits.experiments.extras import require
@@ -25,10 +26,20 @@ ROUNDS_PER_STEP: Final = 25
 
 
 @contextmanager
-def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Iterator[Callable[[], None]]:
-    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step."""
+def progress_bar(
+    total: int, label: str, *, every: int = ROUNDS_PER_STEP, after: float = 0.0
+) -> Iterator[Callable[[], None]]:
+    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step.
+
+    Parameters
+    ----------
+    every
+        Steps after which the bar moves.
+    after
+        Seconds that have to pass before it appears, so that what is quick shows nothing.
+    """
     done = 0
-    with rounds_bar(label, total) as update:
+    with rounds_bar(label, total, after=after) as update:
 
         def step() -> None:
             nonlocal done
@@ -40,7 +51,7 @@ def progress_bar(total: int, label: str, *, every: int = ROUNDS_PER_STEP) -> Ite
 
 
 @contextmanager
-def rounds_bar(label: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
+def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> Iterator[Callable[[int, int], None]]:
     """The same for those who count themselves: call what it gives with how much is done, and how much there is."""
     require("rich")
     from rich.console import Console
@@ -54,9 +65,20 @@ def rounds_bar(label: str, total: int | None = None) -> Iterator[Callable[[int, 
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task, began = bar.add_task(label, total=total), monotonic()
+    if after <= 0:
+        bar.start()
+
+    def update(done: int, of: int) -> None:
+        bar.update(task, completed=done, total=of)
+        if not bar.live.is_started and monotonic() - began > after:
+            bar.start()
+
+    try:
+        yield update
+    finally:
+        bar.stop()
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:

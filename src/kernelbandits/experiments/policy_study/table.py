@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.terminal import duration
 
 __all__ = ["Standing", "markdown_table", "parts_of_page", "put_into_page", "standing_cells"]
@@ -54,10 +55,7 @@ def markdown_table(standings: Sequence[Standing], caption: str) -> str:
     """A table that lines up, numbers to the right, with its caption above."""
     problems = list(standings[0].regret)
     rows = [["policy", "family", *problems, "time a round"], *map(standing_cells, standings)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    aligned = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in rows]
-    rule = "|" + "|".join("-" * (width + 1) + ("-" if column < 2 else ":") for column, width in enumerate(widths)) + "|"
-    return f"{caption}.\n\n" + "\n".join([aligned[0], rule, *aligned[1:]]) + "\n"
+    return f"{caption}.\n\n{aligned_table(rows, n_words=2)}\n"
 
 
 def put_into_page(page: Path, table: str) -> None:
@@ -78,9 +76,3 @@ def parts_of_page(page: Path) -> tuple[str, str]:
             f"The page {str(page)!r} has no place for a table: <!-- table --> <!-- end of table -->."
         )
     return text[: place.end(1)], text[place.start(2) :]
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Words to the left, numbers to the right."""
-    cells = zip(row, widths, strict=True)
-    return [cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(cells)]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from kernelbandits.environments.base import Environment
+from kernelbandits.environments.datasets import LOADERS as DATA_SETS
+from kernelbandits.environments.datasets import from_file
 from kernelbandits.errors import InvalidParameter, KernelBanditError
 from kernelbandits.experiments.studies.registry import close_to
 
@@ -17,7 +20,7 @@ __all__ = ["LOADERS", "Loader", "loaded", "resolved_path"]
 Loader: TypeAlias = Callable[..., Environment]
 """Called with the path and the options of the table."""
 
-LOADERS: Final[dict[str, Loader]] = {}
+LOADERS: Final[Mapping[str, Loader]] = {name: partial(from_file, name) for name in DATA_SETS}
 """Loaders that every study's file can name; `Study.from_toml(path, loaders=...)` adds some of your own."""
 
 

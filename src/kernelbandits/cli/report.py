@@ -1,0 +1,79 @@
+"""`kernelbandits report`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kernelbandits.experiments.reporting import Report
+
+__all__ = ["add_to", "run"]
+
+FORMATS: Final = ("png", "svg", "pdf")
+
+PATIENCE: Final = 2.0
+"""Seconds after which a bar shows how far the figures are."""
+
+DESCRIPTION: Final = """\
+Read the result folder of a study, finished or not, and write its report: one
+self-contained page (index.html), tables for papers (table.tex, table.md,
+table.csv) and figures in light and dark. Simulates nothing."""
+
+EXAMPLES: Final = """\
+examples:
+  kernelbandits report results                       into ./report
+  kernelbandits report results --into docs/report    somewhere else
+  kernelbandits report results --formats pdf         figures for a paper only
+  kernelbandits report results --json | python -m json.tool
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Make the command known."""
+    parser = commands.add_parser(
+        "report",
+        help="page, figures and tables of a study's results",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("results", metavar="RESULTS", help="the result folder of a study")
+    parser.add_argument("--into", default="report", metavar="FOLDER", help="where to write (default: report)")
+    parser.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="files of each figure (default: all three)"
+    )
+    parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, draw, write, print."""
+    from kernelbandits.experiments.reporting import write_report  # here, so that --help does not wait for it
+    from kernelbandits.experiments.terminal import progress_bar
+
+    with ExitStack() as stack:
+
+        def begin(n_pictures: int) -> Callable[[], None]:
+            return stack.enter_context(progress_bar(n_pictures, "Drawing", every=1, after=PATIENCE))
+
+        found = write_report(arguments.results, arguments.into, formats=arguments.formats, begin=begin)
+    if arguments.json:
+        json.dump(found.to_dict(), sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print(found)
+
+
+def _print(found: Report) -> None:
+    print(found.files["Markdown"].read_text(encoding="utf-8"))
+    for warning in found.warnings:
+        print(f"Note: {warning}")
+    if found.warnings:
+        print()
+    for kind, path in found.files.items():
+        print(f"{kind[0].upper() + kind[1:]:9} {path}")

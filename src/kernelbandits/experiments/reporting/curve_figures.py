@@ -1,0 +1,186 @@
+"""Figures of what changes from round to round: regret, reward, information, time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kernelbandits.experiments.curves import Curve, draw_curves, label_room
+from kernelbandits.experiments.figures import Bound, regret_figure
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.looks import Look
+from kernelbandits.experiments.reporting.measure import measure_of
+from kernelbandits.experiments.reporting.panels import Panel, sheet
+from kernelbandits.experiments.reporting.played import Played
+from kernelbandits.experiments.reporting.reading import Recorded
+from kernelbandits.experiments.reporting.series import (
+    effective_dimension,
+    information_gain,
+    mean_reward,
+    regret,
+    seconds,
+    series_curve,
+)
+from kernelbandits.experiments.reporting.wording import background, file_name, repeats
+from kernelbandits.experiments.themes import Theme
+from kernelbandits.types import Indices, Matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["information_drawings", "regret_drawings", "reward_drawings", "time_drawings"]
+
+Series = Callable[[Played], tuple[Indices, Matrix]]
+
+PANEL_HEIGHT: Final = 2.55
+FONT_SIZE: Final = 8.5
+WIDEST_ROOM_IN_COLUMNS: Final = 2.1
+"""Inches for names up to which two panels stand side by side."""
+
+
+def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+    """Regret of each environment with its bounds and, where there are several, of all side by side."""
+    known = {name: policies for name, policies in recorded.environments.items() if measure_of(policies).is_regret}
+    if len(known) > 1:
+        yield from _side_by_side(known, looks, regret, "regret", "Cumulative regret", "Regret")
+    for environment, policies in known.items():
+        curves = _curves(policies, looks, regret)
+        if not curves:
+            continue
+        name = "regret" if len(known) == 1 else f"regret-{file_name(environment)}"
+        bounds = _bounds(policies, looks)
+        yield Drawing(
+            name=name,
+            title=f"Regret in {environment}",
+            section="Regret",
+            caption=f"Cumulative regret in {environment}. {_repeats(policies, looks)}{_about(bounds)}",
+            description=_in_words(f"Cumulative regret in {environment} after {int(curves[0].at[-1])} rounds", curves),
+            draw=partial(_draw_regret, curves, bounds),
+        )
+
+
+def reward_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+    """Mean reward so far."""
+    yield from _side_by_side(
+        recorded.environments, looks, mean_reward, "reward", "Mean reward so far", "Reward", from_zero=False
+    )
+
+
+def information_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+    """How much there is to learn, and how much was learnt."""
+    yield from _side_by_side(
+        recorded.environments, looks, information_gain, "information-gain", "Information gain", "Information",
+        meaning="ln det(I + K/γ) / 2 of the points chosen so far.",
+    )  # fmt: skip
+    yield from _side_by_side(
+        recorded.environments, looks, effective_dimension, "effective-dimension", "Effective dimension", "Information",
+        meaning="Directions along which the points chosen so far mostly lie, computed at a few rounds.",
+    )  # fmt: skip
+
+
+def time_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+    """Time to choose and to learn."""
+    yield from _side_by_side(
+        recorded.environments, looks, seconds, "time", "Seconds a round", "Time", logarithmic=True,
+        meaning="Time to choose and to learn on the machine of the study, mean over stretches of rounds.",
+    )  # fmt: skip
+
+
+def _side_by_side(
+    environments: Mapping[str, Mapping[str, Played]],
+    looks: Mapping[str, Look],
+    series: Series,
+    name: str,
+    title: str,
+    section: str,
+    *,
+    meaning: str = "",
+    from_zero: bool = True,
+    logarithmic: bool = False,
+) -> Iterator[Drawing]:
+    """One figure with a panel for every environment that has something to show, or none."""
+    found = {environment: _curves(policies, looks, series) for environment, policies in environments.items()}
+    shown = {environment: curves for environment, curves in found.items() if curves}
+    if not shown:
+        return
+    draw = partial(draw_curves, from_zero=from_zero, logarithmic=logarithmic, font_size=FONT_SIZE)
+    policies = [environments[name][label] for name in shown for label in environments[name]]
+    yield Drawing(
+        name=name,
+        title=title,
+        section=section,
+        caption=f"{title}. {meaning + ' ' if meaning else ''}{_repeats_of(policies, looks)}",
+        description=" ".join(_in_words(f"{title} in {place}", curves) for place, curves in shown.items()),
+        draw=partial(_draw_panels, shown, title, draw),
+    )
+
+
+def _draw_panels(
+    shown: Mapping[str, Sequence[Curve]], title: str, draw: Callable[..., None], caption: str, theme: Theme
+) -> Figure:
+    every = [curve for curves in shown.values() for curve in curves]
+    room = label_room(every, font_size=FONT_SIZE, least=0.9)
+    n_columns = 2 if len(shown) > 1 and room <= WIDEST_ROOM_IN_COLUMNS else 1
+
+    def panel(environment: str, curves: Sequence[Curve]) -> Panel:
+        def draw_it(axes: Axes, theme: Theme) -> None:
+            draw(axes, curves, theme, room=room)
+
+        return Panel(title=environment, y_label=title, draw=draw_it)
+
+    return sheet(
+        [panel(environment, curves) for environment, curves in shown.items()],
+        n_columns=n_columns,
+        room=room,
+        height=PANEL_HEIGHT if n_columns == 2 or len(shown) > 1 else 3.3,
+        caption=caption,
+        theme=theme,
+    )
+
+
+def _draw_regret(curves: Sequence[Curve], bounds: Sequence[Bound], caption: str, theme: Theme) -> Figure:
+    return regret_figure(curves, bounds=bounds, largest_gap=None, caption=caption, theme=theme)
+
+
+def _curves(policies: Mapping[str, Played], looks: Mapping[str, Look], series: Series) -> list[Curve]:
+    found = (series_curve(played, looks[label], series) for label, played in policies.items())
+    return [curve for curve in found if curve is not None]
+
+
+def _bounds(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> list[Bound]:
+    """2 Σ exploration · width of the policies whose exploration is proved, mean over the runs."""
+    bounds = []
+    for label, played in policies.items():
+        if played.failure_probability is None or looks[label].is_quiet or not len(played.rounds):
+            continue
+        values = 2.0 * played.curves("potential").mean(axis=0)
+        if np.isfinite(values).all():
+            bounds.append(Bound(label="", colour=looks[label].colour, rounds=played.rounds, values=values))
+    return bounds
+
+
+def _about(bounds: Sequence[Bound]) -> str:
+    if not bounds:
+        return ""
+    return (
+        " Dashed: what is proved of the policy of the same colour, 2 Σ exploration · width of its choices, which its "
+        "regret exceeds at most with the failure probability of its confidence intervals; mean over seeds."
+    )
+
+
+def _repeats(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> str:
+    return _repeats_of(list(policies.values()), looks)
+
+
+def _repeats_of(policies: Sequence[Played], looks: Mapping[str, Look]) -> str:
+    return repeats(policies) + background([looks[label] for label in {played.label for played in policies}])
+
+
+def _in_words(what: str, curves: Sequence[Curve]) -> str:
+    """Ends of the curves, for those who cannot see them."""
+    ends = ", ".join(f"{curve.label} {float(curve.band.mean[-1]):.3g}" for curve in curves if not curve.is_quiet)
+    return f"{what}: {ends}."

@@ -1,0 +1,92 @@
+"""Tables and figures for a paper written in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.entries import Entry
+from kernelbandits.experiments.reporting.tables import table_caption, table_of
+from kernelbandits.experiments.reporting.wording import file_name
+
+__all__ = ["escaped", "latex_figures", "latex_tables"]
+
+GREEK: Final = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "κ": "kappa", "λ": "lambda", "μ": "mu", "µ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta",
+    "Λ": "Lambda", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+}  # fmt: skip
+
+SIGNS: Final = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", '"': "''",
+    "±": r"$\pm$", "·": r"$\cdot$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$", "−": "$-$", "–": "--",
+    "…": r"\ldots{}", "\n": " ",
+} | {letter: rf"$\{name}$" for letter, name in GREEK.items()}  # fmt: skip
+
+
+def escaped(text: str) -> str:
+    r"""The text as LaTeX prints it.
+
+    >>> print(escaped("R&D_1: 50 % of #3"))
+    R\&D\_1: 50 \% of \#3
+    """
+    return "".join(SIGNS.get(letter, letter) for letter in text)
+
+
+def latex_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
+    """A table for each environment, for the package booktabs; the best in bold."""
+    return "% \\usepackage{booktabs}\n" + "\n".join(
+        _latex_table(environment, rows) for environment, rows in entries.items()
+    )
+
+
+def latex_figures(drawings: Sequence[Drawing], folder: str) -> str:
+    """A float for each figure, with its caption; `folder` holds the PDF files."""
+    floats = [
+        "\n".join(
+            (
+                r"\begin{figure}",
+                r"  \centering",
+                rf"  \includegraphics[width=\linewidth]{{{folder}/{drawing.name}-light.pdf}}",
+                rf"  \caption{{{escaped(drawing.caption)}}}",
+                rf"  \label{{fig:{drawing.name}}}",
+                r"\end{figure}",
+            )
+        )
+        for drawing in drawings
+    ]
+    return "% \\usepackage{graphicx}\n" + "\n\n".join(floats) + "\n"
+
+
+def _latex_table(environment: str, rows: Sequence[Entry]) -> str:
+    headings, cells = table_of(rows)
+    body = [
+        "    " + " & ".join(_bold(row) if entry.is_best else map(escaped, row)) + r" \\"
+        for row, entry in zip(cells, rows, strict=True)
+    ]
+    return "\n".join(
+        (
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{escaped(environment)}. {escaped(table_caption(rows))}}}",
+            rf"  \label{{tab:{file_name(environment)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+            r"    \toprule",
+            "    " + " & ".join(map(escaped, headings)) + r" \\",
+            r"    \midrule",
+            *body,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        )
+    )
+
+
+def _bold(row: Sequence[str]) -> list[str]:
+    r"""Name and outcome in bold; \boldmath also reaches the sign between number and interval."""
+    first = [rf"{{\bfseries\boldmath {escaped(cell)}}}" for cell in row[:2]]
+    return first + [escaped(cell) for cell in row[2:]]

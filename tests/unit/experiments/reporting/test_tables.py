@@ -1,0 +1,142 @@
+import csv
+import re
+from io import StringIO
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from kernelbandits.experiments.reporting import read_results
+from kernelbandits.experiments.reporting.entries import entries_of
+from kernelbandits.experiments.reporting.latex import escaped, latex_tables
+from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables, number_with_interval, table_of
+from study_folders import simple_columns, write_head, write_job
+
+UGLY = r"A&B_1 50% #3 {x}$ ~^\ γ"
+FINAL = {UGLY: [3.0, 7.5, 4.2], "bad": [30.0, 41.0, 36.5], "chance": [60.0, 66.0, 63.5]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    jobs = [
+        write_job(
+            tmp_path, environment="R&D_1", policy=label, seed=seed, columns=simple_columns([value / 2, value]),
+            seconds=[0.25, 0.75], described={"policy": {"class": "UniformRandom" if label == "chance" else "Other"}},
+        )
+        for label, finals in FINAL.items()
+        for seed, value in enumerate(finals)
+    ]  # fmt: skip
+    write_head(tmp_path, jobs, seeds=[0, 1, 2], horizon=2)
+    return tmp_path
+
+
+def test_numbers_are_those_computed_by_hand(folder):
+    rows = {entry.policy: entry for entry in entries_of(read_results(folder))["R&D_1"]}
+
+    for label, finals in FINAL.items():
+        low, high = stats.t.interval(0.95, df=2, loc=np.mean(finals), scale=stats.sem(finals))
+        assert_allclose(rows[label].final, np.mean(finals))
+        assert_allclose(rows[label].half_width, (high - low) / 2)
+        assert_allclose(rows[label].share_of_random, np.mean(finals) / np.mean(FINAL["chance"]))
+        assert_allclose(rows[label].mean_reward, np.mean([(2 - value) / 2 for value in finals]))
+        assert_allclose(rows[label].seconds_per_round, 0.5)
+
+
+def test_the_best_stands_first_and_alone(folder):
+    rows = entries_of(read_results(folder))["R&D_1"]
+
+    assert [entry.policy for entry in rows] == [UGLY, "bad", "chance"]
+    assert [entry.is_best for entry in rows] == [True, False, False]
+
+
+def test_csv_keeps_every_digit(folder):
+    entries = entries_of(read_results(folder))
+
+    rows = list(csv.DictReader(StringIO(csv_table(entries))))
+
+    assert [float(row["final"]) for row in rows] == [entry.final for entry in entries["R&D_1"]]
+    assert rows[0]["policy"] == UGLY
+
+
+def test_markdown_has_a_caption_and_one_row_in_bold(folder):
+    text = markdown_tables(entries_of(read_results(folder)))
+
+    assert "After 2 rounds, mean over 3 seeds, ± half the length of 95 % intervals (Student's t over seeds)." in text
+    assert text.count(f"**{UGLY}**") == 1
+    assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1
+
+
+def balanced(latex):
+    """Depth of braces never falls below zero and ends there; escaped ones do not count."""
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", latex.replace(r"\\", "")):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def test_latex_is_escaped_balanced_and_rectangular(folder):
+    latex = latex_tables(entries_of(read_results(folder)))
+
+    assert balanced(latex)
+    assert r"A\&B\_1 50\% \#3 \{x\}\$ \textasciitilde{}\textasciicircum{}\textbackslash{} $\gamma$" in latex
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(l?r+)\}", latex)
+    rows = re.findall(r"(?m)^ {4}(.*) \\\\$", latex)
+    assert len(rows) == 4
+    assert all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
+    assert [r"\bfseries" in row for row in rows] == [False, True, False, False]
+    assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 1
+    assert "mean over 3 seeds" in latex
+    assert latex.isascii()
+
+
+def test_unbalanced_latex_would_be_noticed():
+    assert not balanced(r"\caption{a}}")
+    assert not balanced(r"\caption{a")
+
+
+@pytest.mark.parametrize("sign", "&_%#$")
+def test_signs_of_latex_never_stand_bare(sign):
+    assert escaped(f"a{sign}b") == f"a\\{sign}b"
+
+
+def test_unknown_regret_gives_way_to_reward(tmp_path):
+    jobs = [
+        write_job(
+            tmp_path, environment="w", policy=label, seed=seed,
+            columns=simple_columns([np.nan, np.nan], total_reward=[1.0, total + seed]),
+        )
+        for label, total in (("poor", 2.0), ("rich", 5.0))
+        for seed in (0, 1)
+    ]  # fmt: skip
+    write_head(tmp_path, jobs)
+
+    rows = entries_of(read_results(tmp_path))["w"]
+
+    assert [entry.policy for entry in rows] == ["rich", "poor"]
+    assert [entry.final for entry in rows] == [5.5, 2.5]
+    headings, _ = table_of(rows)
+    assert headings == ["Policy", "Total reward", "Mean reward"]
+
+
+def test_one_run_has_no_interval_and_unequal_numbers_of_runs_are_told(tmp_path):
+    jobs = [
+        write_job(tmp_path, environment="w", policy=label, seed=seed, columns=simple_columns([1.0, 3.0]))
+        for label, seeds in (("one", 1), ("two", 2))
+        for seed in range(seeds)
+    ]
+    write_head(tmp_path, jobs)
+
+    headings, rows = table_of(entries_of(read_results(tmp_path))["w"])
+
+    assert headings[-1] == "Runs"
+    assert {row[0]: row[1] for row in rows} == {"one": "3.00", "two": "3.00 ± 0.00"}
+
+
+def test_numbers_have_as_many_places_as_their_interval_makes_sense_of():
+    assert number_with_interval(0.123456, 0.00789) == "0.1235 ± 0.0079"
+    assert number_with_interval(float("nan"), float("nan")) == "–"
+    assert number_with_interval(1234.6, float("nan")) == "1235"
+    assert number_with_interval(0.0, float("nan")) == "0.00"
