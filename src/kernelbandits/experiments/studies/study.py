@@ -98,7 +98,7 @@ class Study:
         A table names its `class` and gives its arguments; kernels, schedules, policies and environments inside are
         tables again. `grid` in a policy's table lists values to try by dotted name. `load` and `path` in an
         environment's table ask for data; `${VARIABLES}` in the path are filled in, and a relative one starts from the
-        file's folder.
+        file's folder. `corpus = { items_of = "feeds" }` gives a kernel the items of an environment.
         """
         from kernelbandits.experiments.studies.study_file import read_study
 

@@ -35,7 +35,10 @@ def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
             name: _environment(table, f"environments.{name}", loaders, path.parent)
             for name, table in values["environments"].items()
         }
-        policies = {name: _contender(table, f"policies.{name}") for name, table in values["policies"].items()}
+        policies = {
+            name: _contender(_with_items(table, f"policies.{name}", environments), f"policies.{name}")
+            for name, table in values["policies"].items()
+        }
     except InvalidParameter as error:
         raise InvalidParameter(f"{path}: {error}") from error
     return {**values, "environments": environments, "policies": policies}
@@ -75,6 +78,21 @@ def _with_data(value: Any, place: str, loaders: Mapping[str, Loader], beside: Pa
     if "load" in value:
         return loaded(value, place, loaders=loaders, beside=beside)
     return {name: _with_data(part, f"{place}.{name}", loaders, beside) for name, part in value.items()}
+
+
+def _with_items(value: Any, place: str, environments: Mapping[str, Environment]) -> Any:
+    """The table with every `{ items_of = "name" }` in it replaced by the items of that environment."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"items_of"}:
+        return {name: _with_items(part, f"{place}.{name}", environments) for name, part in value.items()}
+    name = value["items_of"]
+    if name not in environments:
+        raise InvalidParameter(f"{place}: there is no environment {name!r}.{close_to(name, environments)}")
+    items = getattr(environments[name], "items", None)
+    if items is None:
+        raise InvalidParameter(f"{place}: the environment {name!r} has no items of its own.")
+    return list(items)
 
 
 def _contender(table: Mapping[str, Any], place: str) -> Contender:
