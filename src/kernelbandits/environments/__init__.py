@@ -5,27 +5,47 @@ round is drawn for every action before any is chosen, so two policies that start
 contexts and the same luck, and a difference between their results is a difference between policies.
 
 Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
-`Drifting` turns one world into another, at once or gradually. To write a world of your own, hand a generator of rounds
-to `DrawnRounds`, and let your tests inherit `kernelbandits.testing.EnvironmentContract`.
+`Drifting` turns one world into another, at once or gradually; `Delayed` tells rewards late; `Logged` shows decisions
+that were made before. Worlds of published experiments: `Bump`, `Chessboard` and `StepDiagonal`, `Wheel`, `InnerSquare`,
+`QuadraticForm` and `CosineWave`. To write a world of your own, hand a generator of rounds to `DrawnRounds`, and let
+your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
 from kernelbandits.environments.clustered import Clustered
+from kernelbandits.environments.delayed import Delayed, DelayedWorld
 from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
+from kernelbandits.environments.joint_space import Bump, Chessboard, JointSpace, StepDiagonal
 from kernelbandits.environments.log import Log
+from kernelbandits.environments.logged import Logged, LoggedWorld
+from kernelbandits.environments.spherical import CosineWave, InnerSquare, QuadraticForm, Spherical
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
+from kernelbandits.environments.wheel import Wheel
 
 __all__ = [
+    "Bump",
+    "Chessboard",
     "Clustered",
+    "CosineWave",
+    "Delayed",
+    "DelayedWorld",
     "DrawnRounds",
     "Drifting",
     "DriftingWorld",
     "Environment",
+    "InnerSquare",
+    "JointSpace",
     "Log",
+    "Logged",
+    "LoggedWorld",
+    "QuadraticForm",
     "RKHSFunction",
     "Round",
+    "Spherical",
+    "StepDiagonal",
     "SyntheticRKHS",
     "SyntheticWorld",
+    "Wheel",
     "World",
 ]
