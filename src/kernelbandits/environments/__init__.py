@@ -7,8 +7,10 @@ contexts and the same luck, and a difference between their results is a differen
 Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
 Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalogue` (every item in every round,
 each with its value), `Candidates` (a few of the items a round). `datasets` reads published sets, `from_file` by name.
-`Drifting` turns one world into another, at once or gradually. To write a world of your own, hand a generator of rounds
-to `DrawnRounds`, and let your tests inherit `kernelbandits.testing.EnvironmentContract`.
+`Drifting` turns one world into another, at once or gradually; `Delayed` tells rewards late; `Logged` shows decisions
+that were made before. Worlds of published experiments: `Bump`, `Chessboard` and `StepDiagonal`, `Wheel`, `InnerSquare`,
+`QuadraticForm` and `CosineWave`. To write a world of your own, hand a generator of rounds to `DrawnRounds`, and let
+your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
@@ -18,27 +20,45 @@ from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.clustered import Clustered
 from kernelbandits.environments.columns import encode_columns
 from kernelbandits.environments.datasets import from_file
+from kernelbandits.environments.delayed import Delayed, DelayedWorld
 from kernelbandits.environments.drifting import Drifting, DriftingWorld
 from kernelbandits.environments.functions import RKHSFunction
+from kernelbandits.environments.joint_space import Bump, Chessboard, JointSpace, StepDiagonal
 from kernelbandits.environments.log import Log
+from kernelbandits.environments.logged import Logged, LoggedWorld
+from kernelbandits.environments.spherical import CosineWave, InnerSquare, QuadraticForm, Spherical
 from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
 from kernelbandits.environments.values import scaled_values
+from kernelbandits.environments.wheel import Wheel
 
 __all__ = [
+    "Bump",
     "Candidates",
     "CatalogueWorld",
+    "Chessboard",
     "Classification",
     "Clustered",
+    "CosineWave",
+    "Delayed",
+    "DelayedWorld",
     "DrawnRounds",
     "Drifting",
     "DriftingWorld",
     "Environment",
     "FixedCatalogue",
+    "InnerSquare",
+    "JointSpace",
     "Log",
+    "Logged",
+    "LoggedWorld",
+    "QuadraticForm",
     "RKHSFunction",
     "Round",
+    "Spherical",
+    "StepDiagonal",
     "SyntheticRKHS",
     "SyntheticWorld",
+    "Wheel",
     "World",
     "encode_columns",
     "from_file",

@@ -13,7 +13,7 @@ import numpy as np
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import ItemId, Parameters, Points, Vector
 
-__all__ = ["DrawnRounds", "Environment", "ForeseeableWorld", "Round", "World"]
+__all__ = ["DrawnRounds", "Environment", "ForeseeableWorld", "LateWorld", "Round", "World"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,15 @@ class World(Protocol):
         """Show the next round; StopIteration when there is none."""
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown; asking twice changes nothing."""
+        """Reward of that action in the round last shown, nan where it is not known; asking twice changes nothing."""
+
+
+@runtime_checkable
+class LateWorld(World, Protocol):
+    """A world whose rewards are told some rounds after the choice."""
+
+    def delay(self) -> int:
+        """In how many rounds the reward of the round last shown is told; 0 for at once."""
 
 
 @runtime_checkable

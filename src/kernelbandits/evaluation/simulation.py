@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log1p, nan
-from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from kernelbandits.checks import a_count
-from kernelbandits.environments.base import Environment, ForeseeableWorld, World
-from kernelbandits.evaluation.recorder import Recorder
+from kernelbandits.environments.base import Environment, World
+from kernelbandits.evaluation.driver import Driver
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
-from kernelbandits.types import Decision, Parameters, Seed
+from kernelbandits.types import Parameters, Seed
 
 __all__ = ["simulate", "start_world"]
-
-ROUNDS_AT_ONCE: Final = 256
-"""Rounds, at least, that are played together where the world can foresee them and the policy has a loop of its own."""
 
 
 def simulate(
@@ -47,7 +42,14 @@ def simulate(
     progress
         Called with the number of finished rounds after each.
     learn_rounds
-        Learn from the first so many rounds only, and just choose afterwards. None: learn from all.
+        Learn from the first so many rounds only, and just choose in all others; None learns from all.
+
+    Notes
+    -----
+    A world that pays nan says that this reward is not known: the round is recorded and nothing is learnt from it. A
+    world with a method `delay` says in how many rounds the reward of the round last shown will be told. A reward of
+    round t with delay d > 0 is learnt at the start of round t + d, before that round's choice, in order of arrival;
+    until then the policy is told to `expect` it. What is not due when the run ends stays pending in the policy.
 
     Examples
     --------
@@ -59,89 +61,31 @@ def simulate(
     (20, (20,))
     """
     horizon = a_count(horizon, "The horizon")
-    learning = horizon if learn_rounds is None else a_count(learn_rounds, "The number of rounds to learn from", least=0)
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),
         "policy": policy.describe(),
         "horizon": horizon,
         "seed": _plain_seed(sequence),
+        "learn_rounds": None
+        if learn_rounds is None
+        else a_count(learn_rounds, "The number of rounds to learn from", least=0),
     }
-    world = start_world(environment, sequence)
-    recorder = Recorder()
-    n_finished = 0
-    while n_finished < horizon:
-        # Whatever chooses and learns will do as a policy, so it need not have heard of playing.
-        learns = n_finished < learning
-        if learns and isinstance(world, ForeseeableWorld) and getattr(policy, "is_fused", False):
-            # Blocks that grow: a policy puts its whole state aside for each, to be able to go back.
-            at_once = max(ROUNDS_AT_ONCE, n_finished // 4)
-            n_played = _play(world, policy, recorder, min(at_once, min(horizon, learning) - n_finished))
-        else:
-            n_played = _step(world, policy, recorder, learns=learns)
+    driver = Driver(start_world(environment, sequence), policy, learn_rounds=spec["learn_rounds"])
+    while driver.n_finished < horizon:
+        n_played = driver.advance(horizon - driver.n_finished)
         if not n_played:
             break
-        for _ in range(n_played):
-            n_finished += 1
-            if progress is not None:
-                progress(n_finished)
-    return recorder.trace(spec)
-
-
-def _step(world: World, policy: Policy, recorder: Recorder, *, learns: bool = True) -> int:
-    """One round, or none where the world has ended."""
-    try:
-        shown = world.show()
-    except StopIteration:
-        return 0
-    began = perf_counter()
-    decision = policy.choose(shown.contexts, ids=shown.ids)
-    choosing = perf_counter() - began
-
-    reward = world.pay(decision.action)
-
-    began = perf_counter()
-    if learns:
-        policy.learn(decision, reward)
-    seconds = choosing + perf_counter() - began
-
-    recorder.record(shown, decision, reward, log_det_gain=_log_det_gain(policy), seconds=seconds)
-    return 1
-
-
-def _play(world: ForeseeableWorld, policy: Policy, recorder: Recorder, n_rounds: int) -> int:
-    """Many rounds at once, with the rows that steps would give; none where the world has ended."""
-    foreseen = world.foresee(n_rounds)
-    if not foreseen:
-        return 0
-    gain = _log_det_gain(policy)
-    began = perf_counter()
-    plays = policy.play([shown.contexts for shown, _ in foreseen], [rewards for _, rewards in foreseen])
-    seconds = (perf_counter() - began) / len(foreseen)
-    for t, (shown, rewards) in enumerate(foreseen):
-        gain += log1p(plays.width[t] ** 2)  # a round multiplies det(I + K/γ) by 1 + width²
-        decision = Decision(
-            action=int(plays.action[t]),
-            context=None,
-            mean=plays.mean[t],
-            width=plays.width[t],
-            score=plays.score[t],
-            propensity=plays.propensity[t],
-            n_actions=len(rewards),
-        )
-        recorder.record(shown, decision, plays.reward[t], log_det_gain=gain, seconds=seconds)
-    return len(foreseen)
+        if progress is not None:
+            for done in range(driver.n_finished - n_played, driver.n_finished):
+                progress(done + 1)
+    return driver.recorder.trace(spec)
 
 
 def start_world(environment: Environment, seed: Seed) -> World:
     """The very run of a world that `simulate` plays under this seed, to look at it again: `trace.spec["seed"]`."""
     (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others stay free for what may need chance later
     return environment.start(np.random.default_rng(world_seed))
-
-
-def _log_det_gain(policy: Policy) -> float:
-    posterior = getattr(policy, "posterior", None)  # not every policy has one
-    return nan if posterior is None else float(posterior.log_det_gain)
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:

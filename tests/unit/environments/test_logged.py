@@ -1,0 +1,99 @@
+import json
+from math import isnan
+
+import numpy as np
+import pytest
+
+from kernelbandits.environments import Log, Logged
+from kernelbandits.environments.base import ForeseeableWorld
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.selection import Catalogue
+from kernelbandits.testing import EnvironmentContract
+from kernelbandits.types import Pairs
+
+
+def a_log(*, n_rounds=30, seed=1, **changed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 5, size=n_rounds)
+    columns = {
+        "rounds": [rng.random((size, 3)) for size in sizes],
+        "actions": [int(rng.integers(size)) for size in sizes],
+        "propensities": 1.0 / sizes,
+        "rewards": rng.random(n_rounds),
+        "ids": [[f"item {row}" for row in range(size)] for size in sizes],
+    }
+    return Log(**{**columns, **changed})
+
+
+class TestLogged(EnvironmentContract):
+    pays_unknown = True
+
+    @pytest.fixture(params=[None, (0.0, 1.0)])
+    def environment(self, request):
+        return Logged(a_log(), reward_range=request.param)
+
+
+class TestLoggedWithoutAnyUnknown(EnvironmentContract):
+    """A log of rounds with one action each: the whole contract holds."""
+
+    @pytest.fixture
+    def environment(self):
+        return Logged(Log([[[0.5]], [[1.5]]], actions=[0, 0], propensities=[1.0, 1.0], rewards=[0.25, 4.0]))
+
+
+def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
+    log = a_log()
+    world = Logged(log).start(np.random.default_rng(0))
+
+    for t in range(len(log)):
+        shown = world.show()
+        paid = [world.pay(action) for action in range(log.n_actions[t])]
+        assert shown.contexts is log.rounds[t]
+        assert (shown.ids, shown.expected) == (log.ids[t], None)
+        assert paid[log.actions[t]] == log.rewards[t]
+        assert sum(isnan(reward) for reward in paid) == log.n_actions[t] - 1
+    with pytest.raises(StopIteration):
+        world.show()
+
+
+def test_what_is_not_known_cannot_be_foreseen():
+    assert not isinstance(Logged(a_log()).start(np.random.default_rng(0)), ForeseeableWorld)
+
+
+def test_the_description_tells_logs_apart_by_everything_they_hold():
+    log = a_log()
+    others = [
+        a_log(rounds=[points + 1e-9 for points in log.rounds]),
+        a_log(rewards=log.rewards * 0.5),
+        a_log(propensities=log.propensities * 0.5),
+        a_log(actions=[0] * len(log)),
+        a_log(ids=[[*names[:-1], "other"] for names in log.ids]),
+        log[:-1],
+    ]
+
+    assert Logged(a_log()).describe() == Logged(log).describe()
+    described = [json.dumps(Logged(other).describe()) for other in (log, *others)]
+    assert len(set(described)) == 1 + len(others)
+
+
+def test_rounds_of_any_kind_can_be_described():
+    catalogue, same, other = Catalogue(np.eye(3)), Catalogue(np.eye(3)), Catalogue(np.eye(3) * 2.0)
+    rounds = [["a", "b"], Pairs([0.5], ["a", "b"]), catalogue, catalogue.only([0, 2]), catalogue.given([0.5])]
+
+    def described(points):
+        return Logged(Log([points], actions=[0], propensities=[1.0], rewards=[1.0])).describe()["log"]["sha256"]
+
+    assert len({described(points) for points in rounds}) == len(rounds)
+    assert described(catalogue) == described(same) != described(other)
+
+
+def test_a_reward_beyond_the_range_is_refused():
+    with pytest.raises(InvalidParameter, match=r"have to lie in the reward range \(0.0, 0.5\)"):
+        Logged(a_log(), reward_range=(0.0, 0.5))
+
+
+def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
+    with pytest.raises(AssertionError):
+        EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(a_log()))
+
+    TestLogged().test_rewards_are_finite_and_in_range(Logged(a_log()))

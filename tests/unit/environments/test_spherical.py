@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kernelbandits.environments import CosineWave, InnerSquare, QuadraticForm
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.testing import EnvironmentContract
+
+WORLDS = [InnerSquare, QuadraticForm, CosineWave]
+
+
+class TestSpherical(EnvironmentContract):
+    @pytest.fixture(params=WORLDS)
+    def environment(self, request):
+        return request.param(n_actions=3, n_features=5, noise_scale=0.4)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_published_size_is_the_usual_one(world):
+    shown = world().start(np.random.default_rng(1)).show()
+
+    assert shown.contexts.shape == (4, 20)
+    assert_allclose(np.linalg.norm(shown.contexts, axis=1), 1.0)
+    assert world().noise_scale == 1.0
+
+
+def test_the_functions_are_those_of_the_paper():
+    rows = np.random.default_rng(2).standard_normal((6, 3))
+    normal = np.random.default_rng(8).standard_normal(3)
+    a = normal / np.sqrt(sum(normal**2))
+    matrix = np.random.default_rng(8).standard_normal((3, 3))
+
+    inner, form, wave = (world(n_features=3).function(np.random.default_rng(8))(rows) for world in WORLDS)
+
+    assert_allclose(inner, [10 * (x @ a) ** 2 for x in rows])
+    assert_allclose(form, [x @ matrix.T @ matrix @ x for x in rows])
+    assert_allclose(wave, [np.cos(3 * (x @ a)) for x in rows])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_seed_keeps_the_function_and_draws_new_contexts(world):
+    kept = world(n_features=3, seed=4)
+
+    first, second = (kept.start(np.random.default_rng(s)).show() for s in (1, 2))
+
+    function = kept.function(np.random.default_rng(4))
+    assert not np.array_equal(first.contexts, second.contexts)
+    assert_array_equal(second.expected, function(second.contexts))
+    assert not np.allclose(world(n_features=3).start(np.random.default_rng(2)).show().expected, second.expected)
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(InvalidParameter, match="n_features has to be a whole number"):
+        CosineWave(n_features=0)
+    with pytest.raises(InvalidParameter, match="noise scale"):
+        InnerSquare(noise_scale=np.inf)
+    with pytest.raises(InvalidParameter, match="seed of the function"):
+        QuadraticForm(seed=-1)
