@@ -11,6 +11,7 @@ from kernelbandits.posterior import (
     AutoPosterior,
     CompressedPosterior,
     ExactPosterior,
+    PartitionedPosterior,
     PerActionPosterior,
     PrimalPosterior,
 )
@@ -20,7 +21,14 @@ __all__ = ["InformationGain"]
 PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
 """Policies whose decisions carry the width of the posterior that then learns them, each once."""
 
-EXACT_POSTERIORS: Final = (AutoPosterior, CompressedPosterior, ExactPosterior, PerActionPosterior, PrimalPosterior)
+EXACT_POSTERIORS: Final = (
+    AutoPosterior,
+    CompressedPosterior,
+    ExactPosterior,
+    PartitionedPosterior,
+    PerActionPosterior,
+    PrimalPosterior,
+)
 
 
 class InformationGain:
