@@ -13,7 +13,7 @@ import numpy as np
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import ItemId, Parameters, Points, Vector
 
-__all__ = ["DrawnRounds", "Environment", "ForeseeableWorld", "LateWorld", "Round", "World"]
+__all__ = ["DrawnRounds", "Environment", "ForeseeableWorld", "LateWorld", "Round", "WarmWorld", "World"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +58,14 @@ class ForeseeableWorld(World, Protocol):
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """The next rounds, fewer where the world ends, each with what every action pays; they count as shown."""
+
+
+@runtime_checkable
+class WarmWorld(World, Protocol):
+    """A world of which something is known before its first round."""
+
+    def warm_up(self) -> tuple[Points, Vector]:
+        """Points that were tried before, and what they paid; they count in no round."""
 
 
 class Environment(Protocol):

@@ -52,22 +52,21 @@ class JointSpace(ABC):
     ----------
     noise_scale
         Standard deviation of the Gaussian noise. Drawn for every action on its own, unless the stream is published.
-    published_seed
-        None: contexts and noise come from the run's generator. A number: from the authors' own stream with that seed,
-        whatever the run's; the noise of a round is then the same for all actions. Their very first round, played at
-        random and counted nowhere, is left out of the run: learn it with `policy.warm_start(*world.warm_up())`.
+    published
+        False: contexts and noise come from the run's generator. True: from the stream that the authors' code draws for
+        the run's seed (theirs are 0, 1 and 2), in which one noise a round serves all actions. Their very first round,
+        played at random and counted nowhere, is then what every policy starts from.
     """
 
     n_columns: ClassVar[int]
     """Columns of a context, the action's not counted."""
 
     noise_scale: float = 0.1
-    published_seed: int | None = None
+    published: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
-        if self.published_seed is not None:
-            object.__setattr__(self, "published_seed", a_count(self.published_seed, "The published seed", least=0))
+        object.__setattr__(self, "published", bool(self.published))
 
     @abstractmethod
     def value(self, context: Vector, actions: Vector) -> Vector:
@@ -89,19 +88,13 @@ class JointSpace(ABC):
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
         """Begin a run; contexts and luck have a generator each, or come from the published stream."""
-        return DrawnRounds(self._fresh_rounds(*rng.spawn(2)) if self.published_seed is None else self._same_rounds())
+        return PublishedWorld(self, _seed_of(rng)) if self.published else DrawnRounds(self._fresh_rounds(*rng.spawn(2)))
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self)}
 
-    def warm_up(self) -> tuple[Matrix, Vector]:
-        """The authors' first round: one row, tried at random, and what it paid; for `Policy.warm_start`."""
-        context, noise, _ = next(self._stream())
-        contexts = self._contexts(context)[[PUBLISHED_FIRST_ACTION]]
-        return contexts, self.value(context, contexts[:, -1]) + noise
-
-    def printed_regret(self, rewards: ArrayLike) -> Vector:
+    def printed_regret(self, rewards: ArrayLike, *, seed: int) -> Vector:
         """Cumulative regret as the authors print it: Σ (claimed best + a noise of its own) − Σ reward.
 
         It grows linearly for any policy where the claimed best cannot be attained, and it is noisy; `Trace.regret` is
@@ -110,19 +103,22 @@ class JointSpace(ABC):
         Parameters
         ----------
         rewards
-            What was paid in the first rounds of a run with the published seed: `trace.reward`.
+            What was paid in the first rounds of a run of the published stream: `trace.reward`.
+        seed
+            Of that run.
         """
         paid = an_array(rewards, "The rewards of a run")
-        rounds = islice(self._stream(), 1, 1 + len(paid))
-        best = [self.claimed_best(context) + noise for context, _, noise in rounds]
-        return np.cumsum(np.array(best) - paid)
+        return self.claimed_total(len(paid), seed=seed) - np.cumsum(paid)
 
-    def _contexts(self, context: Vector) -> Matrix:
+    def claimed_total(self, n_rounds: int, *, seed: int) -> Vector:
+        """Σ (claimed best + a noise of its own) after each of the first rounds of the published stream."""
+        rounds = islice(_stream(self, a_count(seed, "The seed", least=0)), 1, 1 + n_rounds)
+        return np.cumsum([self.claimed_best(context) + noise for context, _, noise in rounds])
+
+    def shown(self, context: Vector) -> tuple[Round, Vector]:
+        """The round of a context, and what its actions pay on average."""
         actions = _published_draws()[0]
-        return np.column_stack([np.tile(context, (len(actions), 1)), actions])
-
-    def _shown(self, context: Vector) -> tuple[Round, Vector]:
-        contexts = self._contexts(context)
+        contexts = np.column_stack([np.tile(context, (len(actions), 1)), actions])
         expected = self.value(context, contexts[:, -1])
         return Round(contexts, expected=expected), expected
 
@@ -130,27 +126,49 @@ class JointSpace(ABC):
         self, context_rng: np.random.Generator, luck_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
-            shown, expected = self._shown(context_rng.random(self.n_columns))
+            shown, expected = self.shown(context_rng.random(self.n_columns))
             yield shown, expected + self.noise_scale * luck_rng.standard_normal(len(expected))
 
+
+class PublishedWorld(DrawnRounds):
+    """One run of the authors' stream."""
+
+    def __init__(self, environment: JointSpace, seed: int) -> None:
+        self._environment, self._seed = environment, seed
+        super().__init__(self._same_rounds())
+
+    def warm_up(self) -> tuple[Matrix, Vector]:
+        """The authors' first round: one row, tried at random, and what it paid."""
+        context, noise, _ = next(_stream(self._environment, self._seed))
+        shown, expected = self._environment.shown(context)
+        return shown.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
+
     def _same_rounds(self) -> Iterator[tuple[Round, Vector]]:
-        for context, noise, _ in islice(self._stream(), 1, None):
-            shown, expected = self._shown(context)
+        for context, noise, _ in islice(_stream(self._environment, self._seed), 1, None):
+            shown, expected = self._environment.shown(context)
             yield shown, expected + noise
 
-    def _stream(self) -> Iterator[PublishedRound]:
-        """The authors' draws in their order: context, noise, noise of the best; the first round has no such last."""
-        if self.published_seed is None:
-            raise InvalidParameter(
-                "Only the published stream can be drawn again, got published_seed=None. The authors' seeds are 0, 1, 2."
-            )
-        state = np.random.RandomState(self.published_seed)
-        has_best = False
-        while True:
-            context = state.uniform(size=self.n_columns)
-            noise = state.normal(scale=self.noise_scale)
-            yield PublishedRound(context, noise, state.normal(scale=self.noise_scale) if has_best else 0.0)
-            has_best = True
+
+def _stream(environment: JointSpace, seed: int) -> Iterator[PublishedRound]:
+    """The authors' draws in their order: context, noise, noise of the best; the first round has no such last."""
+    state, scale = np.random.RandomState(seed), environment.noise_scale
+    has_best = False
+    while True:
+        context = state.uniform(size=environment.n_columns)
+        noise = state.normal(scale=scale)
+        yield PublishedRound(context, noise, state.normal(scale=scale) if has_best else 0.0)
+        has_best = True
+
+
+def _seed_of(rng: np.random.Generator) -> int:
+    """The whole number that a generator was made of."""
+    entropy = getattr(rng.bit_generator.seed_seq, "entropy", None)
+    if not isinstance(entropy, int | np.integer) or entropy >= 2**32:
+        raise InvalidParameter(
+            f"A published stream has a seed from 0 to 4,294,967,295, got a run without such a seed ({entropy!r}). The "
+            "authors' seeds are 0, 1 and 2: simulate(..., seed=0)."
+        )
+    return int(entropy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +183,7 @@ class Bump(JointSpace):
 
     Examples
     --------
-    >>> world = Bump(published_seed=0).start(np.random.default_rng())
+    >>> world = Bump(published=True).start(np.random.default_rng(0))
     >>> shown = world.show()
     >>> shown.contexts.shape, int(shown.expected.argmax())
     ((10, 6), 8)

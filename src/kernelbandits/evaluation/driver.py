@@ -10,12 +10,13 @@ from typing import Final
 import numpy as np
 
 from kernelbandits.checks import a_count
-from kernelbandits.environments.base import DrawnRounds, ForeseeableWorld, LateWorld, Round, World
+from kernelbandits.environments.base import DrawnRounds, ForeseeableWorld, LateWorld, Round, WarmWorld, World
+from kernelbandits.errors import NotSupported
 from kernelbandits.evaluation.gain import InformationGain
 from kernelbandits.evaluation.late import LateRewards
 from kernelbandits.evaluation.recorder import Recorder
 from kernelbandits.policies.base import Policy
-from kernelbandits.types import Decision, Vector
+from kernelbandits.types import Decision, Points, Vector
 
 __all__ = ["Driver"]
 
@@ -38,7 +39,16 @@ class Driver:
         self._world = world
         self._late_world = world if isinstance(world, LateWorld) else None
         self._late = LateRewards(policy)
+        if isinstance(world, WarmWorld):
+            self._warm_up(*world.warm_up())
         self._gain = InformationGain(policy)
+
+    def _warm_up(self, contexts: Points, rewards: Vector) -> None:
+        """Tell the policy what is known before the first round; one that takes no history starts without."""
+        try:
+            self._policy.warm_start(contexts, rewards)
+        except NotSupported:
+            return
 
     def advance(self, most: int) -> int:
         """Play some of the next rounds, at most so many; how many were played: none where the world has ended."""

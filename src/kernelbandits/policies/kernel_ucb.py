@@ -39,7 +39,8 @@ class KernelUCB(UpperConfidencePolicy):
     reward_range
         Rewards outside it are refused; None takes any finite number.
     ties
-        "lowest" row, or one at "random" drawn from `seed`, with its propensity in the decision.
+        Scores within 1e-10 of the best are tied, and go to the "lowest" row, or to one at "random" drawn from `seed`,
+        with its propensity in the decision. "exact" is the plain argmax: the last digit decides, and all are scored.
     engine
         "auto" finds the best action without scoring all where it can; "exhaustive" scores every one, to compare with.
         The choices are the same, so it is no part of the fingerprint and of files.
@@ -80,7 +81,7 @@ class KernelUCB(UpperConfidencePolicy):
             ties=ties,
             seed=seed,
         )
-        self._uses_engines = engine == "auto"
+        self._uses_engines = self._uses_engines and engine == "auto"
 
     def _parameters(self) -> Parameters:
         return {

@@ -10,26 +10,36 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Indices, Vector
 
-__all__ = ["Ties", "checked_ties", "pick_best", "pick_tied", "tie_probabilities"]
+__all__ = ["Ties", "checked_ties", "pick_best", "pick_tied", "tie_probabilities", "tied_rows"]
 
-Ties: TypeAlias = Literal["lowest", "random"]
+Ties: TypeAlias = Literal["lowest", "random", "exact"]
 
 
-def checked_ties(ties: Ties) -> Ties:
+def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
     """The rule, or InvalidParameter."""
-    if ties not in ("lowest", "random"):
-        raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random', got ties={ties!r}.")
+    if ties not in ("lowest", "random") and not (may_be_exact and ties == "exact"):
+        exact = ", or only 'exact' ones count" if may_be_exact else ""
+        raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={ties!r}.")
     return ties
+
+
+def tied_rows(scores: Vector, ties: Ties) -> Indices:
+    """Rows that are tied for the best score, lowest first: equal to rounding, or where ties are exact, equal.
+
+    >>> tied_rows(np.array([1.0, 1.0 + 1e-12]), "lowest"), tied_rows(np.array([1.0, 1.0 + 1e-12]), "exact")
+    (array([0, 1]), array([1]))
+    """
+    return np.flatnonzero(scores == scores.max()) if ties == "exact" else tied_for_best(scores)
 
 
 def pick_best(scores: Vector, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
     """A row of the best score and the probability with which this row was taken."""
-    return pick_tied(tied_for_best(scores), ties, rng)
+    return pick_tied(tied_rows(scores, ties), ties, rng)
 
 
 def pick_tied(tied: Indices, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
     """One of the tied rows, lowest first, and the probability with which it was taken."""
-    if ties == "lowest" or len(tied) == 1:
+    if ties != "random" or len(tied) == 1:
         return int(tied[0]), 1.0
     return int(tied[rng.integers(len(tied))]), 1.0 / len(tied)
 
@@ -40,7 +50,7 @@ def tie_probabilities(tied: Indices, ties: Ties, n_actions: int) -> Vector:
     >>> tie_probabilities(np.array([0, 2]), "random", n_actions=3)
     array([0.5, 0. , 0.5])
     """
-    taken = tied[:1] if ties == "lowest" else tied
+    taken = tied if ties == "random" else tied[:1]
     probabilities = np.zeros(n_actions)
     probabilities[taken] = 1.0 / len(taken)
     return probabilities

@@ -12,9 +12,9 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.rounds import KnownRounds
-from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities
+from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.posterior import Placed, Posterior
-from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened, tied_for_best
+from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened
 from kernelbandits.theory.widths import Constant, Exploration
 from kernelbandits.types import EMPTY, Decision, ItemId, Plays, Points, Prediction, Seed, Vector, new_decision
 
@@ -37,8 +37,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
         seed: Seed,
     ) -> None:
         super().__init__(posterior, exploration, reward_range=reward_range, seed=seed)
-        self._ties = checked_ties(ties)
-        self._uses_engines = True
+        self._ties = checked_ties(ties, may_be_exact=True)
+        self._uses_engines = ties != "exact"  # engines agree to rounding, which then would decide
         self._engines = Engines()
         self._screening = Screening()
         self._last_engine: CatalogueEngine | Screening | None = None
@@ -199,7 +199,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
-        return tie_probabilities(tied_for_best(estimate.scores), self._ties, actions.n_actions)
+        return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

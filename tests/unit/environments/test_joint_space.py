@@ -4,8 +4,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelbandits.environments import Bump, Chessboard, StepDiagonal
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import simulate
-from kernelbandits.policies import UniformRandom
+from kernelbandits.evaluation import simulate, start_world
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import KernelUCB, SupKernelUCB, UniformRandom
 from kernelbandits.testing import EnvironmentContract
 
 WORLDS = [Bump, Chessboard, StepDiagonal]
@@ -21,7 +22,7 @@ class TestJointSpace(EnvironmentContract):
 class TestPublishedStream(EnvironmentContract):
     @pytest.fixture(params=WORLDS)
     def environment(self, request):
-        return request.param(published_seed=2)
+        return request.param(published=True)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -83,13 +84,13 @@ def test_the_best_action_attains_less_than_the_claimed_best(world, attainable):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_published_stream_draws_context_then_noise_then_a_noise_for_the_best(world, seed):
-    environment = world(published_seed=seed)
+    environment = world(published=True)
     state = np.random.RandomState(seed)
     first_context, first_noise = state.uniform(size=world.n_columns), state.normal(scale=0.1)
 
-    trace = simulate(environment, UniformRandom(seed=5), horizon=50, seed=9)
-    point, reward = environment.warm_up()
-    printed = environment.printed_regret(trace.reward)
+    trace = simulate(environment, UniformRandom(seed=5), horizon=50, seed=seed)
+    point, reward = start_world(environment, seed).warm_up()
+    printed = environment.printed_regret(trace.reward, seed=seed)
 
     chosen = np.random.RandomState(123).choice(10)
     assert_array_equal(point, [[*first_context, environment.actions[chosen]]])
@@ -104,23 +105,30 @@ def test_the_published_stream_draws_context_then_noise_then_a_noise_for_the_best
         assert_allclose(printed[t], regret, atol=1e-12)
 
 
-def test_a_published_stream_is_the_same_whatever_the_seed_of_the_run():
-    first, second = (simulate(Bump(published_seed=1), UniformRandom(seed=5), horizon=9, seed=s) for s in (1, 2))
-    other = simulate(Bump(published_seed=3), UniformRandom(seed=5), horizon=9, seed=1)
+def test_a_policy_starts_from_the_first_round_of_the_stream():
+    policy = KernelUCB(Gaussian(length_scale=0.1), regularisation=0.5)
 
-    assert first.equals(second)
-    assert not first.equals(other)
+    simulate(Chessboard(published=True), policy, horizon=3, seed=4)
+
+    assert policy.posterior.n_observations == 4
+    assert policy.round_index == 4
 
 
-def test_what_is_not_published_cannot_be_drawn_again():
-    with pytest.raises(InvalidParameter, match=r"published_seed=None\. The authors' seeds are 0, 1, 2"):
-        Bump().printed_regret([1.0])
-    with pytest.raises(InvalidParameter, match="Only the published stream"):
-        Bump().warm_up()
+def test_a_policy_that_takes_no_history_starts_without_it():
+    policy = SupKernelUCB(Gaussian(length_scale=0.1), scale=0.1, reward_range=(-1.0, 2.0))
+
+    trace = simulate(Chessboard(published=True), policy, horizon=3, seed=4)
+
+    assert len(trace) == 3
+
+
+def test_a_stream_without_a_seed_of_its_own_is_refused():
+    with pytest.raises(InvalidParameter, match=r"seed from 0 to 4,294,967,295.*authors' seeds are 0, 1 and 2"):
+        Bump(published=True).start(np.random.default_rng())
 
 
 def test_bad_parameters_are_refused():
     with pytest.raises(InvalidParameter, match="noise scale has to be a finite number"):
         Chessboard(noise_scale=-0.1)
-    with pytest.raises(InvalidParameter, match="published seed has to be a whole number"):
-        StepDiagonal(published_seed=1.5)
+    with pytest.raises(InvalidParameter, match="seed has to be a whole number"):
+        StepDiagonal().claimed_total(3, seed=1.5)

@@ -12,9 +12,8 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate
 from kernelbandits.policies.randomised.upper_confidence_wrapper import UpperConfidenceWrapper
-from kernelbandits.policies.ties import pick_tied, tie_probabilities
+from kernelbandits.policies.ties import pick_tied, tie_probabilities, tied_rows
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
-from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Indices, ItemId, Parameters, Vector
 
 __all__ = ["Guarded"]
@@ -120,7 +119,7 @@ class Guarded(UpperConfidenceWrapper):
         better = np.flatnonzero(lower > upper[baseline] + self._margin)
         if not len(better):
             return _Judged(np.array([baseline]), estimate)
-        return _Judged(better[tied_for_best(upper[better])], estimate)
+        return _Judged(better[tied_rows(upper[better], self.policy._ties)], estimate)
 
     def _require_known(self, actions: Actions) -> None:
         """A guard that is silently off would be worse than none."""
