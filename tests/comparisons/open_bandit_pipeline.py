@@ -4,7 +4,7 @@ Not run by pytest: the two packages need different versions of Python, so each s
 and the second one compares.
 
     python tests/comparisons/open_bandit_pipeline.py ours FOLDER values.json      # where kernelbandits is installed
-    python tests/comparisons/open_bandit_pipeline.py theirs FOLDER values.json    # where obp is installed
+    python tests/comparisons/open_bandit_pipeline.py theirs FOLDER values.json studies/open_bandit.json    # obp
 
 FOLDER holds `random_all.csv.gz`, `bts_all.csv.gz` and so on: columns item_id, position, click, propensity_score. An
 action is an item at a position, and the reward model both use is the ridge mean of each action, Σ r / (n + 1): ours is
@@ -14,7 +14,9 @@ action is an item at a position, and the reward model both use is the ridge mean
 import csv
 import gzip
 import json
+import platform
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -106,15 +108,21 @@ def compare(ours, theirs):
         largest = max(largest, abs(our_value - their_value))
         print(f"{log:13s} {target:8s} {label:10s} {our_value:.15f} {their_value:.15f}")
     print(f"largest difference {largest:.2e}")
+    return largest
 
 
-def main(who, folder, values):
-    """Write our values, or read them and compare."""
+def main(who, folder, values, said=None):
+    """Write our values, or read them and compare; what was found goes into `said`, with versions."""
     paths = {name: Path(folder) / f"{name}.csv.gz" for name in LOGS}
     if who == "ours":
         Path(values).write_text(json.dumps({name: our_values(path) for name, path in paths.items()}), encoding="utf-8")
     else:
-        compare(json.loads(Path(values).read_text("utf-8")), {name: their_values(path) for name, path in paths.items()})
+        ours = json.loads(Path(values).read_text("utf-8"))
+        largest = compare(ours, {name: their_values(path) for name, path in paths.items()})
+        if said is not None:
+            versions = {"obp": version("obp"), "numpy": version("numpy"), "python": platform.python_version()}
+            found = json.dumps({**versions, "largest_difference": largest}, indent=2)
+            Path(said).write_text(found + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,105 @@
+"""Play every published experiment again and write docs/results.md.
+
+    python -m studies                     all of them; finished jobs are kept in results/ and never repeated
+    python -m studies abalone wheel       some of them; the others stand as they were
+    python -m studies --only-write        play nothing, write the page anew from docs/results/results.json
+
+Data sets are looked for in the folder that the variable KERNELBANDITS_DATA names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from kernelbandits.experiments import Results, Study, run
+from kernelbandits.experiments.terminal import rounds_bar
+from kernelbandits.experiments.versions import versions
+from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE.parent / "docs" / "results.md"
+NUMBERS: Final = HERE.parent / "docs" / "results" / "results.json"
+
+SECTIONS: Final[Mapping[str, ModuleType]] = {
+    "ek_ucb": ek_ucb,
+    "classification": classification,
+    "mnist": mnist,
+    "wheel": wheel,
+    "abalone": abalone,
+    "similarity": similarity,
+    "coverage": coverage,
+    "off_policy": off_policy,
+}
+
+HEAD: Final = """\
+# Results
+
+Published experiments, played again with this library, beside what others report. Everything on this page was written by
+`python -m studies`; each section names the commands that make its numbers. Studies are small TOML files in
+`studies/`, and need the data sets only where they are data sets. A reference without a name is an independent run of
+the same protocol with plain NumPy, made before this library existed. Disappointing numbers stand here like any others.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Play, collect, write."""
+    parser = argparse.ArgumentParser(
+        prog="python -m studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; none: all")
+    parser.add_argument("--into", default="results", metavar="FOLDER", help="where results are kept (default: results)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+    parser.add_argument("--only-write", action="store_true", help="play nothing")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.sections if name not in SECTIONS]
+    if unknown:
+        parser.error(f"there is no section {unknown[0]!r}; there are: {', '.join(SECTIONS)}")
+    found: dict[str, Any] = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
+    if not options.only_write:
+        for name in options.sections or SECTIONS:
+            print(name)
+            numbers = collected(SECTIONS[name], Path(options.into), options.workers)
+            found[name] = {**numbers, "versions": versions()}
+            NUMBERS.parent.mkdir(exist_ok=True)
+            NUMBERS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(page(found), encoding="utf-8")
+    print(f"Written  {PAGE}")
+
+
+def collected(section: ModuleType, into: Path, workers: int | None) -> dict[str, Any]:
+    """The numbers of a section; what is missing of its studies is played."""
+    has_studies = hasattr(section, "STUDIES")
+    given = {name: _played(name, into / name, workers) for name in section.STUDIES} if has_studies else workers
+    numbers: dict[str, Any] = section.collect(given)
+    return numbers
+
+
+def _played(name: str, folder: Path, workers: int | None) -> Results:
+    study = Study.from_toml(HERE / f"{name}.toml")
+    with rounds_bar(name) as progress:
+        return run(study, folder, workers=workers, progress=progress)
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The whole page, from the numbers alone."""
+    parts = [HEAD]
+    for name, section in SECTIONS.items():
+        if name in found:
+            parts.append(f"## {section.TITLE}\n\n{section.render(found[name])}\n\n{_commands(name, section)}")
+    return "\n".join(parts)
+
+
+def _commands(name: str, section: ModuleType) -> str:
+    runs = [
+        f"kernelbandits run studies/{study}.toml --into results/{study}" for study in getattr(section, "STUDIES", ())
+    ]
+    return "\n".join(["```bash", *runs, f"python -m studies {name}", "```", ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""A fixed catalogue (Calandriello et al., 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kernelbandits.experiments import Results
+from kernelbandits.experiments.markdown import aligned_table
+from studies.numbers import at_rounds, by_policy, spread, spread_text
+
+TITLE: Final = "A fixed catalogue: abalone"
+STUDIES: Final = ("abalone",)
+ROUNDS: Final = (250, 500, 1_000, 2_000, 10_000)
+
+REFERENCE: Final = {
+    ("0.1", "5"): (0.160, 0.132, 0.119, 0.112),
+    ("0.03", "5"): (0.138, 0.121, 0.113, 0.109),
+    ("0.1", "12.5"): (0.137, 0.121, 0.113),
+    ("0.1", "2.5"): (0.210, 0.158, 0.131),
+}
+"""One seed of an independent run, by exploration and length scale."""
+
+
+def collect(results: Mapping[str, Results]) -> dict[str, Any]:
+    """Regret as a share of a uniform policy's in the same runs."""
+    curves = by_policy(results["abalone"], "regret")
+    chance = next(runs for (_, policy), runs in curves.items() if policy == "Random")
+    parameters = {job["policy"]: job["parameters"] for job in results["abalone"].jobs}
+    rows = [
+        {
+            "exploration": f"{parameters[policy]['exploration']:g}",
+            "length_scale": f"{parameters[policy]['kernel.length_scale']:g}",
+            **{str(t): spread(at_rounds(runs, t) / at_rounds(chance, t)) for t in ROUNDS},
+        }
+        for (_, policy), runs in curves.items()
+        if policy != "Random"
+    ]
+    return {"rows": rows}
+
+
+def render(found: Mapping[str, Any]) -> str:
+    """The section."""
+    table = [["length scale", "bonus", *(f"t = {t:,}" for t in ROUNDS)]]
+    for row in found["rows"]:
+        reference = REFERENCE.get((row["exploration"], row["length_scale"]), ())
+        told = [f" ({value:.3f})" for value in reference] + [""] * (len(ROUNDS) - len(reference))
+        cells = [f"{spread_text(row[str(t)], '.3f')}{word}" for t, word in zip(ROUNDS, told, strict=True)]
+        table.append([row["length_scale"], f"{10 * float(row['exploration']):g} sd", *cells])
+    n_runs = found["rows"][0]["1000"]["n_runs"]
+    return f"""\
+4,177 animals, each an action in every round; the reward is the number of rings scaled to [0, 1], with noise 0.1.
+Features are standardised, the sex as a number among them. Cumulative regret as a share of a uniform policy's, mean ±
+standard deviation over {n_runs} seeds; in brackets one seed of an independent run. A bonus of 1 sd is one standard
+deviation of the Gaussian process: exploration 0.1 at regularisation 0.01.
+
+{aligned_table(table, n_words=2)}"""
