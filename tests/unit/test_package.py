@@ -7,7 +7,19 @@ import pytest
 
 import kernelbandits as kb
 
-PACKAGES = ["environments", "errors", "evaluation", "kernels", "policies", "posterior", "testing", "theory", "types"]
+PACKAGES = [
+    "adapters",
+    "environments",
+    "errors",
+    "evaluation",
+    "experiments",
+    "kernels",
+    "policies",
+    "posterior",
+    "testing",
+    "theory",
+    "types",
+]
 
 
 @pytest.mark.parametrize("name", ["", *PACKAGES])

@@ -2,29 +2,34 @@
 
 import doctest
 import os
-import re
 import shlex
+import tempfile
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from kernelbandits.cli.main import _parser
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments import Study
+from pages import blocks_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-class Block(NamedTuple):
-    language: str
-    code: str
-
-
-def blocks_of(page):
-    return [Block(match["language"].strip(), match["code"]) for match in BLOCK.finditer(page)]
+STUDY = """\
+name = "small"
+horizon = 10
+seeds = 1
+[environments.groups]
+class = "Clustered"
+n_actions = 3
+fixed_actions = true
+[policies.chance]
+class = "UniformRandom"
+[policies.ucb]
+class = "UCB1"
+"""
 
 
 def why_unchecked(block):
@@ -33,6 +38,8 @@ def why_unchecked(block):
         return _why_not_run(block.code)
     if block.language == "sh":
         return next((reason for line in block.code.splitlines() if (reason := _why_not_read(line))), None)
+    if block.language == "toml":
+        return _why_no_study(block.code)
     if block.language in ("", "text"):
         return "holds code in a block without a language" if ">>> " in block.code else None
     return f"is in {block.language}, which nobody checks"
@@ -45,6 +52,18 @@ def _why_not_run(code):
     if not any(isinstance(piece, doctest.Example) for piece in pieces):
         return "holds no example"
     return "is skipped" if "doctest: +SKIP" in code.replace("#doctest", "# doctest") else None
+
+
+def _why_no_study(code):
+    """TOML on a page is a study, whole: all its classes and arguments are looked up and its policies made."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.toml"
+        path.write_text(code, encoding="utf-8")
+        try:
+            Study.from_toml(path)
+        except InvalidParameter as error:
+            return f"is no study: {str(error).removeprefix(f'{path}: ')}"
+    return None
 
 
 def _why_not_read(line):
@@ -122,6 +141,10 @@ def test_pytest_runs_the_examples_of_every_page():
         ("```sh\nscripts/chekc\n```", "scripts/chekc, which is not there"),
         ("```sh\npython -m benchmraks\n```", "benchmraks, which is not there"),
         ("```sh\nrm -r /\n```", "rm, which nobody checks"),
+        ("```toml\nname = smooth\n```", "not TOML"),
+        (f"```toml\n{STUDY.replace('UCB1', 'UBC1')}```", "is no study: policies.ucb: no policy class 'UBC1' is known"),
+        (f"```toml\n{STUDY.replace('n_actions', 'n_action')}```", "takes no 'n_action'"),
+        (f"```toml\n{STUDY.replace('horizon', 'horizn')}```", "a study has no 'horizn'"),
     ],
 )
 def test_a_block_that_nobody_checks_is_noticed(page, reason, capsys):
@@ -137,6 +160,7 @@ def test_a_block_that_nobody_checks_is_noticed(page, reason, capsys):
         "```sh\n# a remark\nkernelbandits demo --quick  # another\n.venv/bin/kernelbandits compare --only UCB1\n```",
         "```sh\nkernelbandits compare --json | python -m json.tool\n```",
         "```\nx ─► y\n```",
+        f"```toml\n{STUDY}```",
     ],
 )
 def test_a_block_that_is_checked_is_left_alone(page):
