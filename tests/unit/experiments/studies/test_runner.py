@@ -1,12 +1,13 @@
+import errno
 import json
 import os
 import sys
 
 import pytest
 
-from kernelbandits.errors import FolderInUse, InvalidParameter, MissingExtra, StudyIncomplete
+from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
 from kernelbandits.experiments.durable import locked
-from kernelbandits.experiments.studies import Contender, engines, run
+from kernelbandits.experiments.studies import Contender, Results, engines, run
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, bytes_of, deadly, failing, mixed, small_study
 
@@ -100,6 +101,51 @@ def test_a_damaged_or_foreign_file_is_made_again(tmp_path, played, damage):
 
     assert len(played) == 1
     assert bytes_of(tmp_path) == before
+
+
+def test_a_damaged_file_does_not_count_as_finished(tmp_path):
+    results = run(small_study(), tmp_path, workers=1)
+    name = results.study["jobs"][2]
+    (tmp_path / "jobs" / f"{name}.parquet").write_bytes(b"half")
+
+    assert results.missing == (name,)
+    assert not results.is_complete
+    assert len(results.jobs) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (b'{"name":', DamagedFile, r"study\.json' cannot be read.*Run the study again"),
+        (b"\xff", DamagedFile, r"study\.json' cannot be read"),
+        (b"[]", DamagedFile, "does not say the jobs"),
+        (b'{"format": 1}', DamagedFile, "does not say the jobs"),
+        (b'{"format": 99, "jobs": []}', NewerFile, "has format 99, this version reads up to 1"),
+    ],
+)
+def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, text, error, message):
+    run(small_study(), tmp_path, workers=1)
+    (tmp_path / "study.json").write_bytes(text)
+
+    with pytest.raises(error, match=message):
+        Results(tmp_path)
+
+    assert run(small_study(), tmp_path, workers=1).is_complete
+
+
+def test_a_full_disk_names_the_file_and_keeps_what_is_finished(tmp_path, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run(small_study(seeds=[3]), tmp_path, workers=1)
+    before = bytes_of(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*study\.json'"):
+        run(small_study(), tmp_path, workers=1)
+
+    assert bytes_of(tmp_path) == before
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_what_a_killed_run_left_behind_is_cleaned_up(tmp_path):
