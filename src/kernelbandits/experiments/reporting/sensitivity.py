@@ -149,7 +149,8 @@ def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float
         axes.set_xscale("log")
         tick_logarithmically(axes.xaxis)
     elif not _are_numbers(values):
-        axes.set_xticks(range(len(values)), [shortened(_word(value), 1.2, FONT_SIZE) for value in values])
+        each = axes.bbox.width / axes.figure.dpi / len(values) - 0.1  # inches
+        axes.set_xticks(range(len(values)), [shortened(_word(value), each, FONT_SIZE) for value in values])
     if measure.is_regret:
         axes.set_ylim(bottom=0)
     last = max(places.values())

@@ -166,8 +166,8 @@ def test_a_grid_of_kernels_is_drawn_by_name(tmp_path):
 
     (panel,) = one.draw("", LIGHT).axes
 
-    assert [label.get_text() for label in panel.get_xticklabels()] == ["Gaussian…ale=0.2)", "Linear()"]
-    assert "best Gaussian(length_scale=0.2)" in one.description or "best Linear()" in one.description
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["Gaussian(length_scale=0.2)", "Linear"]
+    assert "kernel: best Gaussian(length_scale=0.2)." in one.description or "best Linear." in one.description
 
 
 def test_responses_are_means_and_intervals_by_value():
