@@ -27,8 +27,8 @@ def write_durably(path: Path, content: bytes) -> None:
     except BaseException as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(path), None  # a full disk names no file by itself
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk names no file by itself
         raise
     _flush_folder(path.parent)
 
