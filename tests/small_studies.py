@@ -1,5 +1,6 @@
 """Studies small enough for tests, and worlds and policies that misbehave."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,3 +70,16 @@ def rows_of_gram(kernel, points, horizon, regularisation):
         if j * regularisation * np.log(horizon) >= mu[j:].sum():
             return j
     return len(mu)
+
+
+def deadly(rng):
+    return KillsItsProcess(seed=rng)
+
+
+class KillsItsProcess(UniformRandom):
+    """Ends the process it is in, in its third round, without a word."""
+
+    def _pick(self, actions):
+        if self.round_index == 3:
+            os._exit(7)
+        return super()._pick(actions)

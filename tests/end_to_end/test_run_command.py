@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import random
@@ -55,6 +56,41 @@ def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
     assert [row["policy"] for row in said["standings"]][-1] == "Random"
     assert said["standings"][0]["n_seeds"] == 2
     assert said["folder"] == str(tmp_path / "there")
+
+
+def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, capsys):
+    text = (tmp_path / "study.toml").read_text(encoding="utf-8")
+    (tmp_path / "study.toml").write_text(text.replace('"first"', '"../out"'), encoding="utf-8")
+
+    assert main(["run", study, "--workers", "1"]) == 2
+
+    assert "The name '../out' cannot name a folder. Say where to write: --into FOLDER" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told_in_a_line(study, tmp_path, capsys, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    assert main(["run", study, "--workers", "1"]) == 2
+    assert capsys.readouterr().err == "kernelbandits: results/first/study.json: No space left on device.\n"
+
+
+def test_labels_are_whole_where_nobody_sets_a_width(study, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+
+    assert main(["run", study, "--workers", "1"]) == 0
+    assert "KernelUCB, regularisation=0.5 " in capsys.readouterr().out
+
+
+def test_a_dry_run_says_that_a_damaged_job_is_to_be_played(study, tmp_path, capsys):
+    assert main(["run", study, "--workers", "1"]) == 0
+    next((tmp_path / "results" / "first" / "jobs").iterdir()).write_bytes(b"half")
+
+    assert main(["run", study, "--dry-run"]) == 0
+    assert "6 jobs of 20 rounds, 1 of them to play." in capsys.readouterr().out
 
 
 def test_a_dry_run_lists_the_jobs_and_writes_nothing(study, tmp_path, capsys):

@@ -50,6 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough, as in `kernelbandits demo | head -3`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except OSError as error:  # a full disk, a folder that went away
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"kernelbandits: {named}{error.strerror or error}.", file=sys.stderr)
+        return BAD_ARGUMENTS
     return 0
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kernelbandits.errors import InvalidParameter
+
 if TYPE_CHECKING:
     from kernelbandits.experiments.studies import Results, Study
 
@@ -70,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kernelbandits.experiments.terminal import rounds_bar
 
     study = Study.from_toml(arguments.study)
-    into = Path(arguments.into) if arguments.into is not None else Path("results") / study.name
+    into = _folder(arguments.into, study.name)
     if arguments.dry_run:
         _print_jobs(study, into, as_json=arguments.json)
         return
@@ -91,15 +93,26 @@ def run(arguments: argparse.Namespace) -> None:
         _print_summary(study, results)
 
 
+def _folder(into: str | None, name: str) -> Path:
+    """The one asked for, or one of the study's name."""
+    if into is not None:
+        return Path(into)
+    if Path(name).name != name:
+        raise InvalidParameter(f"The name {name!r} cannot name a folder. Say where to write: --into FOLDER")
+    return Path("results") / name
+
+
 def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
-    finished = {path.stem for path in (into / "jobs").glob("*.parquet")}
+    from kernelbandits.experiments.studies.result_folder import ResultFolder
+
+    folder = ResultFolder(into)
     rows = [
         {
             "id": job.id,
             "environment": job.environment,
             "policy": job.policy,
             "seed": job.seed,
-            "is_finished": job.id in finished,
+            "is_finished": folder.is_sound(job.id),
         }
         for job in study.jobs
     ]
@@ -115,11 +128,10 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
 
 
 def _print_summary(study: Study, results: Results) -> None:
-    from rich.console import Console
+    from kernelbandits.experiments.terminal import standings_table, table_console
 
-    from kernelbandits.experiments.terminal import standings_table
-
-    console = Console(highlight=False)
     repeats = f"mean over {len(study.seeds)} seeds" if len(study.seeds) > 1 else "one seed"
-    console.print(standings_table(results.summary(), title=f"After {study.horizon} rounds, {repeats}"))
+    table = standings_table(results.summary(), title=f"After {study.horizon} rounds, {repeats}")
+    console = table_console(table)
+    console.print(table)
     console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)

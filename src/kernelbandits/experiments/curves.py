@@ -12,6 +12,7 @@ import numpy as np
 from kernelbandits.experiments.labels import EndLabel, label_ends, shortened, text_width
 from kernelbandits.experiments.summary import Band
 from kernelbandits.experiments.themes import Theme
+from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Indices, Vector
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def draw_curves(
     if logarithmic:
         axes.set_yscale("log")
     axes.set_ylim(low, high)
+    if logarithmic:
+        tick_logarithmically(axes.yaxis)
     axes.set_xlim(0, max(int(curve.at[-1]) for curve in curves))
     named = [
         EndLabel(

@@ -24,9 +24,11 @@ def write_durably(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk names no file by itself
         raise
     _flush_folder(path.parent)
 

@@ -13,6 +13,7 @@ from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.images import pdf, png, svg
 from kernelbandits.experiments.labels import spread
 from kernelbandits.experiments.themes import DARK, LIGHT, Theme, dress
+from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Indices, Vector
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def _draw_bounds(
         axes.set_ylim(max(0.7 * least, 1e-4 * top), 1.6 * top)
     else:
         _shade(axes, largest_gap, horizon, 3.0 * max([largest_gap * horizon, *highest]), theme)
+    for axis in (axes.xaxis, axes.yaxis):
+        tick_logarithmically(axis)
     for bound in bounds:
         _draw_bound(axes, bound, horizon, theme)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from math import isnan
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -12,14 +13,28 @@ from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.summary import Row
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from kernelbandits.experiments.studies.results import Standing
 
-__all__ = ["HEADINGS", "cells", "duration", "progress_bar", "regret_table", "rounds_bar", "standings_table"]
+__all__ = [
+    "HEADINGS",
+    "cells",
+    "duration",
+    "progress_bar",
+    "regret_table",
+    "rounds_bar",
+    "standings_table",
+    "table_console",
+    "time_left",
+]
 
 HEADINGS: Final = ("Regret", "± 95 %", "Of random", "Time a round")
 STUDY_HEADINGS: Final = ("Regret", "± 95 %", "Total reward", "± 95 %")
+
+WIDEST: Final = 1000
+"""Columns of a table in a pipe, at most."""
 
 ROUNDS_PER_STEP: Final = 25
 """The bar moves after so many rounds: moving it costs as much as a short round."""
@@ -55,23 +70,29 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
     """The same for those who count themselves: call what it gives with how much is done, and how much there is."""
     require("rich")
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+        TextColumn("{task.fields[left]}"),
     )
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task, began = bar.add_task(label, total=total), monotonic()
+    task, began = bar.add_task(label, total=total, left=""), monotonic()
     if after <= 0:
         bar.start()
 
+    moved: tuple[float, int] | None = None
+
     def update(done: int, of: int) -> None:
-        bar.update(task, completed=done, total=of)
+        nonlocal moved
+        if moved is None and done > 0:  # what went before, such as starting processes, says nothing of the speed
+            moved = monotonic(), done
+        since, first = moved or (began, 0)
+        left = time_left(monotonic() - since, done - first, of - first)
+        bar.update(task, completed=done, total=of, left=left)
         if not bar.live.is_started and monotonic() - began > after:
             bar.start()
 
@@ -79,6 +100,19 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
         yield update
     finally:
         bar.stop()
+
+
+def time_left(elapsed: float, done: int, total: int) -> str:
+    """What is left if it goes on as it did since the beginning, in words; empty before anything is done.
+
+    Over all that was done, because jobs differ: the speed of the last seconds is that of one policy.
+
+    >>> time_left(60.0, 25, 100), time_left(60.0, 0, 100)
+    ('0:03:00 left', '')
+    """
+    if done <= 0:
+        return ""
+    return f"{timedelta(seconds=round(elapsed * (total - done) / done))} left"
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:
@@ -110,6 +144,18 @@ def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Tabl
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def table_console(table: Table) -> Console:
+    """Where to print the table: as wide as the terminal, and as the table where there is none, as in a pipe."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(highlight=False)
+    if console.is_terminal:
+        return console
+    wide = Console(highlight=False, width=WIDEST)
+    return Console(highlight=False, width=Measurement.get(wide, wide.options, table).maximum)
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:

@@ -17,8 +17,9 @@ from kernelbandits.environments.base import Environment
 from kernelbandits.environments.log import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.experiments.studies import Contender, Study, run
-from kernelbandits.experiments.studies.contender import Entrant, MakePolicy
+from kernelbandits.experiments.studies.contender import Entrant, MakePolicy, entrants_of
 from kernelbandits.experiments.studies.results import Standing
+from kernelbandits.experiments.studies.study import checked_seeds
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Parameters, Points
@@ -140,6 +141,10 @@ def tune(
     if isinstance(candidates, Contender):
         candidates = {getattr(candidates.make, "__name__", "policy"): candidates}
     if isinstance(on, Log):
+        if by is not None or into is not None:
+            raise InvalidParameter(
+                "On a log settings are ranked by their value, and no file is kept. Leave out `by` and `into`."
+            )
         return _tuned_on_log(candidates, on, estimator, learn_share, seeds)
     if estimator is not None:
         raise InvalidParameter(
@@ -182,7 +187,12 @@ def _ranking(
     entrants: Sequence[Entrant], scores: Mapping[str, tuple[float, float, float]], by: str, *, is_best_lowest: bool
 ) -> Ranking:
     sign = 1.0 if is_best_lowest else -1.0
-    ordered = sorted(entrants, key=lambda entrant: sign * scores[entrant.label][0])
+
+    def place_of(entrant: Entrant) -> tuple[bool, float]:
+        score = scores[entrant.label][0]
+        return isnan(score), sign * score  # of whom nothing is known comes last
+
+    ordered = sorted(entrants, key=place_of)
     settings = []
     for place, entrant in enumerate(ordered, start=1):
         score, low, high = scores[entrant.label]
@@ -207,9 +217,7 @@ def _tuned_on_log(
             f"A log is split into a part to learn from and one to judge on, got {len(log)} rounds and "
             f"learn_share={learn_share!r}."
         )
-    from kernelbandits.experiments.studies.contender import entrants_of
-
-    entrants, seed = entrants_of(candidates), 0 if isinstance(seeds, int) else seeds[0]
+    entrants, seed = entrants_of(candidates), checked_seeds(seeds)[0]
     scores = {}
     for entrant in entrants:
         policy = entrant.fresh(seed)

@@ -5,7 +5,7 @@ import pytest
 
 from kernelbandits.environments import Log, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import simulate
+from kernelbandits.evaluation import DirectMethod, DoublyRobust, SelfNormalisedIPS, simulate
 from kernelbandits.experiments import Contender, Grid, tune
 from kernelbandits.kernels import Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
@@ -95,6 +95,39 @@ def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
     assert ranking.best().posterior.n_observations == 0
 
 
+def test_settings_of_which_nothing_is_known_come_last():
+    values = iter([np.nan, 0.2, np.nan, 0.7])
+
+    class Doubtful:
+        def estimate(self, log, policy):
+            value = next(values)
+            return SimpleNamespace(value=value, low=value, high=value)
+
+    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1, 2, 3, 4))
+    ranking = tune(candidates, on=logged(), estimator=Doubtful())
+
+    assert [setting.parameters["exploration"] for setting in ranking.settings] == [4, 2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "estimator", [SelfNormalisedIPS(), DoublyRobust(DirectMethod(Spectrum(n=2)))], ids=lambda one: type(one).__name__
+)
+def test_estimators_of_the_library_rank_on_a_log(estimator):
+    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularisation=0.1)
+    log = logged(90)
+    learnt = KernelUCB(Spectrum(n=2), exploration=0.0, regularisation=0.1)
+    for t, action in enumerate(log.actions[:45].tolist()):
+        learnt.warm_start([log.rounds[t][action]], [log.rewards[t]])
+
+    ranking = tune(candidates, on=log, estimator=estimator)
+
+    (ours,) = (setting for setting in ranking.settings if setting.parameters == {"exploration": 0.0})
+    by_hand = estimator.estimate(log[45:], learnt)
+    np.testing.assert_allclose([ours.score, ours.low, ours.high], [by_hand.value, by_hand.low, by_hand.high])
+    scores = [setting.score for setting in ranking.settings]
+    assert scores == sorted(scores, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -105,6 +138,8 @@ def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
         ({"on": logged()}, "needs an estimator"),
         ({"on": logged(), "estimator": OnMatches(), "learn_share": 1.0}, "strictly between 0 and 1"),
         ({"on": logged(1), "estimator": OnMatches()}, "is split into a part"),
+        ({"on": logged(), "estimator": OnMatches(), "seeds": []}, "at least one seed"),
+        ({"on": logged(), "estimator": OnMatches(), "by": "regret"}, "ranked by their value"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(options, message):

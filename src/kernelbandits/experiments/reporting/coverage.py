@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import betaincinv
 
+from kernelbandits.evaluation import share_interval
 from kernelbandits.experiments.labels import shortened, text_width
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Coverage", "coverage_drawings", "coverage_of", "share_interval"]
+__all__ = ["Coverage", "coverage_drawings", "coverage_of"]
 
 FONT_SIZE: Final = 8.5
 
@@ -64,19 +64,6 @@ def coverage_of(played: Played, look: Look) -> Coverage | None:
         n_runs=played.n_runs,
         claimed=played.failure_probability,
     )
-
-
-def share_interval(n_hits: int, n: int) -> tuple[float, float]:
-    """Interval of a share, exact for any number of trials (Clopper and Pearson, 1934).
-
-    >>> low, high = share_interval(0, 10)
-    >>> low, round(high, 3)
-    (0.0, 0.308)
-    """
-    tail = (1.0 - CONFIDENCE) / 2.0
-    low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n - n_hits + 1, tail))
-    high = 1.0 if n_hits == n else float(betaincinv(n_hits + 1, n - n_hits, 1.0 - tail))
-    return low, high
 
 
 def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:

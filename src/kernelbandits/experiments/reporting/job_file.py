@@ -12,16 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import DamagedFile, ForeignFile, NewerFile
+from kernelbandits.errors import DamagedFile, ForeignFile
 from kernelbandits.experiments.extras import require
+from kernelbandits.experiments.studies.result_folder import check_format
+from kernelbandits.experiments.studies.tables import KEY
 from kernelbandits.types import Vector
 
-__all__ = ["COLUMNS", "FORMAT", "Run", "check_format", "read_job", "read_timings"]
-
-FORMAT: Final = 1
-"""Newest form of result folder that is understood."""
-
-METADATA_KEY: Final = b"kernelbandits"
+__all__ = ["COLUMNS", "Run", "read_job", "read_timings"]
 
 WHOLE_NUMBERS: Final = ("round", "n_covered")
 
@@ -99,14 +96,6 @@ def read_timings(path: Path) -> dict[str, Vector]:
     return {name: _column(path, table, name) for name in ("round", "seconds")}
 
 
-def check_format(found: Any, path: Path) -> None:
-    """Nothing for a form that is understood, NewerFile for a later one."""
-    if isinstance(found, int) and found > FORMAT:
-        raise NewerFile(
-            f"{str(path)!r} has format {found}, this version reads up to {FORMAT}. Upgrade kernelbandits to read it."
-        )
-
-
 def _table(path: Path) -> Any:
     require("pyarrow")
     parquet, errors = import_module("pyarrow.parquet"), import_module("pyarrow").lib
@@ -118,7 +107,7 @@ def _table(path: Path) -> Any:
 
 
 def _head(path: Path, table: Any) -> dict[str, Any]:
-    metadata = (table.schema.metadata or {}).get(METADATA_KEY)
+    metadata = (table.schema.metadata or {}).get(KEY)
     if metadata is None:
         raise ForeignFile(f"The file {str(path)!r} was not written by a study. Move it out of the folder.")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
-from kernelbandits.experiments.reporting.job_file import Run, check_format, read_job
+from kernelbandits.experiments.reporting.job_file import Run, read_job
 from kernelbandits.experiments.reporting.played import Played
+from kernelbandits.experiments.studies.result_folder import ResultFolder
 
 __all__ = ["Recorded", "read_results"]
 
@@ -73,7 +73,7 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     place = Path(folder)
     head = _head(place)
     written = {path.stem: path for path in sorted((place / "jobs").glob("*.parquet"))}
-    planned = _planned(head, place, written)
+    planned = list(dict.fromkeys(head["jobs"]))
     runs = [read_job(written[job], place / "timings" / f"{job}.parquet") for job in planned if job in written]
     environments = _arranged(runs, place)
     if not environments:
@@ -94,27 +94,10 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
 def _head(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InvalidParameter(f"There is no folder {str(folder)!r}. {HOW_TO_MAKE_ONE}")
-    path = folder / "study.json"
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ForeignFile(f"{str(folder)!r} is no result folder: it has no study.json. {HOW_TO_MAKE_ONE}") from error
-    except (OSError, ValueError) as error:
-        raise DamagedFile(f"The file {str(path)!r} cannot be read: {error}. Run the study again to mend it.") from error
-    if not isinstance(head, dict):
-        raise DamagedFile(f"The file {str(path)!r} has to hold a JSON object. Run the study again to mend it.")
-    check_format(head.get("format"), path)
+    head = ResultFolder(folder).read_study()
+    if not head:
+        raise ForeignFile(f"{str(folder)!r} is no result folder: it has no study.json. {HOW_TO_MAKE_ONE}")
     return head
-
-
-def _planned(head: Mapping[str, Any], folder: Path, written: Mapping[str, Path]) -> list[str]:
-    """Ids of the study's jobs, in its order."""
-    jobs = head.get("jobs", list(written))
-    if not isinstance(jobs, list) or not all(isinstance(job, str) for job in jobs):
-        raise DamagedFile(
-            f"The jobs in {str(folder / 'study.json')!r} have to be a list of ids. Run the study again to mend it."
-        )
-    return list(dict.fromkeys(jobs))
 
 
 def _arranged(runs: Sequence[Run], folder: Path) -> dict[str, dict[str, Played]]:

@@ -18,8 +18,10 @@ from kernelbandits.experiments.reporting.panels import Panel, sheet
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import file_name, repeats
+from kernelbandits.experiments.studies.grid import short_text
 from kernelbandits.experiments.summary import mean_band
 from kernelbandits.experiments.themes import Theme
+from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Vector
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def _draw(panels: Sequence[tuple[str, str, Measure, list[Response]]], caption: s
 
 
 def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float, theme: Theme) -> None:
-    values = list(dict.fromkeys(value for response in found for value in response.values))
+    values = list({str(value): value for response in found for value in response.values}.values())
     logarithmic = spans_decades(values)
     places = _places(values)
     ranked = sorted(found, key=lambda response: _best(response, measure))
@@ -145,8 +147,10 @@ def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float
                       elinewidth=1.1)  # fmt: skip
     if logarithmic:
         axes.set_xscale("log")
+        tick_logarithmically(axes.xaxis)
     elif not _are_numbers(values):
-        axes.set_xticks(range(len(values)), [shortened(_word(value), 1.2, FONT_SIZE) for value in values])
+        each = axes.bbox.width / axes.figure.dpi / len(values) - 0.1  # inches
+        axes.set_xticks(range(len(values)), [shortened(_word(value), each, FONT_SIZE) for value in values])
     if measure.is_regret:
         axes.set_ylim(bottom=0)
     last = max(places.values())
@@ -207,4 +211,4 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 
 def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else short_text(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -133,7 +133,19 @@ def entrants_of(policies: Mapping[str, Contender | MakePolicy]) -> tuple[Entrant
                 f"policies.{name}: a policy of a study is a recipe, so that every run gets a fresh one: "
                 f"Contender(KernelUCB, kernel, exploration=0.1) or a function of a random generator, got {given!r:.80}."
             )
+    _refuse_equal_labels(entrants)
     return tuple(entrants)
+
+
+def _refuse_equal_labels(entrants: Sequence[Entrant]) -> None:
+    seen = set()
+    for entrant in entrants:
+        if entrant.label in seen:
+            raise InvalidParameter(
+                f"Two policies would be called {entrant.label!r}. Give every grid different values, and every policy a "
+                "name of its own."
+            )
+        seen.add(entrant.label)
 
 
 def _by_name(make: Callable[..., Policy], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
 from multiprocessing import get_context
+from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kernelbandits.errors import InvalidParameter, MissingExtra
@@ -20,16 +22,17 @@ from kernelbandits.selection import compile_ahead
 
 __all__ = ["Failure", "Outcomes", "Told", "in_processes", "in_ray", "in_this_process"]
 
-ROUNDS_A_NOTE: Final = 50
-"""Rounds between two notes of how far a job has come."""
-
 GLANCE: Final = 0.2
-"""Seconds between two looks at these notes."""
+"""Seconds between two looks at how far jobs have come."""
 
-GONE: Final = (
-    "a process ended without a word. It may have been out of memory, or killed; a script that calls run() needs "
-    '`if __name__ == "__main__":` around it'
+NOT_BEGUN: Final = -1
+"""Stands in the notes of workers for a job that none of them has touched."""
+
+NEVER_STARTED: Final = (
+    "no process came as far as playing. A script that calls run() needs "
+    '`if __name__ == "__main__":` around it; memory may be short'
 )
+GONE: Final = "its process ended without a word, when it was played alone too. It may be out of memory, or was killed"
 
 Told: TypeAlias = Callable[[int], None]
 """Takes the rounds finished so far, of all jobs together."""
@@ -53,11 +56,14 @@ Outcomes: TypeAlias = Generator[tuple[Job, Played | Failure], None, None]
 
 def in_this_process(study: Study, jobs: Sequence[Job], told: Told) -> Outcomes:
     """One after the other."""
+    due = monotonic()
     for place, job in enumerate(jobs):
         before = place * study.horizon
 
         def note(finished: int, before: int = before) -> None:
-            if finished % ROUNDS_A_NOTE == 0:
+            nonlocal due
+            if monotonic() >= due:
+                due = monotonic() + GLANCE
                 told(before + finished)
 
         yield job, _tried(study, job, note)
@@ -65,23 +71,48 @@ def in_this_process(study: Study, jobs: Sequence[Job], told: Told) -> Outcomes:
 
 
 def in_processes(study: Study, jobs: Sequence[Job], told: Told, *, n_workers: int) -> Outcomes:
-    """In processes of their own; the study is sent to each of them once."""
+    """In processes of their own; the study is sent to each of them once.
+
+    When a process dies, its pool is lost. Jobs that nobody had begun go on in a new one; those that were being played
+    are played again one at a time, so that only the one that kills its process fails.
+    """
     refuse_unpicklable(study)
     compile_ahead()  # here first, so that the others find compiled loops on disk
-    notes = get_context("spawn").Array("q", len(jobs), lock=False)
-    with worker_pool(n_workers, prepare=_keep, arguments=(study, tuple(jobs), notes)) as pool:
-        futures = {pool.submit(_play_numbered, place): place for place in range(len(jobs))}
+    kept = _Kept(study, tuple(jobs), get_context("spawn").Array("q", [NOT_BEGUN] * len(jobs), lock=False))
+    left = list(range(len(jobs)))
+    while left:
+        finished = set()
+        with closing(_pooled(kept, left, told, n_workers=n_workers)) as outcomes:
+            for place, outcome in outcomes:
+                finished.add(place)
+                yield jobs[place], outcome
+        left = [place for place in left if place not in finished]
+        suspects = [place for place in left if kept.notes[place] != NOT_BEGUN]
+        for place in suspects:
+            alone = dict(_pooled(kept, [place], told, n_workers=1))
+            yield jobs[place], alone.get(place, Failure(GONE, GONE))
+            kept.notes[place] = study.horizon
+        left = [place for place in left if place not in suspects]
+        if not finished and not suspects:
+            yield from ((jobs[place], Failure(NEVER_STARTED, NEVER_STARTED)) for place in left)
+            return
+
+
+def _pooled(
+    kept: _Kept, places: Sequence[int], told: Told, *, n_workers: int
+) -> Generator[tuple[int, Played | Failure], None, None]:
+    """Outcomes by the job's place; ends early, with some left out, where a process died."""
+    horizon = kept.study.horizon
+    with suppress(BrokenProcessPool), worker_pool(min(n_workers, len(places)), prepare=_keep, arguments=kept) as pool:
+        futures = {pool.submit(_play_numbered, place): place for place in places}
         waiting = set(futures)
         while waiting:
             done, waiting = wait(waiting, timeout=GLANCE, return_when=FIRST_COMPLETED)
             for future in done:
-                place = futures[future]
-                try:
-                    yield jobs[place], future.result()
-                except BrokenProcessPool as error:
-                    yield jobs[place], Failure(GONE, str(error))
-                notes[place] = study.horizon
-            told(sum(notes))
+                if not isinstance(future.exception(), BrokenProcessPool):
+                    yield futures[future], future.result()
+                    kept.notes[futures[future]] = horizon
+            told(sum(max(0, finished) for finished in kept.notes))
 
 
 def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None) -> Outcomes:
@@ -132,7 +163,7 @@ def refuse_unpicklable(study: Study) -> None:
 def _tried(study: Study, job: Job, note: Callable[[int], None] | None = None) -> Played | Failure:
     try:
         return play_job(study, job, note)
-    except Exception as error:  # whatever a policy of the user's raises: the other jobs go on
+    except (Exception, SystemExit) as error:  # whatever a policy of the user's raises: the other jobs go on
         return Failure.of(error)
 
 
@@ -152,9 +183,9 @@ def _keep(study: Study, jobs: tuple[Job, ...], notes: Any) -> None:
 
 def _play_numbered(place: int) -> Played | Failure:
     study, jobs, notes = _kept[-1]
+    notes[place] = 0
 
     def note(finished: int) -> None:
-        if finished % ROUNDS_A_NOTE == 0:
-            notes[place] = finished
+        notes[place] = finished
 
     return _tried(study, jobs[place], note)

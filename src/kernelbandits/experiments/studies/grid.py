@@ -99,8 +99,8 @@ def short_text(value: Any) -> str:
     """
     if isinstance(value, Mapping):
         name = value.get("class", value.get("name", ""))
-        inner = (f"{key}={short_text(part)}" for key, part in value.items() if key not in ("class", "name"))
-        return f"{name}({', '.join(inner)})"
+        inner = ", ".join(f"{key}={short_text(part)}" for key, part in value.items() if key not in ("class", "name"))
+        return f"{name}({inner})" if inner else str(name)
     return value if isinstance(value, str) else repr(value)
 
 

@@ -6,10 +6,10 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kernelbandits.errors import DamagedFile, NewerFile
 from kernelbandits.experiments.durable import leftovers, write_durably
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
@@ -20,11 +20,13 @@ from kernelbandits.experiments.versions import versions
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["ResultFolder"]
+__all__ = ["ResultFolder", "check_format", "said_of", "sound_table"]
 
 STUDY: Final = "study.json"
 JOBS: Final = "jobs"
 TIMINGS: Final = "timings"
+
+WAY_OUT: Final = "Run the study again to mend it: what is finished is not repeated."
 
 
 class ResultFolder:
@@ -70,16 +72,28 @@ class ResultFolder:
         write_durably(self.path / STUDY, (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode())
 
     def read_study(self) -> dict[str, Any]:
-        """What `write_study` wrote; empty where nothing was."""
-        with suppress(FileNotFoundError):
-            said: dict[str, Any] = json.loads((self.path / STUDY).read_text(encoding="utf-8"))
-            return said
-        return {}
+        """What `write_study` wrote; empty where nothing was, DamagedFile where it cannot be read."""
+        path = self.path / STUDY
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise DamagedFile(f"The file {str(path)!r} cannot be read: {error}. {WAY_OUT}") from error
+        jobs = said.get("jobs") if isinstance(said, dict) else None
+        if not isinstance(jobs, list) or not all(isinstance(job, str) for job in jobs):
+            raise DamagedFile(f"The file {str(path)!r} does not say the jobs of a study. {WAY_OUT}")
+        check_format(said.get("format"), path)
+        return dict(said)
 
     def save(self, job: Job, played: Played) -> None:
         """Keep a finished job: its timings first, so that a job that is there is whole."""
         write_durably(self.timing_file(job.id), played.timing)
         write_durably(self.job_file(job.id), played.job)
+
+    def is_sound(self, id: str) -> bool:
+        """Whether the job is finished and its file can be read."""
+        return sound_table(self.job_file(id), id) is not None
 
     def has(self, job: Job) -> bool:
         """Whether the job is finished and its file is sound; a job that was renamed since gets its new names."""
@@ -89,6 +103,14 @@ class ResultFolder:
         if said_of(table) != json.loads(canonical(job.metadata())):
             write_durably(self.job_file(job.id), parquet(relabelled(job, table)))
         return True
+
+
+def check_format(found: Any, path: Path) -> None:
+    """Nothing for a form that is understood, NewerFile for a later one."""
+    if isinstance(found, int) and found > FORMAT:
+        raise NewerFile(
+            f"{str(path)!r} has format {found}, this version reads up to {FORMAT}. Upgrade kernelbandits to read it."
+        )
 
 
 def sound_table(path: Path, id: str) -> pa.Table | None:

@@ -91,8 +91,8 @@ class Results:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Ids of the jobs that are not finished."""
-        return tuple(name for name in self.study["jobs"] if not self._files.job_file(name).exists())
+        """Ids of the jobs that are not finished, or whose files are damaged."""
+        return tuple(name for name in self.study["jobs"] if not self._files.is_sound(name))
 
     @property
     def is_complete(self) -> bool:

@@ -24,7 +24,7 @@ Engine: TypeAlias = Literal["local", "ray"]
 ENGINES: Final = ("local", "ray")
 
 MOST_NAMED: Final = 5
-"""Failed jobs that a message names."""
+"""Causes of failures that a message names."""
 
 
 def run(
@@ -137,9 +137,19 @@ def _play(
 
 
 def _message(failures: dict[Job, Failure], n_jobs: int) -> str:
-    named = "; ".join(f"{job}: {failure.short}" for job, failure in list(failures.items())[:MOST_NAMED])
-    more = f"; and {len(failures) - MOST_NAMED} more" if len(failures) > MOST_NAMED else ""
+    """How many failed, and each cause once with the first job that it struck."""
+    causes: dict[str, list[Job]] = {}
+    for job, failure in failures.items():
+        causes.setdefault(failure.short, []).append(job)
+    named = "; ".join(_struck(cause, jobs) for cause, jobs in list(causes.items())[:MOST_NAMED])
+    more = f"; and {len(causes) - MOST_NAMED} other causes" if len(causes) > MOST_NAMED else ""
+    kept = "none is finished" if len(failures) == n_jobs else "the others are finished and kept"
     return (
-        f"{len(failures)} of {n_jobs} jobs failed, the others are finished and kept. {named}{more}. Mend the cause and "
+        f"{len(failures)} of {n_jobs} jobs failed, {kept}. {named}{more}. Mend the cause and "
         "run the study again into the same folder: what is finished is not repeated."
     )
+
+
+def _struck(cause: str, jobs: Sequence[Job]) -> str:
+    others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+    return f"{jobs[0]}{others}: {cause.rstrip('.')}"

@@ -18,7 +18,7 @@ from kernelbandits.experiments.studies.jobs import Job, planned_jobs
 from kernelbandits.experiments.studies.loaders import LOADERS, Loader
 from kernelbandits.types import Parameters
 
-__all__ = ["Study"]
+__all__ = ["Study", "checked_seeds"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ class Study:
         set_field = object.__setattr__
         set_field(self, "horizon", a_count(self.horizon, "The horizon"))
         set_field(self, "every", a_count(self.every, "The number of rounds a row"))
-        set_field(self, "seeds", _checked_seeds(self.seeds))
+        set_field(self, "seeds", checked_seeds(self.seeds))
         set_field(self, "entrants", entrants_of(self.policies))
 
     @classmethod
@@ -142,7 +142,7 @@ class Study:
         }
 
 
-def _checked_seeds(seeds: Any) -> tuple[int, ...]:
+def checked_seeds(seeds: Any) -> tuple[int, ...]:
     """Different whole numbers from 0; a single number says how many."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         return tuple(range(a_count(seeds, "The number of seeds")))

@@ -99,8 +99,8 @@ def _contender(table: Mapping[str, Any], place: str) -> Contender:
     arguments = {name: value for name, value in table.items() if name not in ("class", "grid", "learn_rounds")}
     kind = class_named(table.get("class"), place, "policy")
     for name, values in _table(table.get("grid", {}), f"{place}.grid").items():
-        if not isinstance(values, list):
-            raise InvalidParameter(f"{place}.grid.{name}: a grid is a list of values, got {values!r}.")
+        if not isinstance(values, list) or not values:
+            raise InvalidParameter(f"{place}.grid.{name}: a grid is a list of values, at least one, got {values!r}.")
         arguments = _with_grid(arguments, name.split("."), values, f"{place}.grid.{name}")
     refuse_unknown(kind, arguments, place)
     try:

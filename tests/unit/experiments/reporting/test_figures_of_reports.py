@@ -9,7 +9,7 @@ from scipy import stats
 
 from kernelbandits.experiments.figures import DARK, LIGHT, pdf, png, svg
 from kernelbandits.experiments.reporting import Played, read_results
-from kernelbandits.experiments.reporting.coverage import coverage_of, share_interval
+from kernelbandits.experiments.reporting.coverage import coverage_of
 from kernelbandits.experiments.reporting.gallery import drawings_of
 from kernelbandits.experiments.reporting.job_file import Run
 from kernelbandits.experiments.reporting.looks import Look, looks_of
@@ -157,6 +157,19 @@ def test_a_grid_is_drawn_against_its_parameters(tmp_path):
     assert {text.get_text() for text in first.texts} <= {"kind=x", "kind=y"}
 
 
+def test_a_grid_of_kernels_is_drawn_by_name(tmp_path):
+    kernels = ({"class": "Gaussian", "length_scale": 0.2}, {"class": "Linear"})
+    options = {
+        f"k {place}": {"contender": "k", "parameters": {"kernel": kernel}} for place, kernel in enumerate(kernels)
+    }
+    one = drawing(a_study(tmp_path, list(options), **options), "sensitivity-k")
+
+    (panel,) = one.draw("", LIGHT).axes
+
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["Gaussian(length_scale=0.2)", "Linear"]
+    assert "kernel: best Gaussian(length_scale=0.2)." in one.description or "best Linear." in one.description
+
+
 def test_responses_are_means_and_intervals_by_value():
     finals = {(0.1, 1): [3.0, 5.0], (0.3, 1): [2.0, 9.0], (0.1, 2): [4.0, 4.5]}
     policies = [
@@ -180,13 +193,6 @@ def test_coverage_counts_rounds_and_runs():
     assert found.rounds_held == (1.0 + 0.75) / 2
     assert (found.n_failed, found.n_runs, found.claimed) == (1, 2, 0.1)
     assert coverage_of(Played([run(columns=held), run()]), Look("blue")) is None
-
-
-@pytest.mark.parametrize(("n_hits", "n"), [(0, 7), (3, 7), (7, 7)])
-def test_the_interval_of_a_share_is_exact(n_hits, n):
-    exact = stats.binomtest(n_hits, n).proportion_ci(method="exact")
-
-    assert_allclose(share_interval(n_hits, n), (exact.low, exact.high))
 
 
 def test_mean_reward_is_total_over_rounds():

@@ -78,6 +78,11 @@ def test_a_policy_inside_is_a_contender_too():
         (lambda: Contender(Mixed, KernelUCB(KERNEL), epsilon=0.1), r"Give a recipe: Contender\(KernelUCB"),
         (lambda: Contender(KernelUCB, KERNEL, learn_rounds=-1), "rounds to learn from has to be a whole number"),
         (lambda: entrants_of({"a": KernelUCB(KERNEL)}), r"policies\.a: a policy of a study is a recipe"),
+        (lambda: entrants_of({"a": Contender(KernelUCB, KERNEL, exploration=Grid(1, 1))}), "called 'a, exploration=1'"),
+        (
+            lambda: entrants_of({"a": Contender(KernelUCB, KERNEL, exploration=Grid(1)), "a, exploration=1": print}),
+            "Two policies would be called 'a, exploration=1'. Give every grid different values",
+        ),
         (lambda: entrants_of({"a": KernelUCB}), r"policies\.a: a policy of a study is a recipe"),
     ],
 )

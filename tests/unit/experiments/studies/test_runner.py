@@ -1,14 +1,15 @@
+import errno
 import json
 import os
 import sys
 
 import pytest
 
-from kernelbandits.errors import FolderInUse, InvalidParameter, MissingExtra, StudyIncomplete
+from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
 from kernelbandits.experiments.durable import locked
-from kernelbandits.experiments.studies import Contender, engines, run
-from kernelbandits.policies import KernelUCB
-from small_studies import KERNEL, bytes_of, failing, mixed, small_study
+from kernelbandits.experiments.studies import Contender, Results, engines, run
+from kernelbandits.policies import KernelUCB, UniformRandom
+from small_studies import KERNEL, bytes_of, deadly, failing, mixed, small_study
 
 
 @pytest.fixture
@@ -102,6 +103,51 @@ def test_a_damaged_or_foreign_file_is_made_again(tmp_path, played, damage):
     assert bytes_of(tmp_path) == before
 
 
+def test_a_damaged_file_does_not_count_as_finished(tmp_path):
+    results = run(small_study(), tmp_path, workers=1)
+    name = results.study["jobs"][2]
+    (tmp_path / "jobs" / f"{name}.parquet").write_bytes(b"half")
+
+    assert results.missing == (name,)
+    assert not results.is_complete
+    assert len(results.jobs) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (b'{"name":', DamagedFile, r"study\.json' cannot be read.*Run the study again"),
+        (b"\xff", DamagedFile, r"study\.json' cannot be read"),
+        (b"[]", DamagedFile, "does not say the jobs"),
+        (b'{"format": 1}', DamagedFile, "does not say the jobs"),
+        (b'{"format": 99, "jobs": []}', NewerFile, "has format 99, this version reads up to 1"),
+    ],
+)
+def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, text, error, message):
+    run(small_study(), tmp_path, workers=1)
+    (tmp_path / "study.json").write_bytes(text)
+
+    with pytest.raises(error, match=message):
+        Results(tmp_path)
+
+    assert run(small_study(), tmp_path, workers=1).is_complete
+
+
+def test_a_full_disk_names_the_file_and_keeps_what_is_finished(tmp_path, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run(small_study(seeds=[3]), tmp_path, workers=1)
+    before = bytes_of(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*study\.json'"):
+        run(small_study(), tmp_path, workers=1)
+
+    assert bytes_of(tmp_path) == before
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_what_a_killed_run_left_behind_is_cleaned_up(tmp_path):
     run(small_study(), tmp_path, workers=1)
     left = [tmp_path / "jobs" / ".x.parquet.123.partial", tmp_path / ".study.json.4.partial"]
@@ -116,7 +162,7 @@ def test_what_a_killed_run_left_behind_is_cleaned_up(tmp_path):
 def test_a_failed_job_is_named_and_the_others_are_kept(tmp_path, played):
     policies = {"Good": mixed, "Bad": failing}
     with pytest.raises(
-        StudyIncomplete, match=r"2 of 4 jobs failed.*'Bad' in 'groups' with seed 3: ZeroDivisionError"
+        StudyIncomplete, match=r"2 of 4 jobs failed.*'Bad' in 'groups' with seed 3 and 1 more: ZeroDivisionError"
     ) as raised:
         run(small_study(policies=policies), tmp_path, workers=1)
 
@@ -126,6 +172,28 @@ def test_a_failed_job_is_named_and_the_others_are_kept(tmp_path, played):
     with pytest.raises(StudyIncomplete, match="run the study again"):
         run(small_study(policies=policies), tmp_path, workers=1)
     assert {policy for policy, _ in played} == {"Bad"}
+
+
+def test_a_cause_that_strikes_many_jobs_is_told_once(tmp_path):
+    with pytest.raises(StudyIncomplete) as raised:
+        run(small_study(policies={"Bad": failing}, seeds=4), tmp_path, workers=1)
+
+    message = str(raised.value)
+    assert message.count("nine is too many") == 1
+    assert "4 of 4 jobs failed, none is finished. 'Bad' in 'groups' with seed 0 and 3 more: Zero" in message
+
+
+def test_a_policy_that_exits_fails_its_job_only(tmp_path):
+    with pytest.raises(StudyIncomplete, match=r"2 of 4 jobs failed, the others are finished.*SystemExit: enough"):
+        run(small_study(policies={"Exits": exits, "Random": Contender(UniformRandom)}), tmp_path, workers=1)
+
+    assert len(bytes_of(tmp_path)) == 2
+
+
+def exits(rng):
+    policy = mixed(rng)
+    policy.choose = lambda *_, **__: sys.exit("enough")
+    return policy
 
 
 def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
@@ -156,8 +224,25 @@ def test_progress_counts_rounds(tmp_path):
 
     done = [finished for finished, _ in told]
     assert done == sorted(done)
-    assert told[0] == (50, 720)
     assert told[-1] == (720, 720)
+
+
+def test_progress_moves_within_a_job(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "GLANCE", 0.0)
+    study, told = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
+
+    run(study, tmp_path, workers=1, progress=lambda *at: told.append(at))
+
+    assert told == [(t, 7) for t in (1, 2, 3, 4, 5, 6, 7, 7)]
+
+
+def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "GLANCE", 3600.0)
+    told = []
+
+    run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: told.append(at))
+
+    assert told == [(1, 240), *((40 * job, 240) for job in range(1, 7))]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +292,22 @@ def test_processes_give_the_same_bytes_and_name_their_failures(tmp_path):
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
     assert len(bytes_of(tmp_path / "two")) == 2
     assert told[-1] == (92, 92)
+
+
+@pytest.mark.long
+def test_a_job_that_kills_its_process_fails_alone(tmp_path):
+    others = {f"Random {n}": Contender(UniformRandom, learn_rounds=n) for n in range(4)}
+    study = small_study(policies={"Deadly": deadly, **others}, seeds=[5])
+    told = []
+
+    with pytest.raises(
+        StudyIncomplete, match=r"1 of 5 jobs failed.*'Deadly' in 'groups' with seed 5: its process ended"
+    ) as raised:
+        run(study, tmp_path, workers=2, progress=lambda *at: told.append(at))
+
+    assert list(raised.value.failures) == ["'Deadly' in 'groups' with seed 5"]
+    assert set(bytes_of(tmp_path)) == {f"{job.id}.parquet" for job in study.jobs if job.policy != "Deadly"}
+    assert told[-1] == (5 * 23, 5 * 23)
 
 
 @pytest.mark.long

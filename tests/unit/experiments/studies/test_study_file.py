@@ -96,6 +96,8 @@ def test_a_file_says_what_python_says(tmp_path):
         ('"kernel.length_scale"', '"kernl.length_scale"', r"grid\.kernl\.length_scale: there is no table 'kernl'"),
         ('"kernel.length_scale"', '"kernel.length_scal"', r"\.kernel: Gaussian takes no 'length_scal'"),
         ("[0.05, 0.1]", "0.05", r"grid\.kernel\.length_scale: a grid is a list"),
+        ("[0.05, 0.1]", "[]", r"grid\.kernel\.length_scale: a grid is a list of values, at least one"),
+        ("[0.05, 0.1]", "[0.1, 0.1]", r"study\.toml: Two policies would be called 'KernelUCB, kernel\.len"),
         ("epsilon = 0.1", "epsilon = 2.0", r"study\.toml: policies\.Mixed: Epsilon is a probability"),
         ("epsilon = 0.1", "epsilon = 0.1\nseed = 3", r"policies\.Mixed: Mixed is seeded by the run"),
         ("horizon = 20", "horizon = 20\nrounds = 3", r"study\.toml: a study has no 'rounds'"),
