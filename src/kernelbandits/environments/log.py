@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.checks import a_vector
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.selection import Catalogue, CatalogueView
-from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
+from kernelbandits.types import Indices, ItemId, Points, Vector
 
-__all__ = ["Log", "n_points"]
+__all__ = ["Log"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,14 +100,6 @@ class Log:
             raise InvalidParameter(
                 f"Round {t} has actions 0 to {counts[t] - 1}, got {self.actions[t]}. An action is a row of its round."
             )
-
-
-def n_points(contexts: Points) -> int:
-    """How many actions a round has, whatever they are: rows, strings, pairs, a catalogue."""
-    if isinstance(contexts, Catalogue | CatalogueView):
-        return len(contexts)
-    points = contexts.actions if isinstance(contexts, Pairs) else contexts
-    return int(points.shape[0]) if hasattr(points, "shape") else len(points)
 
 
 def _whole_numbers(values: Any) -> Indices:

@@ -9,8 +9,9 @@ from math import nan
 
 import numpy as np
 
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.environments.base import DrawnRounds, Round
-from kernelbandits.environments.log import Log, n_points
+from kernelbandits.environments.log import Log
 from kernelbandits.errors import CannotSave, InvalidContexts, InvalidParameter
 from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.kernels.points import digest_of

@@ -8,9 +8,9 @@ import numpy as np
 
 from kernelbandits.checks import a_count, a_probability, positive
 from kernelbandits.environments import Log
+from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
-from kernelbandits.evaluation.distinct_rounds import row_of
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from kernelbandits.environments import Log
-from kernelbandits.environments.log import n_points
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds, points_of
 from kernelbandits.evaluation.weights import Target

@@ -7,6 +7,9 @@ import pytest
 from kernelbandits.environments import Log, Logged
 from kernelbandits.environments.base import ForeseeableWorld
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import simulate
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import KernelUCB
 from kernelbandits.selection import Catalogue
 from kernelbandits.testing import EnvironmentContract
 from kernelbandits.types import Pairs
@@ -25,12 +28,29 @@ def a_log(*, n_rounds=30, seed=1, **changed):
     return Log(**{**columns, **changed})
 
 
+def a_log_of_parts(n_rounds=40):
+    """Each round shows three of nine items, and the reward tells which item was shown."""
+    rng, catalogue = np.random.default_rng(2), Catalogue(np.random.default_rng(3).random((9, 2)))
+    parts = [catalogue.only(rng.choice(9, size=3, replace=False).tolist()) for _ in range(n_rounds)]
+    places = rng.integers(3, size=n_rounds)
+    paid = [float(part.rows[place]) for part, place in zip(parts, places, strict=True)]
+    return Log(parts, places, np.full(n_rounds, 1 / 3), paid)
+
+
 class TestLogged(EnvironmentContract):
     pays_unknown = True
 
     @pytest.fixture(params=[None, (0.0, 1.0)])
     def environment(self, request):
         return Logged(a_log(), reward_range=request.param)
+
+
+class TestLoggedPartsOfACatalogue(EnvironmentContract):
+    pays_unknown = True
+
+    @pytest.fixture
+    def environment(self):
+        return Logged(a_log_of_parts())
 
 
 class TestLoggedWithoutAnyUnknown(EnvironmentContract):
@@ -85,6 +105,14 @@ def test_rounds_of_any_kind_can_be_described():
 
     assert len({described(points) for points in rounds}) == len(rounds)
     assert described(catalogue) == described(same) != described(other)
+
+
+def test_a_part_of_a_catalogue_pays_for_the_item_that_was_shown():
+    trace = simulate(Logged(a_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
+
+    is_known = ~np.isnan(trace.reward)
+    assert 3 < is_known.sum() < 40
+    np.testing.assert_array_equal(trace.reward[is_known], trace.action[is_known])
 
 
 def test_a_reward_beyond_the_range_is_refused():
