@@ -125,7 +125,7 @@ class ConfidenceSequence:
         """The values as one row, or InvalidReward for one outside the range."""
         checked = a_vector(np.atleast_1d(values), "Values")
         low, high = self.reward_range
-        for bad in checked[(checked < low) | (checked > high)][:1]:
+        for bad in checked[(checked < low) | (checked > high)][:1].tolist():
             raise InvalidReward(f"A value has to lie between {low} and {high}, got {bad!r}. Declare a wider range.")
         return checked
 
@@ -141,7 +141,7 @@ class ConfidenceSequence:
 
 def checked_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     """Two finite numbers, the smaller first, or InvalidParameter."""
-    low, high = a_vector(reward_range, "Both ends of the reward range").tolist()
-    if not low < high:
+    ends = a_vector(reward_range, "Both ends of the reward range").tolist()
+    if len(ends) != 2 or not ends[0] < ends[1]:
         raise InvalidParameter(f"The reward range is two numbers, the smaller first, got {reward_range!r}.")
-    return low, high
+    return ends[0], ends[1]

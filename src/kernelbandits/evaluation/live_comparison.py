@@ -125,11 +125,13 @@ def compare_on_log(
             "State the floor of the logging rule."
         )
     low, high = checked_range(reward_range)
+    rewards = ConfidenceSequence(failure_probability=failure_probability, reward_range=(low, high)).checked(log.rewards)
     ours, theirs = Target.of(log, first), Target.of(log, second)
     largest = (high - low) / (2.0 * smallest)
     sequence = ConfidenceSequence(failure_probability=failure_probability, reward_range=(-largest, largest))
     difference = ours.weights - theirs.weights
-    said = sequence.add(difference * (log.rewards - (low + high) / 2.0))
+    terms = difference * (rewards - (low + high) / 2.0)
+    said = sequence.add(np.clip(terms, -largest, largest))  # rounding can push the largest terms a little further
     return Estimate(
         value=said.value, standard_error=said.standard_error, low=said.low, high=said.high, n_rounds=len(log),
         n_matched=int(np.count_nonzero(difference)), effective_sample_size=effective_sample_size(np.abs(difference)),

@@ -127,3 +127,9 @@ def test_a_value_outside_the_range_is_refused_and_changes_nothing():
 def test_a_range_that_is_none_is_refused(reward_range):
     with pytest.raises(InvalidParameter, match="reward range"):
         a_sequence(reward_range=reward_range)
+
+
+@pytest.mark.parametrize("reward_range", [(0.0, 1.0, 2.0), (1.0,), (1.0, 0.0)])
+def test_a_range_that_is_not_two_ascending_numbers_is_refused(reward_range):
+    with pytest.raises(InvalidParameter, match="two numbers, the smaller first"):
+        ConfidenceSequence(failure_probability=0.1, reward_range=reward_range)
