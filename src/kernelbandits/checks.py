@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
-__all__ = ["a_count", "a_number", "a_probability", "a_vector", "an_array", "not_negative", "positive"]
+__all__ = ["a_count", "a_number", "a_probability", "a_range", "a_vector", "an_array", "not_negative", "positive"]
 
 
 def a_number(value: float, name: str) -> float:
@@ -56,6 +56,17 @@ def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> in
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(f"{name} has to be a whole number of at least {least}, got {value!r}.{_tail(way_out)}")
     return int(value)
+
+
+def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
+    """Two finite numbers, the smaller first, or InvalidParameter."""
+    try:
+        low, high = a_vector(ends, name).tolist()
+    except (TypeError, ValueError):  # no numbers, or not two of them
+        low = high = nan
+    if not low < high:
+        raise InvalidParameter(f"{name} is two finite numbers, the smaller first, got {ends!r}.")
+    return low, high
 
 
 def a_vector(values: ArrayLike, name: str) -> Vector:

@@ -9,6 +9,7 @@ from math import nan
 
 import numpy as np
 
+from kernelbandits.checks import a_range
 from kernelbandits.environments.action_rows import n_points
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.environments.log import Log
@@ -50,13 +51,17 @@ class Logged:
     reward_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.log, Log):
+            raise InvalidParameter(f"This world is made of a Log, got {type(self.log).__name__}.")
         if self.reward_range is None:
             return
-        low, high = self.reward_range
+        low, high = a_range(self.reward_range)
+        object.__setattr__(self, "reward_range", (low, high))
         if not np.all((low <= self.log.rewards) & (self.log.rewards <= high)):
             raise InvalidParameter(
                 f"All rewards of the log have to lie in the reward range {self.reward_range!r}, got rewards from "
-                f"{self.log.rewards.min()!r} to {self.log.rewards.max()!r}. None says that the range is not known."
+                f"{float(self.log.rewards.min())} to {float(self.log.rewards.max())}. None says that the "
+                "range is not known."
             )
 
     def start(self, rng: np.random.Generator) -> LoggedWorld:

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_probability, a_vector
-from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.checks import a_probability, a_range, a_vector
+from kernelbandits.errors import InvalidReward
 from kernelbandits.evaluation.estimate import Estimate
 from kernelbandits.types import Vector
 
-__all__ = ["ConfidenceSequence", "checked_range"]
+__all__ = ["ConfidenceSequence"]
 
 LARGEST_BET: Final = 0.5
 """Largest λ: any number below 1 is valid, and this is the one its authors recommend."""
@@ -57,7 +57,7 @@ class ConfidenceSequence:
 
     def __init__(self, *, failure_probability: float, reward_range: tuple[float, float]) -> None:
         self.failure_probability = a_probability(failure_probability)
-        self.reward_range = checked_range(reward_range)
+        self.reward_range = a_range(reward_range)
         self.n_values = 0
         """Values so far."""
         self._sum = self._squares = 0.0  # of the values, scaled to [0, 1]
@@ -137,11 +137,3 @@ class ConfidenceSequence:
         if not self.is_contradicted:
             return ()
         return ("The intervals so far have nothing in common: the mean has moved, or this is the rare failure.",)
-
-
-def checked_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Two finite numbers, the smaller first, or InvalidParameter."""
-    ends = a_vector(reward_range, "Both ends of the reward range").tolist()
-    if len(ends) != 2 or not ends[0] < ends[1]:
-        raise InvalidParameter(f"The reward range is two numbers, the smaller first, got {reward_range!r}.")
-    return ends[0], ends[1]

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_probability, positive
+from kernelbandits.checks import a_probability, a_range, positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence, checked_range
+from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence
 from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import Estimate
 from kernelbandits.evaluation.weights import Target, effective_sample_size
@@ -124,7 +124,7 @@ def compare_on_log(
             f"No propensity lies below the smallest, {smallest!r}, but the log has {float(log.propensities.min())!r}. "
             "State the floor of the logging rule."
         )
-    low, high = checked_range(reward_range)
+    low, high = a_range(reward_range)
     rewards = ConfidenceSequence(failure_probability=failure_probability, reward_range=(low, high)).checked(log.rewards)
     ours, theirs = Target.of(log, first), Target.of(log, second)
     largest = (high - low) / (2.0 * smallest)

@@ -125,3 +125,14 @@ def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
         EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(a_log()))
 
     TestLogged().test_rewards_are_finite_and_in_range(Logged(a_log()))
+
+
+@pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
+def test_a_range_that_is_none_is_refused(reward_range):
+    with pytest.raises(InvalidParameter, match="reward range is two finite numbers, the smaller first"):
+        Logged(a_log(), reward_range=reward_range)
+
+
+def test_what_is_no_log_is_refused():
+    with pytest.raises(InvalidParameter, match="made of a Log, got list"):
+        Logged([1.0])
