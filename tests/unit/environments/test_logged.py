@@ -107,6 +107,20 @@ def test_rounds_of_any_kind_can_be_described():
     assert described(catalogue) == described(same) != described(other)
 
 
+def test_objects_of_ones_own_are_told_by_their_repr():
+    class Thing:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return f"Thing({self.name})"
+
+    def described(*names):
+        return Logged(Log([[Thing(name) for name in names]], [0], [0.5], [1.0])).describe()
+
+    assert described("a", "b") == described("a", "b") != described("a", "c")
+
+
 def test_a_part_of_a_catalogue_pays_for_the_item_that_was_shown():
     trace = simulate(Logged(a_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
 
