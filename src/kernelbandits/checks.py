@@ -10,7 +10,17 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
-__all__ = ["a_count", "a_number", "a_probability", "a_range", "a_vector", "an_array", "not_negative", "positive"]
+__all__ = [
+    "a_confidence",
+    "a_count",
+    "a_number",
+    "a_probability",
+    "a_range",
+    "a_vector",
+    "an_array",
+    "not_negative",
+    "positive",
+]
 
 
 def a_number(value: float, name: str) -> float:
@@ -39,15 +49,22 @@ def not_negative(value: float, name: str, way_out: str = "") -> float:
     return number
 
 
-def a_probability(value: float, name: str = "The failure probability") -> float:
+def a_probability(
+    value: float,
+    name: str = "The failure probability",
+    way_out: str = "It is the chance that the claim fails; 0.05 is a common choice.",
+) -> float:
     """The value as a float, or InvalidParameter when it does not lie strictly between 0 and 1."""
     number = a_number(value, name)
     if not 0.0 < number < 1.0:
-        raise InvalidParameter(
-            f"{name} has to lie strictly between 0 and 1, got {value!r}. It is the chance that the claim fails; "
-            "0.05 is a common choice."
-        )
+        raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {value!r}.{_tail(way_out)}")
     return number
+
+
+def a_confidence(value: float) -> float:
+    """The share of intervals that cover the truth, strictly between 0 and 1, or InvalidParameter."""
+    way_out = "It is the share of intervals that cover the truth; 0.95 is a common choice."
+    return a_probability(value, "The confidence", way_out)
 
 
 def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> int:

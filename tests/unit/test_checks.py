@@ -3,7 +3,17 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from kernelbandits.checks import a_count, a_number, a_probability, a_range, a_vector, an_array, not_negative, positive
+from kernelbandits.checks import (
+    a_confidence,
+    a_count,
+    a_number,
+    a_probability,
+    a_range,
+    a_vector,
+    an_array,
+    not_negative,
+    positive,
+)
 from kernelbandits.errors import InvalidParameter
 
 
@@ -34,6 +44,12 @@ def test_not_negative_refuses(value):
 
 def test_not_negative_takes_zero():
     assert not_negative(0, "The thing") == 0.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 95, nan])
+def test_a_confidence_is_told_what_it_is(value):
+    with pytest.raises(InvalidParameter, match=r"The confidence has to lie .* share of intervals .* 0.95 is a common"):
+        a_confidence(value)
 
 
 def test_a_range_is_two_plain_numbers():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability
+from kernelbandits.checks import a_confidence, a_count
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Environment, Round, World
@@ -99,7 +99,7 @@ def true_value(
     0.5
     """
     horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
-    confidence = a_probability(confidence, "The confidence")
+    confidence = a_confidence(confidence)
     asked: dict[tuple[int, int], tuple[Round, Vector]] = {}  # rounds are held, so that no identity is used again
     values = []
     for _ in range(horizon):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, a_vector
+from kernelbandits.checks import a_confidence, a_count, a_vector
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation.distinct_rounds import points_of
@@ -150,7 +150,7 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
     n_hits, n_trials = a_count(n_hits, "The hits", least=0), a_count(n_trials, "The trials", least=0)
     if n_hits > n_trials:
         raise InvalidParameter(f"There cannot be more hits than trials, got {n_hits} in {n_trials}.")
-    confidence = a_probability(confidence, "The confidence")
+    confidence = a_confidence(confidence)
     tail = (1.0 - confidence) / 2.0
     low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n_trials - n_hits + 1, tail))
     high = 1.0 if n_hits == n_trials else float(betaincinv(n_hits + 1, n_trials - n_hits, 1.0 - tail))
