@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,17 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
-__all__ = ["a_count", "a_number", "a_probability", "a_vector", "an_array", "not_negative", "positive"]
+__all__ = [
+    "a_confidence",
+    "a_count",
+    "a_number",
+    "a_probability",
+    "a_range",
+    "a_vector",
+    "an_array",
+    "not_negative",
+    "positive",
+]
 
 
 def a_number(value: float, name: str) -> float:
@@ -39,15 +49,22 @@ def not_negative(value: float, name: str, way_out: str = "") -> float:
     return number
 
 
-def a_probability(value: float, name: str = "The failure probability") -> float:
+def a_probability(
+    value: float,
+    name: str = "The failure probability",
+    way_out: str = "It is the chance that the claim fails; 0.05 is a common choice.",
+) -> float:
     """The value as a float, or InvalidParameter when it does not lie strictly between 0 and 1."""
     number = a_number(value, name)
     if not 0.0 < number < 1.0:
-        raise InvalidParameter(
-            f"{name} has to lie strictly between 0 and 1, got {value!r}. It is the chance that the claim fails; "
-            "0.05 is a common choice."
-        )
+        raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {value!r}.{_tail(way_out)}")
     return number
+
+
+def a_confidence(value: float) -> float:
+    """The share of intervals that cover the truth, strictly between 0 and 1, or InvalidParameter."""
+    way_out = "It is the share of intervals that cover the truth; 0.95 is a common choice."
+    return a_probability(value, "The confidence", way_out)
 
 
 def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> int:
@@ -56,6 +73,17 @@ def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> in
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(f"{name} has to be a whole number of at least {least}, got {value!r}.{_tail(way_out)}")
     return int(value)
+
+
+def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
+    """Two finite numbers, the smaller first, or InvalidParameter."""
+    try:
+        low, high = a_vector(ends, name).tolist()
+    except (TypeError, ValueError):  # no numbers, or not two of them
+        low = high = nan
+    if not low < high:
+        raise InvalidParameter(f"{name} is two finite numbers, the smaller first, got {ends!r}.")
+    return low, high
 
 
 def a_vector(values: ArrayLike, name: str) -> Vector:

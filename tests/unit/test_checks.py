@@ -3,7 +3,17 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from kernelbandits.checks import a_count, a_number, a_probability, a_vector, an_array, not_negative, positive
+from kernelbandits.checks import (
+    a_confidence,
+    a_count,
+    a_number,
+    a_probability,
+    a_range,
+    a_vector,
+    an_array,
+    not_negative,
+    positive,
+)
 from kernelbandits.errors import InvalidParameter
 
 
@@ -34,6 +44,23 @@ def test_not_negative_refuses(value):
 
 def test_not_negative_takes_zero():
     assert not_negative(0, "The thing") == 0.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 95, nan])
+def test_a_confidence_is_told_what_it_is(value):
+    with pytest.raises(InvalidParameter, match=r"The confidence has to lie .* share of intervals .* 0.95 is a common"):
+        a_confidence(value)
+
+
+def test_a_range_is_two_plain_numbers():
+    assert a_range(np.array([0, 2])) == (0.0, 2.0)
+    assert [type(end) for end in a_range((np.float32(-1.0), 3))] == [float, float]
+
+
+@pytest.mark.parametrize("ends", [(1.0, 0.0), (1.0, 1.0), (0.0, inf), (nan, 1.0), (0.0,), (0, 1, 2), "ab", None, 1.0])
+def test_what_is_no_range_is_refused(ends):
+    with pytest.raises(InvalidParameter, match="The thing is two finite numbers, the smaller first, got "):
+        a_range(ends, "The thing")
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, nan])

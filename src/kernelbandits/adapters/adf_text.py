@@ -190,7 +190,7 @@ def _lines(event: Event) -> Iterator[str]:
         yield f"shared {_text(event.shared)}"
     for row, (values, tag) in enumerate(zip(event.actions, event.tags, strict=True)):
         label = f"0:{0.0 - event.reward!r}:{event.propensity!r} " if row == event.chosen else ""
-        yield label + ("" if tag is None else f"'{_plain(tag, 'tag')} ") + _text(values)
+        yield label + ("" if tag is None else f"'{_tag(tag)} ") + _text(values)
     yield ""
 
 
@@ -208,8 +208,15 @@ def _text(values: FeatureValues) -> str:
     )
 
 
+def _tag(tag: str) -> str:
+    if tag == "shared":
+        raise InvalidContexts("In Vowpal Wabbit's text `shared` marks what actions share, so none can be called so.")
+    return _plain(tag, "tag")
+
+
 def _plain(word: str, what: str) -> str:
-    if not word or any(sign in BLANKS or sign in "|:" for sign in word):
+    is_lone = any("\ud800" <= sign <= "\udfff" for sign in word)  # half a character, which no file can hold
+    if not word or is_lone or any(sign in BLANKS or sign in "|:" for sign in word):
         raise InvalidContexts(
             f"In Vowpal Wabbit's text a {what} is a word without blanks, bars and colons, got {word!r}. Rename it, or "
             "write decision-service lines."

@@ -119,7 +119,7 @@ def _event(line: str) -> Event | Unused:
 def _object(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line, object_pairs_hook=_without_repeats)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, or a number of thousands of digits
         raise Malformed(f"a line is one JSON object ({error}).") from error
     if not isinstance(fields, dict):
         raise Malformed(f"a line is one JSON object, got {type(fields).__name__}.")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.adapters.extras import required
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.environments.missing import is_absent
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 
 __all__ = ["Column", "FrameKind", "column_of", "frame_of", "materialised", "numbers_of", "truths_of"]
 
@@ -30,6 +31,8 @@ def column_of(table: Any, name: str) -> Column:
     names = _names(table)
     if name not in names:
         raise InvalidParameter(f"The table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    if names.count(name) > 1:
+        raise InvalidParameter(f"The table has {names.count(name)} columns called {name!r}. Rename all but one.")
     column = table[name]
     if hasattr(column, "to_pylist") and not hasattr(column, "chunks"):
         return np.asarray(column.to_numpy(zero_copy_only=False))  # a record batch of Arrow would refuse to copy
@@ -51,17 +54,21 @@ def numbers_of(table: Any, name: str) -> NDArray[np.float64]:
     """A column of numbers; what is missing is NaN."""
     column = column_of(table, name)
     if column.dtype.kind == "O":
-        column = np.array([_number_or_nan(value) for value in column.tolist()])
+        members = [_number_or_nan(value) for value in column.tolist()]
+        column = np.array(members, dtype=None if all(isinstance(member, float) for member in members) else object)
     if column.dtype.kind not in "buif":
         raise InvalidParameter(f"The column {name!r} has to hold numbers, got {column.dtype}.")
     return column.astype(np.float64)
 
 
 def _number_or_nan(value: Any) -> Any:
-    """A number for what is one, such as a decimal; NaN for what is missing, and text as it is."""
-    if value is None or type(value).__name__ == "NAType":
+    """A number for what is one, such as a decimal; NaN for what is missing, and anything else as it is."""
+    if is_absent(value):
         return np.nan
-    return value if isinstance(value, str) else float(value)
+    try:
+        return value if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def truths_of(table: Any, name: str) -> NDArray[np.bool_]:
@@ -76,8 +83,14 @@ def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
     """A table of that kind with these columns."""
     if kind == "pandas":
         return required("pandas", "A pandas frame").DataFrame(dict(columns))
-    if kind == "polars":
-        return required("polars", "A polars frame").DataFrame(dict(columns))
-    if kind == "arrow":
-        return required("pyarrow", "An Arrow table").table(dict(columns))
-    raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {kind!r}.")
+    if kind not in ("polars", "arrow"):
+        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {kind!r}.")
+    is_arrow = kind == "arrow"
+    make = required("pyarrow", "An Arrow table").table if is_arrow else required("polars", "A polars frame").DataFrame
+    try:
+        return make(dict(columns))
+    except (TypeError, ValueError) as error:
+        raise InvalidContexts(
+            f"Columns of such a table are of one type each, and strings and numbers are mixed here: {error} "
+            "kind='pandas' takes them as they are."
+        ) from error

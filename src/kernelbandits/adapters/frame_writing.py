@@ -12,6 +12,7 @@ from kernelbandits.adapters.frame_columns import Column, FrameKind, frame_of
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.evaluation import Trace
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Points
 
 __all__ = ["log_to_frame", "trace_to_frame"]
@@ -75,6 +76,9 @@ def _context_columns(log: Log, rounds: NDArray[np.int64]) -> dict[str, Column]:
 
 
 def _point_columns(log: Log) -> dict[str, Any]:
+    for points in log.rounds:
+        if isinstance(points, Catalogue | CatalogueView):
+            raise InvalidContexts("A table holds rows of numbers, strings or ids, got a catalogue. Log its items.")
     rounds = [points.actions if isinstance(points, Pairs) else points for points in log.rounds]
     if all(isinstance(point, str | int | np.integer) for points in rounds for point in points):
         return {"point": [point for points in rounds for point in points]}

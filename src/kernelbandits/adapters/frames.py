@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.adapters.frame_columns import Column, column_of, materialised, numbers_of, truths_of
 from kernelbandits.environments import Log
+from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, Pairs, Points
 
@@ -59,8 +60,11 @@ def log_from_frame(
     >>> log.actions.tolist(), log.rewards.tolist(), log.ids
     ([1, 0], [1.0, 0.5], [['a', 'b'], ['a', 'c']])
     """
+    if isinstance(context, str):
+        raise InvalidParameter(f"The context is a list of columns, got {context!r}. One column: [{context!r}].")
     table = materialised(frame)
     rounds = _rows_of_rounds(column_of(table, round), round)
+    _refuse_uneven(table, [round, reward, propensity, *_listed(features), *context, *filter(None, (action, chosen))])
     rewards = numbers_of(table, reward)
     is_shown = ~np.isnan(rewards) if chosen is None else truths_of(table, chosen)
     shown = [_shown(rows, is_shown, label, reward if chosen is None else chosen) for label, rows in rounds.items()]
@@ -79,10 +83,20 @@ def log_from_frame(
     )
 
 
+def _refuse_uneven(table: Any, names: Sequence[str]) -> None:
+    lengths = {name: len(column_of(table, name)) for name in names} if isinstance(table, Mapping) else {}
+    if len(set(lengths.values())) > 1:
+        raise InvalidParameter(f"The columns of a table are of one length, got {lengths}.")
+
+
+def _listed(features: str | Sequence[str]) -> list[str]:
+    return [features] if isinstance(features, str) else list(features)
+
+
 def _rows_of_rounds(labels: Column, name: str) -> dict[Any, Indices]:
     rows: dict[Any, list[int]] = {}
     for row, label in enumerate(labels.tolist()):
-        if label is None or label != label:
+        if is_absent(label):
             raise InvalidParameter(f"The column {name!r} has to say which round a row belongs to; row {row} does not.")
         rows.setdefault(label, []).append(row)
     return {label: np.array(places, dtype=np.intp) for label, places in rows.items()}
@@ -109,6 +123,12 @@ def _known(values: NDArray[np.float64], column: str, rounds: Mapping[Any, Indice
 def _ids(names: Column, rounds: Mapping[Any, Indices]) -> list[list[Any]]:
     ids = [names[rows].tolist() for rows in rounds.values()]
     for label, listed in zip(rounds, ids, strict=True):
+        for name in listed:
+            if isinstance(name, bool) or not isinstance(name, str | int):
+                raise InvalidParameter(
+                    f"An action goes by a string or a whole number, and in round {label!r} one goes by {name!r}. Fill "
+                    "gaps and turn the column into one of these, or leave names out: action=None."
+                )
         if len(set(listed)) < len(listed):
             twice = next(name for name in listed if listed.count(name) > 1)
             raise InvalidParameter(f"An action stands once in a round, and {twice!r} is in round {label!r} twice.")
@@ -116,8 +136,8 @@ def _ids(names: Column, rounds: Mapping[Any, Indices]) -> list[list[Any]]:
 
 
 def _points(table: Any, features: str | Sequence[str]) -> Column:
-    """A row of numbers, a string or an id for every row of the table."""
-    names = [features] if isinstance(features, str) else list(features)
+    """A row of numbers, a string or an id for every row of the table; no number of a row may be missing."""
+    names = _listed(features)
     if not names:
         raise InvalidParameter("Actions need at least one column that describes them, got no features.")
     if len(names) == 1:
@@ -132,7 +152,12 @@ def _points(table: Any, features: str | Sequence[str]) -> Column:
                     f"others ({column.dtype}). For rows of numbers: features=[{features!r}]."
                 )
             return np.array(members, dtype=object)
-    return np.column_stack([numbers_of(table, name) for name in names])
+    rows = np.column_stack([numbers_of(table, name) for name in names])
+    for row in np.flatnonzero(np.isnan(rows).any(axis=1))[:1]:
+        raise InvalidContexts(
+            f"Every action is described in full, and row {row} of the table lacks one of {names!r}. Fill gaps first."
+        )
+    return rows
 
 
 def _take(points: Column, rows: Indices) -> Points:
@@ -142,6 +167,8 @@ def _take(points: Column, rows: Indices) -> Points:
 def _context_rows(table: Any, names: Sequence[str], rounds: Mapping[Any, Indices]) -> NDArray[np.float64]:
     columns = np.column_stack([numbers_of(table, name) for name in names])
     for label, rows in rounds.items():
+        if np.isnan(columns[rows]).any():
+            raise InvalidContexts(f"The context of every round is known, and in round {label!r} a part is missing.")
         if not (columns[rows] == columns[rows[0]]).all():
             raise InvalidContexts(
                 f"The context is the same in all rows of a round, and in round {label!r} it is not. Columns that "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import secrets
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, Literal, TypeAlias, TypeVar
+from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 from kernelbandits.adapters.vowpal_wabbit import Event
 from kernelbandits.errors import ForeignFile, InvalidParameter
@@ -31,11 +33,12 @@ class Malformed(Exception):
 
 def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; a name that ends in .gz is unpacked."""
-    with gzip.open(path, "rt", encoding="utf-8") if _is_packed(path) else open(path, encoding="utf-8") as file:
+    opener: Any = gzip.open if _is_packed(path) else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors begin a file with a mark of its encoding
         try:
             for number, line in enumerate(file, start=1):
                 yield number, line.rstrip("\r\n")
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ForeignFile(f"{fspath(path)!r} is no text file, or not packed as its name says: {error}.") from error
 
 
@@ -90,11 +93,12 @@ def _new_file(path: Path, packed: bool) -> Iterator[IO[str]]:
             yield file
         return
     # Neither name nor time go into the file, so that equal events give equal bytes.
-    with path.open("xb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packer:
-        from io import TextIOWrapper
-
-        with TextIOWrapper(packer, encoding="utf-8", newline="\n") as text:
-            yield text
+    with (
+        path.open("xb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packer,
+        TextIOWrapper(packer, encoding="utf-8", newline="\n") as text,
+    ):
+        yield text
 
 
 def _is_packed(path: str | PathLike[str]) -> bool:

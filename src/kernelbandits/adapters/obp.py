@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_vector, an_array
+from kernelbandits.checks import a_count, a_vector, an_array
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
@@ -90,7 +90,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
     if missing:
         raise InvalidParameter(f"A log needs action, reward and pscore; the feedback has no {', '.join(missing)}.")
     actions = _action_context(feedback)
-    chosen = np.asarray(feedback["action"])
+    chosen = np.atleast_1d(feedback["action"])
     kept = _rounds_at(feedback.get("position"), position, len(chosen))
     return Log(
         _rounds(feedback.get("context"), actions, len(chosen)),
@@ -140,10 +140,12 @@ def _action_context(feedback: Mapping[str, Any]) -> Matrix:
     described = feedback.get("action_context")
     if described is None and feedback.get("n_actions") is None:
         raise InvalidParameter("Feedback tells its actions by n_actions or by action_context, and has neither.")
-    actions = np.eye(feedback["n_actions"]) if described is None else an_array(described, "Actions of feedback")
-    if actions.ndim != 2 or len(actions) != feedback.get("n_actions", len(actions)):
+    told = feedback.get("n_actions")
+    n_actions = None if told is None else a_count(told, "n_actions of feedback")
+    actions = np.eye(n_actions or 0) if described is None else an_array(described, "Actions of feedback")
+    if actions.ndim != 2 or len(actions) != (n_actions or len(actions)):
         raise InvalidParameter(
-            f"action_context has a row for each of the {feedback.get('n_actions')} actions, got shape {actions.shape}."
+            f"action_context has a row for each of the {n_actions} actions, got shape {actions.shape}."
         )
     actions.setflags(write=False)  # all rounds show the same array
     return actions
@@ -163,6 +165,10 @@ def _rounds_at(positions: Any, position: int | None, n_rounds: int) -> NDArray[n
             raise InvalidParameter(f"The feedback tells no positions, so there is none called {position!r}.")
         return np.ones(n_rounds, dtype=bool)
     places = np.asarray(positions)
+    if places.shape != (n_rounds,):
+        raise InvalidParameter(f"The position of feedback is one a round, {n_rounds} in all, got shape {places.shape}.")
+    if position is not None and n_rounds and not (places == position).any():
+        raise InvalidParameter(f"No round has position {position!r}; there are {np.unique(places).tolist()}.")
     if position is None and len(np.unique(places)) > 1:
         raise InvalidParameter(
             f"The feedback has rounds of {len(np.unique(places))} positions, whose rewards differ in kind. Name one: "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from operator import index
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from kernelbandits.environments.action_rows import place_of
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import ItemId, Parameters, Points, Vector
 
@@ -27,7 +27,7 @@ class Round:
     """Names of the actions, where they keep them from round to round."""
 
     expected: Vector | None = None
-    """Expected reward of each action, only where it is known, and never shown to a policy."""
+    """Expected reward of each action shown, only where it is known, and never shown to a policy."""
 
 
 class World(Protocol):
@@ -41,7 +41,10 @@ class World(Protocol):
         """Show the next round; StopIteration when there is none."""
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown, nan where it is not known; asking twice changes nothing."""
+        """Reward of that action in the round last shown, nan where it is not known; asking twice changes nothing.
+
+        An action is named as in `Decision.action`: by its row, of a part of a catalogue by its row in the whole.
+        """
 
 
 @runtime_checkable
@@ -85,7 +88,8 @@ class Environment(Protocol):
 class DrawnRounds:
     """A world made of a stream of rounds, each with the rewards that its actions would pay.
 
-    The easiest way to write a world of your own: give an iterator of (round, rewards), most simply a generator.
+    The easiest way to write a world of your own: give an iterator of (round, rewards), most simply a generator. There
+    is one reward for each action of the round, in their order.
 
     >>> world = DrawnRounds(iter([(Round(np.eye(2)), np.array([0.0, 1.0]))]))
     >>> world.show().contexts.shape
@@ -96,28 +100,23 @@ class DrawnRounds:
 
     def __init__(self, rounds: Iterator[tuple[Round, Vector]]) -> None:
         self._rounds = rounds
-        self._rewards: Vector | None = None
+        self._latest: tuple[Round, Vector] | None = None
 
     def show(self) -> Round:
         """Show the next round; StopIteration when there is none."""
-        shown, self._rewards = next(self._rounds)
-        return shown
+        self._latest = next(self._rounds)
+        return self._latest[0]
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """The next rounds with what every action pays, as if each had been shown."""
         drawn = list(islice(self._rounds, n_rounds))
         if drawn:
-            self._rewards = drawn[-1][1]
+            self._latest = drawn[-1]
         return drawn
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown."""
-        if self._rewards is None:
+        """Reward of that action in the round last shown; of a part of a catalogue, named by its row in the whole."""
+        if self._latest is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
-        row = index(action)
-        if not 0 <= row < len(self._rewards):
-            raise DecisionError(
-                f"The round last shown has actions 0 to {len(self._rewards) - 1}, got action {action!r}. "
-                "Pay for a row of the contexts that were shown."
-            )
-        return float(self._rewards[row])
+        shown, rewards = self._latest
+        return float(rewards[place_of(shown.contexts, action)])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.checks import a_vector, not_negative
+from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Round
 from kernelbandits.environments.bundled import BUNDLED_VALUES, bundled
 from kernelbandits.environments.columns import Categories, Scaling, encode_columns, scaled
@@ -192,9 +192,4 @@ class CatalogueWorld:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         values = self._shown.expected
         assert values is not None
-        row = index(action)
-        if not 0 <= row < len(values):
-            raise DecisionError(
-                f"The catalogue has actions 0 to {len(values) - 1}, got action {action!r}. Pay for one of its rows."
-            )
-        return float(values[row] + self._noise)
+        return float(values[place_of(self._shown.contexts, action)] + self._noise)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.environments.base import DrawnRounds, Round, World
 from kernelbandits.environments.bundled import BUNDLED_CLASSES, bundled, fetched
-from kernelbandits.environments.columns import Categories, Scaling, encode_columns, scaled
+from kernelbandits.environments.columns import Categories, Scaling, encode_columns, in_reach_of_squares, scaled
 from kernelbandits.environments.frames import columns_of, is_frame, without_column
 from kernelbandits.environments.items import Items, described_numbers
 from kernelbandits.environments.labels import coded_labels
@@ -230,8 +230,7 @@ class Classification:
 
     def _point(self, row: int) -> Point:
         point = self._items.one(row)
-        length = np.linalg.norm(point) if self.normalise_rows else 0.0
-        return point / length if length > 0.0 else point
+        return _of_length_one(point) if self.normalise_rows else point
 
     def _contexts(self, point: Point) -> Points:
         if self.encoding == "pairs":
@@ -246,6 +245,13 @@ class _OneByOne:
 
     def __init__(self, rounds: DrawnRounds) -> None:
         self.show, self.pay = rounds.show, rounds.pay
+
+
+def _of_length_one(row: Vector) -> Vector:
+    """The row divided by its length; rows of zeros as they are."""
+    within_reach = in_reach_of_squares(row)
+    length = np.linalg.norm(within_reach)
+    return np.asarray(within_reach / length) if length > 0.0 else row
 
 
 def _blocks(row: Vector, n_blocks: int) -> Matrix:

@@ -13,13 +13,16 @@ from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Vector
 
-__all__ = ["Categories", "Columns", "Scaling", "encode_columns", "one_of", "scaled"]
+__all__ = ["Categories", "Columns", "Scaling", "encode_columns", "in_reach_of_squares", "one_of", "scaled"]
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Columns by name: float64 for numbers (NaN: missing), objects for categories."""
 
 Categories: TypeAlias = Literal["ordinal", "one_hot", "drop"]
 Scaling: TypeAlias = Literal["none", "minmax", "standard"]
+
+SMALL: Final = 1e-150
+"""Below it, and above its inverse, squares of float64 numbers leave their range."""
 
 MISSING_WORDS: Final = frozenset({"", "?"})
 """What stands for a missing category in the files of the UCI repository, beside None and NaN."""
@@ -84,11 +87,23 @@ def scaled(values: Vector | Matrix, scaling: Scaling) -> NDArray[np.float64]:
     one_of(scaling, Scaling, "The scaling")
     if scaling == "none" or np.all(np.isnan(values)):
         return values
+    values = in_reach_of_squares(values)
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     origin = low if scaling == "minmax" else np.nanmean(values, axis=0)
     unit = high - low if scaling == "minmax" else np.nanstd(values, axis=0)
     is_constant = high == low  # a standard deviation made of rounding errors is no unit
     return np.asarray(np.where(is_constant, 0.0, values - origin) / np.where(is_constant, 1.0, unit))
+
+
+def in_reach_of_squares(values: Vector | Matrix) -> NDArray[np.float64]:
+    """Values, or each column of a matrix, divided by the largest where squares of them would overflow or vanish.
+
+    >>> in_reach_of_squares(np.array([3e200, 4e200])), in_reach_of_squares(np.array([3.0, 4.0]))
+    (array([0.75, 1.  ]), array([3., 4.]))
+    """
+    largest = np.nanmax(np.abs(values), axis=0)
+    is_out_of_reach = (largest > 1.0 / SMALL) | ((largest < SMALL) & (largest > 0.0))
+    return np.asarray(values / np.where(is_out_of_reach, largest, 1.0)) if np.any(is_out_of_reach) else values
 
 
 def _encoded(

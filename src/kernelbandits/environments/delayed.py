@@ -25,7 +25,7 @@ class Delayed:
     A reward of round t with delay d > 0 is told at the start of round t + d, before that round's choice; 0 tells it at
     once. So a delay of 1 keeps no choice waiting, and with a delay of d, d − 1 choices are made without the reward.
     Delays do not depend on what is chosen. Contexts, luck and expected rewards are those of the other world under the
-    same seed. Wrap it around all others: nothing that is wrapped around it passes delays on.
+    same seed. Wrap it around all others: `Drifting` refuses it inside, since it would not pass delays on.
 
     Parameters
     ----------

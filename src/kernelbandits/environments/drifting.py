@@ -10,7 +10,8 @@ import numpy as np
 
 from kernelbandits.checks import a_count
 from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
-from kernelbandits.errors import DecisionError
+from kernelbandits.environments.delayed import Delayed
+from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.types import Parameters, Vector
 
 __all__ = ["Drifting", "DriftingWorld"]
@@ -54,6 +55,11 @@ class Drifting:
     gradual: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.before, Delayed) or isinstance(self.after, Delayed):
+            raise InvalidParameter(
+                "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "
+                "Delayed(Drifting(...), delay=...)."
+            )
         object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0))
         object.__setattr__(self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0))
 

@@ -29,13 +29,15 @@ def columns_of(frame: Any) -> Columns:
     Parameters
     ----------
     frame
-        A pandas or polars data frame, an Arrow table, or a dictionary of columns.
+        A pandas or polars data frame, lazy or not, an Arrow table, or a dictionary of columns.
 
     Examples
     --------
     >>> columns_of({"age": [30, 41], "city": ["Bonn", None]})
     {'age': array([30., 41.]), 'city': array(['Bonn', None], dtype=object)}
     """
+    if type(frame).__name__ == "LazyFrame":  # of polars: it says so little of itself that it is carried out first
+        frame = frame.collect()
     if not is_frame(frame):
         raise InvalidParameter(
             f"A table is a pandas or polars data frame, an Arrow table or a dictionary of columns, got "

@@ -14,7 +14,7 @@ from kernelbandits.kernels.points import digest_of
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.types import Indices, Parameters, Point, Points, Vector
 
-__all__ = ["Items", "described_numbers"]
+__all__ = ["Items", "described_numbers", "digest_of_anything"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +64,19 @@ class Items:
     @cached_property
     def _description(self) -> Parameters:
         shape = [int(length) for length in self.points.shape] if self.are_rows else [len(self)]
-        return {"kind": type(self.kind).__name__, "shape": shape, "digest": self._digest()}
+        return {"kind": type(self.kind).__name__, "shape": shape, "digest": digest_of_anything(self.kind, self.points)}
 
     def describe(self) -> Parameters:
         """Kind, size and digest: equal for equal points in equal order. Objects of your own are told by their repr."""
         return dict(self._description)
 
-    def _digest(self) -> str:
-        try:
-            return digest_of(self.kind, self.points)
-        except CannotSave:
-            return hashlib.sha256(repr(self.points).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+def digest_of_anything(kind: PointKind, points: Points) -> str:
+    """A few characters, equal for equal points; points without a plain form are told by their repr."""
+    try:
+        return digest_of(kind, kind.check(points))
+    except (CannotSave, InvalidContexts):
+        return hashlib.sha256(repr(points).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def described_numbers(values: Vector) -> Parameters:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.checks import a_vector
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.selection import Catalogue, CatalogueView
-from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
+from kernelbandits.types import Indices, ItemId, Points, Vector
 
-__all__ = ["Log", "n_points"]
+__all__ = ["Log"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +55,11 @@ class Log:
         for name, title in (("propensities", "The propensities of a log"), ("rewards", "The rewards of a log")):
             object.__setattr__(self, name, a_vector(getattr(self, name), title))
         object.__setattr__(self, "actions", _whole_numbers(self.actions))
+        if isinstance(self.rounds, str) or not hasattr(self.rounds, "__len__"):
+            raise InvalidParameter(
+                f"The rounds of a log are a sequence of sets of actions, got {type(self.rounds).__name__}. "
+                "Make a list of them."
+            )
         lengths = {"rounds": len(self.rounds), "actions": len(self.actions)}
         lengths |= {"propensities": len(self.propensities), "rewards": len(self.rewards)}
         if self.ids is not None:
@@ -83,7 +88,7 @@ class Log:
     @property
     def n_actions(self) -> Indices:
         """Actions of each round."""
-        return np.array([n_points(contexts) for contexts in self.rounds], dtype=np.intp)
+        return np.array([_count(contexts, t) for t, contexts in enumerate(self.rounds)], dtype=np.intp)
 
     def ids_of(self, t: int) -> Sequence[ItemId] | None:
         """Names of the actions of one round, for `Policy.choose(log.rounds[t], ids=log.ids_of(t))`."""
@@ -92,22 +97,31 @@ class Log:
     def _refuse_what_no_rule_could_have_done(self) -> None:
         for t in np.flatnonzero(~((self.propensities > 0.0) & (self.propensities <= 1.0)))[:1]:
             raise InvalidParameter(
-                f"What was shown had a probability above 0 and at most 1, got {self.propensities[t]!r} in round {t}. "
-                "Log the probability that the rule gave to the action it showed."
+                f"What was shown had a probability above 0 and at most 1, got {float(self.propensities[t])!r} in round "
+                f"{t}. Log the probability that the rule gave to the action it showed."
             )
         counts = self.n_actions
+        for t, n_actions in enumerate(counts):
+            names = self.ids_of(t)
+            if names is not None and len(names) != n_actions:
+                raise InvalidParameter(
+                    f"Every action of a round has a name or none has: round {t} has {n_actions} actions, and "
+                    f"{len(names)} names."
+                )
         for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
             raise InvalidParameter(
                 f"Round {t} has actions 0 to {counts[t] - 1}, got {self.actions[t]}. An action is a row of its round."
             )
 
 
-def n_points(contexts: Points) -> int:
-    """How many actions a round has, whatever they are: rows, strings, pairs, a catalogue."""
-    if isinstance(contexts, Catalogue | CatalogueView):
-        return len(contexts)
-    points = contexts.actions if isinstance(contexts, Pairs) else contexts
-    return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+def _count(contexts: Points, t: int) -> int:
+    try:
+        return n_points(contexts)
+    except (TypeError, IndexError) as error:
+        raise InvalidParameter(
+            f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
+            f"{contexts!r:.60}."
+        ) from error
 
 
 def _whole_numbers(values: Any) -> Indices:

@@ -9,11 +9,13 @@ from math import nan
 
 import numpy as np
 
+from kernelbandits.checks import a_range
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.environments.base import DrawnRounds, Round
-from kernelbandits.environments.log import Log, n_points
-from kernelbandits.errors import CannotSave, InvalidContexts, InvalidParameter
-from kernelbandits.kernels import PointKind, kind_of
-from kernelbandits.kernels.points import digest_of
+from kernelbandits.environments.items import digest_of_anything
+from kernelbandits.environments.log import Log
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import kind_of
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Parameters, Points, Vector
 
@@ -49,13 +51,17 @@ class Logged:
     reward_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.log, Log):
+            raise InvalidParameter(f"This world is made of a Log, got {type(self.log).__name__}.")
         if self.reward_range is None:
             return
-        low, high = self.reward_range
+        low, high = a_range(self.reward_range)
+        object.__setattr__(self, "reward_range", (low, high))
         if not np.all((low <= self.log.rewards) & (self.log.rewards <= high)):
             raise InvalidParameter(
                 f"All rewards of the log have to lie in the reward range {self.reward_range!r}, got rewards from "
-                f"{self.log.rewards.min()!r} to {self.log.rewards.max()!r}. None says that the range is not known."
+                f"{float(self.log.rewards.min())} to {float(self.log.rewards.max())}. None says that the "
+                "range is not known."
             )
 
     def start(self, rng: np.random.Generator) -> LoggedWorld:
@@ -95,20 +101,16 @@ def _rounds(log: Log) -> Iterator[tuple[Round, Vector]]:
 
 
 def _digest(log: Log) -> str:
-    """A few characters, equal for equal logs. Contexts that have no plain form are left out."""
+    """A few characters, equal for equal logs. Contexts that have no plain form are told by their repr."""
     digest = hashlib.sha256()
     for column in (log.actions.astype(np.int64), log.propensities, log.rewards):
         digest.update(column.tobytes())
-    catalogues: dict[Catalogue, str] = {}  # shown again and again, and read once
+    known: dict[int, tuple[Points, str]] = {}  # what is shown again and again is read once, and held meanwhile
     for t, contexts in enumerate(log.rounds):
         for part in _parts(contexts):
-            if isinstance(part, Catalogue):
-                if part not in catalogues:
-                    catalogues[part] = _digest_of_points(part.kind, part.points(part.kind))
-                name = catalogues[part]
-            else:
-                name = _digest_of_points(kind_of(part), part)
-            digest.update(name.encode())
+            if id(part) not in known:
+                known[id(part)] = part, _digest_of_points(part)
+            digest.update(known[id(part)][1].encode())
         digest.update(repr(log.ids_of(t)).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
 
@@ -121,8 +123,7 @@ def _parts(contexts: Points) -> list[Points]:
     return [contexts.catalogue, contexts.rows.tolist(), *context]
 
 
-def _digest_of_points(kind: PointKind, points: Points) -> str:
-    try:
-        return digest_of(kind, kind.check(points))
-    except (CannotSave, InvalidContexts):
-        return ""
+def _digest_of_points(points: Points) -> str:
+    if isinstance(points, Catalogue):
+        return digest_of_anything(points.kind, points.points(points.kind))
+    return digest_of_anything(kind_of(points), points)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_confidence, a_count
 from kernelbandits.environments import Log
+from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Environment, Round, World
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_user
 from kernelbandits.evaluation.diagnosis import shows_one_action_only
@@ -15,8 +16,7 @@ from kernelbandits.evaluation.distinct_rounds import probabilities_in
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
 from kernelbandits.evaluation.simulation import simulate, start_world
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import CatalogueView
-from kernelbandits.types import Parameters, Points, Seed, Vector
+from kernelbandits.types import Parameters, Seed, Vector
 
 __all__ = ["collect_log", "true_value"]
 
@@ -49,7 +49,9 @@ def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed:
     watched = _Watched(environment)
     trace = simulate(watched, policy, horizon=horizon, seed=seed)
     shown = watched.shown[: len(trace)]  # a world may have shown a round that was not played
-    actions = np.array([_place(one.contexts, row) for one, row in zip(shown, trace.action, strict=True)], dtype=np.intp)
+    actions = np.array(
+        [place_of(one.contexts, row) for one, row in zip(shown, trace.action, strict=True)], dtype=np.intp
+    )
     is_known = np.flatnonzero(np.isfinite(trace.reward))
     log = Log(
         [shown[t].contexts for t in is_known],
@@ -97,6 +99,7 @@ def true_value(
     0.5
     """
     horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
+    confidence = a_confidence(confidence)
     asked: dict[tuple[int, int], tuple[Round, Vector]] = {}  # rounds are held, so that no identity is used again
     values = []
     for _ in range(horizon):
@@ -158,11 +161,6 @@ def _expected(shown: Round) -> Vector:
     if shown.expected is None:
         raise InvalidParameter("This world does not know its expected rewards, so there is no true value to tell.")
     return shown.expected
-
-
-def _place(contexts: Points, row: int) -> int:
-    """Inverse of `row_of`."""
-    return int(np.searchsorted(contexts.rows, row)) if isinstance(contexts, CatalogueView) else int(row)
 
 
 def _ids(shown: list[Round]) -> list[Any] | None:

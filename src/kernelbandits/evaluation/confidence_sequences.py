@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_probability, a_vector
-from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.checks import a_probability, a_range, a_vector
+from kernelbandits.errors import InvalidReward
 from kernelbandits.evaluation.estimate import Estimate
 from kernelbandits.types import Vector
 
-__all__ = ["ConfidenceSequence", "checked_range"]
+__all__ = ["ConfidenceSequence"]
 
 LARGEST_BET: Final = 0.5
 """Largest λ: any number below 1 is valid, and this is the one its authors recommend."""
@@ -57,10 +57,11 @@ class ConfidenceSequence:
 
     def __init__(self, *, failure_probability: float, reward_range: tuple[float, float]) -> None:
         self.failure_probability = a_probability(failure_probability)
-        self.reward_range = checked_range(reward_range)
+        self.reward_range = a_range(reward_range)
         self.n_values = 0
         """Values so far."""
-        self._sum = self._squares = 0.0  # of the values, scaled to [0, 1]
+        self._sum = 0.0  # of the values, scaled to [0, 1]
+        self._spread = 0.0  # Σ (x − mean)², with the mean of all so far
         self._distances = 0.0  # Σ (x − running mean)²
         self._bets = self._gains = self._costs = 0.0  # Σ λ, Σ λ x, Σ v ψ(λ)
         self._latest = self._running = (0.0, 1.0)
@@ -95,7 +96,7 @@ class ConfidenceSequence:
     def estimate(self) -> Estimate:
         """Mean of the values with the interval, which is valid whenever this is asked."""
         n, (low, high) = self.n_values, self.interval
-        variance = max(0.0, self._squares - self._sum**2 / n) / (n - 1) if n > 1 else np.nan
+        variance = self._spread / (n - 1) if n > 1 else np.nan
         return Estimate(
             value=self._unscaled(self._sum / n) if n else np.nan,
             standard_error=(self.reward_range[1] - self.reward_range[0]) * sqrt(variance / n) if n > 1 else np.nan,
@@ -115,17 +116,25 @@ class ConfidenceSequence:
         costs = self._costs + np.cumsum((x - means[:-1]) ** 2 * (-np.log1p(-bets) - bets))
         total, gains = self._bets + np.cumsum(bets), self._gains + np.cumsum(bets * x)
         if len(x):
+            self._spread = self._joint_spread(x)
             self.n_values, self._sum, self._distances = int(n[-1]), float(sums[-1]), float(distances[-1])
-            self._squares += float(x @ x)
             self._bets, self._gains, self._costs = float(total[-1]), float(gains[-1]), float(costs[-1])
         centre, radius = gains / total, (evidence + costs) / total
         return np.maximum(centre - radius, 0.0), np.minimum(centre + radius, 1.0)
+
+    def _joint_spread(self, x: Vector) -> float:
+        """Σ (x − mean)² of the values so far and these; a difference of sums of squares would lose small ones."""
+        own = float(np.sum((x - x.mean()) ** 2))
+        if not self.n_values:
+            return own
+        apart = float(x.mean()) - self._sum / self.n_values
+        return self._spread + own + apart**2 * self.n_values * len(x) / (self.n_values + len(x))
 
     def checked(self, values: ArrayLike) -> Vector:
         """The values as one row, or InvalidReward for one outside the range."""
         checked = a_vector(np.atleast_1d(values), "Values")
         low, high = self.reward_range
-        for bad in checked[(checked < low) | (checked > high)][:1]:
+        for bad in checked[(checked < low) | (checked > high)][:1].tolist():
             raise InvalidReward(f"A value has to lie between {low} and {high}, got {bad!r}. Declare a wider range.")
         return checked
 
@@ -137,11 +146,3 @@ class ConfidenceSequence:
         if not self.is_contradicted:
             return ()
         return ("The intervals so far have nothing in common: the mean has moved, or this is the rare failure.",)
-
-
-def checked_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Two finite numbers, the smaller first, or InvalidParameter."""
-    low, high = a_vector(reward_range, "Both ends of the reward range").tolist()
-    if not low < high:
-        raise InvalidParameter(f"The reward range is two numbers, the smaller first, got {reward_range!r}.")
-    return low, high

@@ -25,7 +25,8 @@ MODEL_UNKNOWN: Final = "The interval leaves out the error of the reward model, w
 
 def weight_warnings(log: Log, weights: Vector, clip: float | None = None) -> tuple[str, ...]:
     """What the weights, before they are clipped, and the log say against an estimate made of them."""
-    return (*_of_overlap(weights), *_of_mean(weights), *log_warnings(log), *_of_clipping(weights, clip))
+    of_weights = (*_of_overlap(weights), *_of_length(log), *_of_mean(weights))
+    return (*of_weights, *log_warnings(log), *_of_clipping(weights, clip))
 
 
 def log_warnings(log: Log) -> tuple[str, ...]:
@@ -47,12 +48,18 @@ def shows_one_action_only(log: Log) -> bool:
     return bool(len(log) and np.all(log.propensities == 1.0) and np.any(log.n_actions > 1))
 
 
+def _of_length(log: Log) -> tuple[str, ...]:
+    if len(log) >= FEW_ROUNDS:
+        return ()
+    return (f"The log has {len(log):,} rounds only: an interval from so few is a guess.",)
+
+
 def _of_overlap(weights: Vector) -> tuple[str, ...]:
     n_matched, n_rounds = int(np.count_nonzero(weights)), len(weights)
     if n_matched < min(FEW_ROUNDS, n_rounds):
         return (f"Only {n_matched:,} of {n_rounds:,} rounds show an action that the policy might have taken.",)
     effective = effective_sample_size(weights)
-    if effective < FEW_ROUNDS:
+    if effective < min(FEW_ROUNDS, n_rounds / 2):
         return (
             f"The effective sample is {effective:.1f} of {n_rounds:,} rounds: a few heavy weights decide the value.",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from kernelbandits.checks import a_probability
+from kernelbandits.checks import a_confidence
 from kernelbandits.environments import Log
 from kernelbandits.evaluation.diagnosis import MODEL_UNKNOWN, log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
@@ -63,7 +63,7 @@ class DirectMethod:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
         object.__setattr__(self, "regularisation", checked_regularisation(self.regularisation))
         object.__setattr__(self, "posterior", posterior_factory(self.posterior))
-        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+        object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def fit(self, log: Log) -> KernelRewards:
         """Learn every reward of the log in one call."""

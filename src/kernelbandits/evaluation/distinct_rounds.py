@@ -12,7 +12,7 @@ from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, ItemId, Points, Vector
 
-__all__ = ["DistinctRounds", "points_of", "probabilities_in", "row_of"]
+__all__ = ["DistinctRounds", "points_of", "probabilities_in"]
 
 
 class DistinctRounds:
@@ -52,11 +52,6 @@ def probabilities_in(policy: Policy, contexts: Points, ids: Sequence[ItemId] | N
     """Probability of every action of a round; of a catalogue's part, those of the items it shows."""
     probabilities = policy.probabilities(contexts, ids=ids)
     return probabilities[contexts.rows] if isinstance(contexts, CatalogueView) else probabilities
-
-
-def row_of(contexts: Points, action: int) -> int:
-    """The row by which a decision names an action of a round: of a catalogue's part, its row in the whole."""
-    return int(contexts.rows[action]) if isinstance(contexts, CatalogueView) else action
 
 
 def points_of(kind: PointKind, contexts: Points) -> Points:

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number, a_probability
+from kernelbandits.checks import a_confidence, a_count, a_number
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.diagnosis import weight_warnings
@@ -62,7 +62,7 @@ class DoublyRobust:
         _refuse_no_model(self.model)
         object.__setattr__(self, "clip", checked_clip(self.clip))
         object.__setattr__(self, "folds", a_count(self.folds, "The number of folds"))
-        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+        object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy, had it decided instead."""
@@ -121,7 +121,7 @@ class Switch:
             )
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "folds", a_count(self.folds, "The number of folds"))
-        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+        object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy, had it decided instead."""

@@ -7,7 +7,7 @@ from math import isfinite, nan, sqrt
 from statistics import NormalDist
 from typing import Any, Final, Protocol
 
-from kernelbandits.checks import a_probability
+from kernelbandits.checks import a_confidence
 from kernelbandits.environments import Log
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
@@ -108,7 +108,7 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
     >>> mean_reward(log).value
     0.5
     """
-    confidence = a_probability(confidence, "The confidence")
+    confidence = a_confidence(confidence)
     value, error = mean_with_error(log.rewards)
     low, high = normal_interval(value, error, confidence)
     return Estimate(

@@ -8,7 +8,7 @@ from math import nan
 
 import numpy as np
 
-from kernelbandits.checks import a_probability
+from kernelbandits.checks import a_confidence
 from kernelbandits.environments import Log
 from kernelbandits.evaluation.diagnosis import weight_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
@@ -29,7 +29,7 @@ class _Weighted(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", checked_clip(self.clip))
-        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+        object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy, had it decided instead."""

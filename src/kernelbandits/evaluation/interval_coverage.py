@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_vector
-from kernelbandits.environments.base import Environment, Round, World
+from kernelbandits.checks import a_confidence, a_count, a_vector
+from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation.distinct_rounds import points_of
 from kernelbandits.evaluation.estimate import CONFIDENCE
+from kernelbandits.evaluation.late import LateRewards
 from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
@@ -64,7 +66,8 @@ def coverage(
 ) -> Coverage:
     """Play many runs and count those in which an expected reward ever left mean ± exploration · width.
 
-    Every action of every round is looked at before the policy chooses. A schedule with a theorem (`theory.widths`)
+    Every action of every round is looked at before the policy chooses, with all that it has learnt by then: rewards
+    that come late or are not known are treated as in `simulate`. A schedule with a theorem (`theory.widths`)
     claims that this happens in a share of at most its failure probability of all runs. A constant claims nothing, and
     shows what a tuned number is worth. Costs a prediction of all actions in every round.
 
@@ -144,6 +147,10 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
     """
     from scipy.special import betaincinv  # SciPy when first used
 
+    n_hits, n_trials = a_count(n_hits, "The hits", least=0), a_count(n_trials, "The trials", least=0)
+    if n_hits > n_trials:
+        raise InvalidParameter(f"There cannot be more hits than trials, got {n_hits} in {n_trials}.")
+    confidence = a_confidence(confidence)
     tail = (1.0 - confidence) / 2.0
     low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n_trials - n_hits + 1, tail))
     high = 1.0 if n_hits == n_trials else float(betaincinv(n_hits + 1, n_trials - n_hits, 1.0 - tail))
@@ -152,16 +159,23 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
 
 def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
     """The first round in which an interval fails, from 1."""
-    model = _model_of(policy)
+    model, late = _model_of(policy), LateRewards(policy)
     for t in range(1, horizon + 1):
         try:
             shown = world.show()
         except StopIteration:
             return None
+        late.deliver(t)
         if not _holds(model, shown):
             return t
         decision = policy.choose(shown.contexts, ids=shown.ids)
-        policy.learn(decision, world.pay(decision.action))
+        reward, delay = world.pay(decision.action), world.delay() if isinstance(world, LateWorld) else 0
+        if isnan(reward):
+            continue
+        if delay:
+            late.send(decision, reward, due=t + delay)
+        else:
+            policy.learn(decision, reward)
     return None
 
 

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_probability, positive
+from kernelbandits.checks import a_probability, a_range, positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence, checked_range
+from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence
 from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import Estimate
 from kernelbandits.evaluation.weights import Target, effective_sample_size
@@ -124,12 +124,14 @@ def compare_on_log(
             f"No propensity lies below the smallest, {smallest!r}, but the log has {float(log.propensities.min())!r}. "
             "State the floor of the logging rule."
         )
-    low, high = checked_range(reward_range)
+    low, high = a_range(reward_range)
+    rewards = ConfidenceSequence(failure_probability=failure_probability, reward_range=(low, high)).checked(log.rewards)
     ours, theirs = Target.of(log, first), Target.of(log, second)
     largest = (high - low) / (2.0 * smallest)
     sequence = ConfidenceSequence(failure_probability=failure_probability, reward_range=(-largest, largest))
     difference = ours.weights - theirs.weights
-    said = sequence.add(difference * (log.rewards - (low + high) / 2.0))
+    terms = difference * (rewards - (low + high) / 2.0)
+    said = sequence.add(np.clip(terms, -largest, largest))  # rounding can push the largest terms a little further
     return Estimate(
         value=said.value, standard_error=said.standard_error, low=said.low, high=said.high, n_rounds=len(log),
         n_matched=int(np.count_nonzero(difference)), effective_sample_size=effective_sample_size(np.abs(difference)),

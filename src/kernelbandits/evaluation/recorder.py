@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Round
 from kernelbandits.evaluation.trace import NO_STAGE, Trace
 from kernelbandits.types import Decision, Parameters
@@ -29,7 +30,9 @@ class Recorder:
     ) -> None:
         """Write one round down, after the policy has learnt from it."""
         expected = shown.expected
-        ours, best = (nan, nan) if expected is None else (expected[decision.action], expected.max())
+        ours = best = nan
+        if expected is not None:
+            ours, best = expected[place_of(shown.contexts, decision.action)], expected.max()
         row = {
             "action": decision.action,
             "reward": reward,

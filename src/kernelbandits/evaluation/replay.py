@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, positive
+from kernelbandits.checks import a_confidence, a_count, positive
 from kernelbandits.environments import Log
+from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
-from kernelbandits.evaluation.distinct_rounds import row_of
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
@@ -64,7 +64,7 @@ class Replay:
         if self.smallest_propensity is not None:
             positive(self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log.")
         object.__setattr__(self, "seed", a_count(self.seed, "The seed", least=0))
-        object.__setattr__(self, "confidence", a_probability(self.confidence, "The confidence"))
+        object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy while it learns."""

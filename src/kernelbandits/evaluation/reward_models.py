@@ -8,8 +8,9 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from kernelbandits.checks import an_array
 from kernelbandits.environments import Log
-from kernelbandits.environments.log import n_points
+from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds, points_of
 from kernelbandits.evaluation.weights import Target
@@ -101,11 +102,27 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
         own = np.flatnonzero(fold_of == fold)
         fitted = model.fit(log if folds == 1 else log[fold_of != fold])
         places, which = np.unique(target.rounds.which[own], return_inverse=True)
-        means = fitted.predict([target.rounds.contexts[place] for place in places])
+        means = _checked_means(fitted.predict([target.rounds.contexts[place] for place in places]), target, places)
         expected = [float(target.probabilities[place] @ row) for place, row in zip(places, means, strict=True)]
         of_policy[own] = np.array(expected)[which]
         of_shown[own] = [means[place][action] for place, action in zip(which, log.actions[own], strict=True)]
     return ModelValues(of_policy, of_shown)
+
+
+def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> list[Vector]:
+    """What a model says, a finite number for each action of each set, or InvalidParameter."""
+    if len(means) != len(places):
+        raise InvalidParameter(
+            f"A model answers for every round: it was asked for {len(places)}, and told {len(means)}."
+        )
+    rows = [an_array(row, "Rewards that a model predicts") for row in means]
+    for row, place in zip(rows, places, strict=True):
+        if row.shape != target.probabilities[place].shape or not np.isfinite(row).all():
+            raise InvalidParameter(
+                f"A model predicts one finite reward for each of the {len(target.probabilities[place])} actions of a "
+                f"round, got {row!r:.80}."
+            )
+    return rows
 
 
 def _sizes(rounds: Sequence[Points]) -> Indices:

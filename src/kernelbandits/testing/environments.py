@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from kernelbandits.environments.base import Environment, Round, World
-from kernelbandits.environments.log import n_points
+from kernelbandits.environments.action_rows import n_points, row_of
+from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Points
 
@@ -60,15 +60,15 @@ class EnvironmentContract:
         curious = environment.start(np.random.default_rng(12))
 
         for shown, again in zip(_rounds(patient, self.n_rounds), _rounds(curious, self.n_rounds), strict=True):
-            rewards = [curious.pay(action) for action in reversed(range(_count(again)))]
+            rewards = [curious.pay(action) for action in reversed(_actions(again))]
             assert _same_points(shown.contexts, again.contexts)
-            assert _same_rewards([patient.pay(0)], rewards[-1:])
+            assert _same_rewards([patient.pay(_actions(shown)[0])], rewards[-1:])
 
     def test_paying_twice_changes_nothing(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(13))
-        world.show()
+        shown = world.show()
 
-        assert _same_rewards([world.pay(0)], [world.pay(0)])
+        assert _same_rewards(_pay_all(world, shown), _pay_all(world, shown))
 
     def test_expectations_match_payments(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(14))
@@ -77,8 +77,8 @@ class EnvironmentContract:
         for shown in _rounds(world, self.n_payments):
             if shown.expected is None:
                 pytest.skip("this world does not know its expectations")
-            action = int(chooser.integers(len(shown.expected)))
-            surprises.append(world.pay(action) - shown.expected[action])
+            place = int(chooser.integers(len(shown.expected)))
+            surprises.append(world.pay(row_of(shown.contexts, place)) - shown.expected[place])
 
         error = np.std(surprises) / np.sqrt(len(surprises))
         assert abs(np.mean(surprises)) <= self.standard_errors * error + 1e-12
@@ -92,7 +92,7 @@ class EnvironmentContract:
 
     def test_expectations_are_one_per_action(self, environment: Environment) -> None:
         for shown in _rounds(environment.start(np.random.default_rng(17)), self.n_rounds):
-            n_actions = _count(Round(shown.contexts))
+            n_actions = n_points(shown.contexts)
             assert shown.ids is None or len(shown.ids) == n_actions
             assert shown.expected is None or shown.expected.shape == (n_actions,)
 
@@ -108,7 +108,7 @@ class EnvironmentContract:
         shown = world.show()
 
         with pytest.raises(ValueError, match="action"):
-            world.pay(-1 if beyond == "below" else _count(shown))
+            world.pay(-1 if beyond == "below" else _actions(shown)[-1] + 1)
 
     def test_two_runs_do_not_disturb_each_other(self, environment: Environment) -> None:
         alone = _play(environment.start(np.random.default_rng(20)), self.n_rounds)
@@ -119,6 +119,24 @@ class EnvironmentContract:
             next(_rounds(other, 1), None)
             assert _same_points(shown.contexts, again.contexts)
             assert _same_rewards(paid, _pay_all(ours, again))
+
+    def test_foreseen_rounds_are_those_that_would_be_shown(self, environment: Environment) -> None:
+        foreseeing = environment.start(np.random.default_rng(22))
+        if not isinstance(foreseeing, ForeseeableWorld):
+            pytest.skip("this world foresees nothing")
+        shown_one_by_one = _play(environment.start(np.random.default_rng(22)), self.n_rounds + 2)
+
+        foreseen = foreseeing.foresee(self.n_rounds)
+        latest = _pay_all(foreseeing, foreseen[-1][0])
+        foreseen += [(shown, np.array(paid)) for shown, paid in _play(foreseeing, 2)]
+
+        assert len(foreseen) == len(shown_one_by_one)
+        assert _same_rewards(latest, shown_one_by_one[min(self.n_rounds, len(foreseen)) - 1][1])
+        for (shown, paid), (shown_again, paid_again) in zip(foreseen, shown_one_by_one, strict=True):
+            assert _same_points(shown.contexts, shown_again.contexts)
+            assert shown.ids == shown_again.ids
+            assert _same_points(shown.expected, shown_again.expected)
+            assert _same_rewards(list(paid), paid_again)
 
     def test_the_description_is_plain(self, environment: Environment) -> None:
         description = environment.describe()
@@ -142,7 +160,7 @@ def _play(world: World, most: int) -> list[tuple[Round, list[float]]]:
 
 
 def _pay_all(world: World, shown: Round) -> list[float]:
-    return [world.pay(action) for action in range(_count(shown))]
+    return [world.pay(action) for action in _actions(shown)]
 
 
 def _same_rewards(first: list[float], second: list[float]) -> bool:
@@ -150,11 +168,9 @@ def _same_rewards(first: list[float], second: list[float]) -> bool:
     return np.array_equal(first, second, equal_nan=True)
 
 
-def _count(shown: Round) -> int:
-    """Number of actions."""
-    if shown.expected is not None:
-        return len(shown.expected)
-    return n_points(shown.contexts)
+def _actions(shown: Round) -> list[int]:
+    """The actions of a round, as a decision would name them."""
+    return [row_of(shown.contexts, place) for place in range(n_points(shown.contexts))]
 
 
 def _same_points(first: Points, second: Points) -> bool:

@@ -100,7 +100,7 @@ def test_events_without_a_cost_are_left_out_and_counted(tmp_path):
     assert log.left_out["unlabelled"] == 1
 
 
-@pytest.mark.parametrize("name", ["two words", "a|b", "a:b", "tab\tbed", ""])
+@pytest.mark.parametrize("name", ["two words", "a|b", "a:b", "tab\tbed", "", "half \ud800", "\ud800"])
 def test_names_that_the_text_cannot_hold_are_refused(tmp_path, name):
     log = Log([np.ones((1, 1))], [0], [0.5], [1.0])
 
@@ -119,3 +119,10 @@ def test_other_blanks_belong_to_names(tmp_path):
     again = read_adf_text(tmp_path / "log.txt", sparse=False)
     assert again.vocabulary == names
     assert_array_equal(again.rounds[0], log.rounds[0])
+
+
+def test_no_action_can_be_called_what_marks_a_shared_line(tmp_path):
+    log = Log([np.eye(2)], [0], [0.5], [1.0], [["shared", "other"]])
+
+    with pytest.raises(InvalidContexts, match="`shared` marks what actions share"):
+        write_adf_text(log, tmp_path / "log")

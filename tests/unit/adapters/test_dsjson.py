@@ -115,6 +115,7 @@ def test_flagged_and_unlabelled_lines_are_left_out_and_counted(tmp_path):
     [
         ("{", "one JSON object"),
         ("[1]", "one JSON object, got list"),
+        ('{"_label_cost": ' + 5_000 * "1" + "}", "one JSON object"),
         ('{"_label_cost": 1, "_label_cost": 2}', "'_label_cost' stands there again"),
         (a_line(c={"_multi": []}), "`_multi`, not empty"),
         (a_line(c=3), "`_multi`, not empty"),

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
-from kernelbandits import KernelUCB, Pairs, simulate
+from kernelbandits import Catalogue, KernelUCB, Pairs, simulate
 from kernelbandits.adapters import log_from_frame, log_to_frame, trace_to_frame
 from kernelbandits.environments import Clustered, Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter
@@ -165,11 +165,41 @@ def test_a_marked_row_is_shown_whatever_rewards_stand_beside_it():
         (a_table(), {"context": ["u"]}, InvalidContexts, "in round 'x' it is not"),
         (a_table(t=["x", None, "x", "y", "x"]), {}, InvalidParameter, "row 1 does not"),
         (3, {}, InvalidParameter, "mapping of columns is needed, got int"),
+        (a_table(item=[1, None, 3, 4, 5]), {}, InvalidParameter, "string or a whole number, and in round 'y' .* None"),
+        (a_table(item=[1.5, 2, 3, 4, 5]), {}, InvalidParameter, "in round 'x' one goes by 1.5"),
+        (a_table(u=[1.0, np.nan, 3.0, 4.0, 5.0]), {}, InvalidContexts, r"row 1 of the table lacks one of \['u', 'v'\]"),
+        (a_table(u=[1.0, {}, 3.0, 4.0, 5.0]), {}, InvalidParameter, "'u' has to hold numbers"),
+        (a_table(hour=[np.nan] * 5), {"context": ["hour"]}, InvalidContexts, "in round 'x' a part is missing"),
+        (a_table(), {"context": "hour"}, InvalidParameter, r"One column: \['hour'\]"),
+        (a_table(u=[1.0, 2.0]), {}, InvalidParameter, "of one length, got .*'u': 2"),
     ],
 )
 def test_tables_that_are_no_log_are_refused(table, options, error, message):
     with pytest.raises(error, match=message):
         read(table, **options)
+
+
+def test_what_pandas_writes_for_a_gap_and_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(a_table())
+    with_gap = frame.assign(t=pandas.array(["x", None, "x", "y", "x"], dtype="string"))
+    with_time = frame.assign(u=pandas.to_datetime("2020-01-01", utc=True))
+
+    with pytest.raises(InvalidParameter, match="row 1 does not"):
+        read(with_gap)
+    with pytest.raises(InvalidParameter, match="'u' has to hold numbers"):
+        read(with_time)
+    with pytest.raises(InvalidParameter, match="2 columns called 'u'"):
+        read(pandas.concat([frame, frame[["u"]]], axis=1))
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow"])
+def test_names_of_mixed_types_need_a_table_that_takes_them(kind):
+    installed(kind)
+    log = Log([["a", "b"]], [0], [0.5], [1.0], [["x", 3]])
+
+    with pytest.raises(InvalidContexts, match="of one type each"):
+        log_to_frame(log, kind)
 
 
 def test_logs_that_a_table_cannot_hold_are_refused():
@@ -181,6 +211,8 @@ def test_logs_that_a_table_cannot_hold_are_refused():
         log_to_frame(uneven)
     with pytest.raises(InvalidContexts, match="all rounds of a table have a shared context or none"):
         log_to_frame(mixed)
+    with pytest.raises(InvalidContexts, match="got a catalogue"):
+        log_to_frame(Log([Catalogue(np.eye(2))], [0], [0.5], [1.0]))
     with pytest.raises(InvalidParameter, match="'pandas', 'polars' or 'arrow', got 'excel'"):
         log_to_frame(a_log(), "excel")
 

@@ -135,8 +135,17 @@ def test_an_empty_log_and_wrong_expectations_are_refused():
         ({"context": np.zeros((2, 2))}, "a row a round, 3 in all"),
         ({"action_context": np.eye(3)}, "each of the 4 actions"),
         ({"n_actions": None}, "has neither"),
+        ({"n_actions": "four"}, "n_actions of feedback has to be one number, got 'four'"),
+        ({"position": np.zeros(2)}, r"one a round, 3 in all, got shape \(2,\)"),
     ],
 )
 def test_feedback_that_is_no_log_is_refused(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         from_obp(feedback(**changes))
+
+
+def test_a_position_that_no_round_has_is_refused():
+    told = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5], "position": [0, 2]}
+
+    with pytest.raises(InvalidParameter, match=r"No round has position 5; there are \[0, 2\]"):
+        from_obp(told, position=5)

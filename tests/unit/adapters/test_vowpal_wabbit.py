@@ -1,3 +1,5 @@
+import gzip
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -158,13 +160,24 @@ def test_names_and_columns_have_to_match(tmp_path, read, write):
 @both
 def test_what_is_no_text_is_refused_by_name(tmp_path, read, write):
     (tmp_path / "log.gz").write_bytes(b"not packed at all")
+    packed = gzip.compress(b"{}\n" * 1000)
+    (tmp_path / "damaged.gz").write_bytes(packed[:12] + b"\xff\xff\xff" + packed[15:])
+    (tmp_path / "short.gz").write_bytes(packed[:20])
     (tmp_path / "log").write_bytes(b"\xff\xfe\x00")
 
-    for name in ("log.gz", "log"):
+    for name in ("log.gz", "damaged.gz", "short.gz", "log"):
         with pytest.raises(ForeignFile, match="is no text file"):
             read(tmp_path / name)
     with pytest.raises(InvalidParameter, match="'raise' an error or to be left out"):
         read(tmp_path / "log", on_error="ignore")
+
+
+@both
+def test_a_mark_of_the_encoding_at_the_beginning_is_passed_over(tmp_path, read, write):
+    write(a_log(), tmp_path / "log")
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "log").read_bytes())
+
+    assert len(read(tmp_path / "marked")) == len(a_log())
 
 
 @both

@@ -257,3 +257,14 @@ def test_being_offline_is_told_with_a_way_out(monkeypatch):
 def test_what_makes_no_sense_is_refused(features, labels, options, message):
     with pytest.raises(InvalidParameter, match=message):
         Classification(features, labels, **options)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
+def test_rows_are_normalised_however_large_or_small(unit):
+    environment = Classification(
+        [[3.0 * unit, 4.0 * unit], [0.0, 0.0]], ["a", "b"], encoding="shared", normalise_rows=True, shuffle=False
+    )
+
+    world = environment.start(np.random.default_rng(0))
+    np.testing.assert_allclose(world.show().contexts[0], [0.6, 0.8], rtol=1e-12)
+    np.testing.assert_array_equal(world.show().contexts[0], [0.0, 0.0])

@@ -99,3 +99,17 @@ def test_nothing_to_encode_is_refused():
 def test_an_infinity_is_no_number_to_learn_from():
     with pytest.raises(InvalidParameter, match="'height' holds an infinity"):
         encode_columns({"height": np.array([1.0, np.inf])})
+
+
+@pytest.mark.parametrize("scaling", ["minmax", "standard"])
+@pytest.mark.parametrize("unit", [1e-250, 1e-160, 1e160, 1e307])
+def test_units_do_not_matter_however_large_or_small(scaling, unit):
+    values = np.array([[1.0, -9.0], [3.0, 2.0], [-9.0, 5.0], [4.0, 9.0]])
+
+    np.testing.assert_allclose(scaled(values * unit, scaling), scaled(values, scaling), rtol=1e-12, atol=1e-15)
+
+
+def test_a_gap_in_a_column_of_huge_numbers_stays_a_gap():
+    values = np.array([1e300, np.nan, -1e300])
+
+    np.testing.assert_array_equal(scaled(values, "minmax"), [1.0, np.nan, 0.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.environments import DrawnRounds, Drifting, Round, SyntheticRKHS
+from kernelbandits.environments import Delayed, DrawnRounds, Drifting, Round, SyntheticRKHS
 from kernelbandits.environments.base import ForeseeableWorld
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Gaussian
@@ -162,3 +162,11 @@ def test_a_simulation_in_it_can_be_described_and_repeated():
 
     np.testing.assert_array_equal(traces[0].action, traces[1].action)
     assert traces[0].spec["environment"]["before"] == FIXED.describe()
+
+
+@pytest.mark.parametrize("late_first", [True, False])
+def test_a_delay_inside_is_refused_instead_of_dropped(late_first):
+    late, prompt = Delayed(Steps(1.0), delay=3), Steps(-1.0)
+
+    with pytest.raises(InvalidParameter, match=r"Delayed\(Drifting\(...\), delay=...\)"):
+        Drifting(*((late, prompt) if late_first else (prompt, late)), change_at=4)

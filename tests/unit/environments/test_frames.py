@@ -113,3 +113,13 @@ def test_a_column_that_is_not_there_is_refused(name, drop):
 def test_columns_to_drop_are_a_list():
     with pytest.raises(InvalidParameter, match=r"One column: \['count'\]"):
         without_column(columns_of(TABLE), "city", "count")
+
+
+def test_a_lazy_frame_is_carried_out():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"age": [30, 41], "city": ["Bonn", None]})
+
+    found = columns_of(frame.lazy())
+
+    assert found["age"].tolist() == [30.0, 41.0]
+    assert found["city"].tolist() == ["Bonn", None]

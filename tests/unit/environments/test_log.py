@@ -55,6 +55,11 @@ def test_an_empty_log_is_a_log():
         ({"actions": [1, 3, 3, 4, 5]}, "Round 1 has actions 0 to 2, got 3"),
         ({"actions": [-1, 2, 3, 4, 5]}, "Round 0 has actions 0 to 1, got -1"),
         ({"actions": [0.5, 2, 3, 4, 5]}, "whole numbers"),
+        ({"ids": [list("xy"), list("ab"), list("pqrs"), list("klmno"), list("abcdef")]}, "round 1 has 3 .* 2 names"),
+        ({"rounds": "abcde"}, "sequence of sets of actions, got str"),
+        ({"rounds": iter([["a"]])}, "sequence of sets of actions, got list_iterator"),
+        ({"rounds": [np.eye(2), 3, 4, 5, 6]}, "one entry an action, got int in round 1: 3"),
+        ({"rounds": [np.array(2.0)] * 5}, "one entry an action, got ndarray in round 0"),
     ],
 )
 def test_what_no_rule_could_have_done_is_refused(changes, message):

@@ -7,6 +7,9 @@ import pytest
 from kernelbandits.environments import Log, Logged
 from kernelbandits.environments.base import ForeseeableWorld
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import simulate
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import KernelUCB
 from kernelbandits.selection import Catalogue
 from kernelbandits.testing import EnvironmentContract
 from kernelbandits.types import Pairs
@@ -25,12 +28,29 @@ def a_log(*, n_rounds=30, seed=1, **changed):
     return Log(**{**columns, **changed})
 
 
+def a_log_of_parts(n_rounds=40):
+    """Each round shows three of nine items, and the reward tells which item was shown."""
+    rng, catalogue = np.random.default_rng(2), Catalogue(np.random.default_rng(3).random((9, 2)))
+    parts = [catalogue.only(rng.choice(9, size=3, replace=False).tolist()) for _ in range(n_rounds)]
+    places = rng.integers(3, size=n_rounds)
+    paid = [float(part.rows[place]) for part, place in zip(parts, places, strict=True)]
+    return Log(parts, places, np.full(n_rounds, 1 / 3), paid)
+
+
 class TestLogged(EnvironmentContract):
     pays_unknown = True
 
     @pytest.fixture(params=[None, (0.0, 1.0)])
     def environment(self, request):
         return Logged(a_log(), reward_range=request.param)
+
+
+class TestLoggedPartsOfACatalogue(EnvironmentContract):
+    pays_unknown = True
+
+    @pytest.fixture
+    def environment(self):
+        return Logged(a_log_of_parts())
 
 
 class TestLoggedWithoutAnyUnknown(EnvironmentContract):
@@ -87,6 +107,28 @@ def test_rounds_of_any_kind_can_be_described():
     assert described(catalogue) == described(same) != described(other)
 
 
+def test_objects_of_ones_own_are_told_by_their_repr():
+    class Thing:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return f"Thing({self.name})"
+
+    def described(*names):
+        return Logged(Log([[Thing(name) for name in names]], [0], [0.5], [1.0])).describe()
+
+    assert described("a", "b") == described("a", "b") != described("a", "c")
+
+
+def test_a_part_of_a_catalogue_pays_for_the_item_that_was_shown():
+    trace = simulate(Logged(a_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
+
+    is_known = ~np.isnan(trace.reward)
+    assert 3 < is_known.sum() < 40
+    np.testing.assert_array_equal(trace.reward[is_known], trace.action[is_known])
+
+
 def test_a_reward_beyond_the_range_is_refused():
     with pytest.raises(InvalidParameter, match=r"have to lie in the reward range \(0.0, 0.5\)"):
         Logged(a_log(), reward_range=(0.0, 0.5))
@@ -97,3 +139,14 @@ def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
         EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(a_log()))
 
     TestLogged().test_rewards_are_finite_and_in_range(Logged(a_log()))
+
+
+@pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
+def test_a_range_that_is_none_is_refused(reward_range):
+    with pytest.raises(InvalidParameter, match="reward range is two finite numbers, the smaller first"):
+        Logged(a_log(), reward_range=reward_range)
+
+
+def test_what_is_no_log_is_refused():
+    with pytest.raises(InvalidParameter, match="made of a Log, got list"):
+        Logged([1.0])

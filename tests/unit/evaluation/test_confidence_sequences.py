@@ -127,3 +127,21 @@ def test_a_value_outside_the_range_is_refused_and_changes_nothing():
 def test_a_range_that_is_none_is_refused(reward_range):
     with pytest.raises(InvalidParameter, match="reward range"):
         a_sequence(reward_range=reward_range)
+
+
+@pytest.mark.parametrize("reward_range", [(0.0, 1.0, 2.0), (1.0,), (1.0, 0.0)])
+def test_a_range_that_is_not_two_ascending_numbers_is_refused(reward_range):
+    with pytest.raises(InvalidParameter, match="two finite numbers, the smaller first"):
+        ConfidenceSequence(failure_probability=0.1, reward_range=reward_range)
+
+
+def test_the_standard_error_is_that_of_all_values_however_they_came_and_however_small():
+    values = 5e5 + 1e-3 * np.random.default_rng(0).normal(size=400)
+    whole, parts = (ConfidenceSequence(failure_probability=0.1, reward_range=(0.0, 1e6)) for _ in range(2))
+
+    whole.add(values)
+    for part in np.split(values, [1, 2, 50, 50, 300]):
+        parts.add(part)
+
+    truth = values.std(ddof=1) / 20.0
+    assert_allclose([whole.estimate().standard_error, parts.estimate().standard_error], truth, rtol=1e-4)

@@ -65,3 +65,10 @@ def test_the_share_of_clipped_weights_is_told():
 
     share = 100 * np.mean(fair_weights(1000) > 2)
     assert said == (f"{share:.2g} % of the weights were clipped at 2.",)
+
+
+def test_a_short_log_of_equal_weights_is_called_short_and_not_uneven():
+    said = weight_warnings(uniform_log(30), np.ones(30))
+
+    assert "The log has 30 rounds only" in said[0]
+    assert not any("heavy" in warning for warning in said)

@@ -103,3 +103,33 @@ def test_rounds_that_share_a_set_are_each_judged_by_the_other_folds():
 def test_what_cannot_be_used_is_refused(make, message):
     with pytest.raises(InvalidParameter, match=message):
         make()
+
+
+class Says:
+    """A model that answers what it is told to, whatever it was asked."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def fit(self, log):
+        return self
+
+    def predict(self, rounds):
+        return self._answer(rounds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda _: [], "for every round: it was asked for 1, and told 0"),
+        (lambda rounds: [np.zeros(3) for _ in rounds], "one finite reward for each of the 2 actions"),
+        (lambda rounds: [np.array([0.0, np.nan]) for _ in rounds], "one finite reward for each of the 2 actions"),
+        (lambda rounds: [["a", "b"] for _ in rounds], "Rewards that a model predicts have to be real numbers"),
+    ],
+)
+def test_a_model_that_answers_something_else_is_refused(answer, message):
+    items = ["a", "b"]
+    log = Log([items] * 4, [0, 1, 0, 1], [0.5] * 4, [1.0, 0.0, 1.0, 0.0])
+
+    with pytest.raises(InvalidParameter, match=message):
+        DoublyRobust(Says(answer)).estimate(log, UniformRandom())

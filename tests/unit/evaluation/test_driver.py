@@ -191,7 +191,7 @@ class TestDelays:
             waiting.append((decision, world.pay(decision.action)))
             by_hand.expect(decision)
             assert (trace.action[t], trace.reward[t]) == (decision.action, waiting[t][1])
-            np.testing.assert_allclose(trace.width[t], decision.width, rtol=1e-12)
+            np.testing.assert_allclose(trace.width[t], decision.width, rtol=1e-10)  # the last digit is the machine's
             np.testing.assert_allclose(trace.log_det_gain[t], by_hand.posterior.log_det_gain, rtol=1e-10)
         assert len(policy.pending) == delay
         assert policy.posterior.n_observations == 40 - delay

@@ -4,9 +4,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 import kernelbandits as kb
-from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
+from kernelbandits.environments import Delayed, DrawnRounds, Round, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.evaluation import calibration, coverage, share_interval, simulate
+from kernelbandits.evaluation import calibration, coverage, share_interval, simulate, start_world
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
 from kernelbandits.theory.widths import Mixture
@@ -68,6 +68,35 @@ def test_the_first_failure_is_where_a_loop_finds_it():
     assert said.first_failures == tuple(expected)
     assert said.failure_probability is None
     assert said.is_kept is None
+
+
+def test_late_rewards_are_learnt_when_they_come():
+    horizon, late = 30, Delayed(WORLD, delay=7)
+
+    said = coverage(late, with_exploration(0.8), horizon=horizon, repeats=6)
+
+    firsts = []
+    for seed in range(6):
+        world, policy, waiting = start_world(late, seed), with_exploration(0.8)(seed), []
+        for t in range(1, horizon + 1):
+            shown = world.show()
+            if t > 7:
+                policy.learn(*waiting[t - 8])
+            prediction = policy.posterior.predict(shown.contexts)
+            if (np.abs(prediction.mean - shown.expected) > 0.8 * prediction.width + 1e-9).any():
+                firsts.append(t)
+                break
+            decision = policy.choose(shown.contexts)
+            policy.expect(decision)
+            waiting.append((decision, world.pay(decision.action)))
+    at_once = coverage(WORLD, with_exploration(0.8), horizon=horizon, repeats=6)
+    assert said.first_failures == tuple(firsts) != at_once.first_failures
+
+
+@pytest.mark.parametrize(("hits", "trials", "message"), [(3, 2, "more hits than trials"), (-1, 2, "The hits")])
+def test_a_share_of_impossible_counts_is_refused(hits, trials, message):
+    with pytest.raises(InvalidParameter, match=message):
+        share_interval(hits, trials)
 
 
 def test_a_wrapper_is_judged_by_the_policy_inside():

@@ -108,6 +108,30 @@ def test_it_covers_the_difference():
     assert values.std() < np.std(differences)  # the centred rewards are the quieter ones
 
 
+def test_the_largest_terms_are_not_refused_for_their_rounding():
+    rng = np.random.default_rng(0)
+
+    for _ in range(200):
+        low, propensity = rng.uniform(-5.0, 5.0), rng.uniform(0.01, 1.0)
+        high = low + rng.uniform(0.01, 5.0)
+        log = Log([["a", "b"]] * 2, actions=[0, 1], propensities=[propensity] * 2, rewards=[high, low])
+        said = compare_on_log(
+            log,
+            likes("a", 1e-300),
+            likes("b", 1e-300),
+            smallest_propensity=propensity,
+            reward_range=(low, high),
+        )
+        assert_allclose(said.value, (high - low) / (2.0 * propensity))
+
+
+def test_a_log_with_a_reward_outside_the_range_is_refused_even_if_its_weight_is_small():
+    log = Log([["a", "b"]] * 2, actions=[0, 1], propensities=[0.9, 0.9], rewards=[1.0, 5.0])
+
+    with pytest.raises(InvalidReward, match=r"between 0.0 and 1.0, got 5.0"):
+        compare_on_log(log, UniformRandom(), likes("a", 0.5), smallest_propensity=0.01, reward_range=(0.0, 1.0))
+
+
 def test_a_log_below_its_smallest_propensity_is_refused():
     with pytest.raises(InvalidParameter, match=r"the smallest, 0\.5, but the log has 0\.33"):
         compare_on_log(uniform_log(0), UniformRandom(), UniformRandom(), smallest_propensity=0.5, reward_range=(0, 1))

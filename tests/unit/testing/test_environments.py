@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelbandits import Catalogue
-from kernelbandits.environments import FixedCatalogue, Round
+from kernelbandits.environments import DrawnRounds, FixedCatalogue, Round
 from kernelbandits.testing import EnvironmentContract
 
 
@@ -46,3 +46,32 @@ def test_other_catalogues_under_the_same_seed_are_noticed(make):
 )
 def test_equal_catalogues_pass(make):
     EnvironmentContract().test_the_same_seed_gives_the_same_world(Unsteady(make))
+
+
+class Foreseeing:
+    """A world whose foresight can be wrong: it tells other rewards, or does not count what it foresaw as shown."""
+
+    reward_range = None
+
+    def __init__(self, fault):
+        self._fault = fault
+
+    def start(self, rng):
+        world = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
+        if self._fault == "other rewards":
+            foresee = world.foresee
+            world.foresee = lambda n_rounds: [(shown, paid + 1.0) for shown, paid in foresee(n_rounds)]
+        if self._fault == "not shown":
+            again = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
+            world.foresee = again.foresee
+        return world
+
+
+@pytest.mark.parametrize("fault", ["other rewards", "not shown"])
+def test_wrong_foresight_is_noticed(fault):
+    with pytest.raises((AssertionError, ValueError)):
+        EnvironmentContract().test_foreseen_rounds_are_those_that_would_be_shown(Foreseeing(fault))
+
+
+def test_right_foresight_passes():
+    EnvironmentContract().test_foreseen_rounds_are_those_that_would_be_shown(Foreseeing(None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO, TypeAlias
@@ -68,9 +69,9 @@ def read_header(path: Path, *, name: str) -> list[str]:
 def read_arrays(path: Path, *, name: str, arrays: Sequence[str]) -> list[NDArray[Any]]:
     """These arrays of a NumPy archive (.npz); ForeignFile where it is not the one expected."""
     try:
-        with np.load(os.fspath(path), allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:  # a damaged one is closed too
             return [archive[array] for array in arrays]
-    except (AttributeError, BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, BadZipFile, EOFError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise ForeignFile(
             f"{os.fspath(path)!r} is not the {name!r} archive: a NumPy file (.npz) with the arrays {list(arrays)} was "
             f"expected. {error}"
@@ -83,9 +84,9 @@ def _opened(path: Path, name: str) -> Iterator[TextIO]:
         is_compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     opener: Any = gzip.open if is_compressed else open
     try:
-        with opener(path, "rt", encoding="utf-8", newline="") as lines:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
             yield lines
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, csv.Error) as error:
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error, csv.Error) as error:
         raise ForeignFile(
             f"{os.fspath(path)!r} cannot be read as the {name!r} table: a CSV file in UTF-8, plain or gzip-compressed, "
             f"was expected. {error}"

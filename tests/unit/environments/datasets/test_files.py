@@ -1,4 +1,6 @@
+import gc
 import gzip
+import warnings
 
 import numpy as np
 import pytest
@@ -51,6 +53,7 @@ def test_words_where_numbers_should_be_are_refused(path):
         (b"name\n\xff\xfe\n", "cannot be read"),
         (gzip.compress(TEXT.encode())[:-12], "cannot be read"),
         (b"\x1f\x8b nonsense", "cannot be read"),
+        (gzip.compress(TEXT.encode())[:10] + b"\xff" * 40, "cannot be read"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, content, message):
@@ -59,6 +62,12 @@ def test_damaged_files_are_refused(tmp_path, content, message):
 
     with pytest.raises(ForeignFile, match=message):
         read_table(file, name="test", words=["name"])
+
+
+def test_a_mark_of_the_encoding_at_the_beginning_is_passed_over(tmp_path):
+    (tmp_path / "table.csv").write_bytes(b"\xef\xbb\xbf" + b"name,size\nx,1\n")
+
+    assert read_table(tmp_path / "table.csv", name="test", words=["name"])["name"].tolist() == ["x"]
 
 
 def test_a_file_that_is_not_there_is_the_usual_error(tmp_path):
@@ -73,6 +82,18 @@ def test_arrays_of_an_archive_are_read(tmp_path):
 
     assert_array_equal(found, np.eye(2))
     assert digits.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:200], lambda b: b[:80] + b"\xff" * 40 + b[120:], lambda _: b""])
+def test_a_damaged_archive_is_refused_and_closed(tmp_path, damage):
+    np.savez_compressed(tmp_path / "whole.npz", X=np.arange(300.0), y=[1, 2])
+    (tmp_path / "images.npz").write_bytes(damage((tmp_path / "whole.npz").read_bytes()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        with pytest.raises(ForeignFile, match="not the 'test' archive"):
+            read_arrays(tmp_path / "images.npz", name="test", arrays=["X", "y"])
+        gc.collect()
 
 
 def test_another_archive_is_refused(tmp_path, path):
