@@ -76,13 +76,15 @@ def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> in
 
 
 def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
-    """Two finite numbers, the smaller first, or InvalidParameter."""
+    """Two finite numbers a finite length apart, the lower one first, or InvalidParameter."""
     try:
         low, high = a_vector(ends, name).tolist()
     except (TypeError, ValueError):  # no numbers, or not two of them
         low = high = nan
-    if not low < high:
-        raise InvalidParameter(f"{name} is two finite numbers, the smaller first, got {ends!r}.")
+    if not (low < high and isfinite(high - low)):
+        raise InvalidParameter(
+            f"{name} is two finite numbers a finite length apart, the lower one first, got {ends!r}."
+        )
     return low, high
 
 

@@ -16,6 +16,7 @@ from kernelbandits.evaluation.gain import InformationGain
 from kernelbandits.evaluation.late import LateRewards
 from kernelbandits.evaluation.recorder import Recorder
 from kernelbandits.policies.base import Policy
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Decision, Points, Vector
 
 __all__ = ["Driver"]
@@ -108,7 +109,7 @@ class Driver:
 
     def _play(self, foreseen: list[tuple[Round, Vector]]) -> int:
         """Many rounds at once, with the rows that steps would give."""
-        if any(np.isnan(rewards).any() for _, rewards in foreseen):
+        if any(_has_to_be_stepped(shown, rewards) for shown, rewards in foreseen):
             world = DrawnRounds(iter(foreseen))
             return sum(self._step(world) for _ in foreseen)
         if not foreseen:
@@ -130,3 +131,8 @@ class Driver:
             self.recorder.record(shown, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
         self.n_finished += len(foreseen)
         return len(foreseen)
+
+
+def _has_to_be_stepped(shown: Round, rewards: Vector) -> bool:
+    """Whether a policy's own loop cannot play the round: catalogues have engines instead, and nan is not learnt."""
+    return isinstance(shown.contexts, Catalogue | CatalogueView) or bool(np.isnan(rewards).any())

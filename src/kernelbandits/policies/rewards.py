@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import isfinite, nan
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_number
-from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.checks import a_range
+from kernelbandits.errors import InvalidReward
 from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.types import Matrix, Vector
 
@@ -23,7 +23,7 @@ class Rewards:
     """Checks rewards against a range; None: any finite number will do."""
 
     def __init__(self, reward_range: tuple[float, float] | None) -> None:
-        self.range = _checked_range(reward_range)
+        self.range = None if reward_range is None else a_range(reward_range, "A reward range")
         self._low, self._high = (-LARGEST, LARGEST) if self.range is None else self.range
 
     def one(self, reward: float) -> float:
@@ -69,17 +69,3 @@ class Rewards:
     def unit_change(self, change: float) -> float:
         """A difference of two rewards as a share of the declared range."""
         return change / self.span
-
-
-def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
-    if reward_range is None:
-        return None
-    try:
-        low, high = (a_number(end, "An end of the reward range") for end in reward_range)
-    except (TypeError, ValueError):
-        low = high = nan
-    if not (low < high and isfinite(high - low)):
-        raise InvalidParameter(
-            f"A reward range is two finite numbers a finite length apart, the lower one first, got {reward_range!r}."
-        )
-    return low, high

@@ -9,6 +9,7 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import KernelUCB, LinUCB, SupKernelUCB
+from kernelbandits.selection import Catalogue
 from kernelbandits.types import Decision
 
 KERNEL = Gaussian(length_scale=0.3)
@@ -232,3 +233,21 @@ class TestDelays:
     def test_a_delay_that_is_none_is_refused(self, delay):
         with pytest.raises(InvalidParameter, match="A delay has to be a whole number"):
             simulate(Scripted(np.zeros((5, 2)), delays=[delay]), Diary(), horizon=5, seed=0)
+
+
+def test_a_policy_with_a_loop_of_its_own_chooses_from_a_catalogue_in_a_foreseeable_world():
+    items = Catalogue(np.eye(3))
+    rounds = [(Round(items), np.array([0.0, 1.0, 0.0])) for _ in range(6)]
+
+    class Shop:
+        reward_range = None
+
+        def start(self, rng):
+            return DrawnRounds(iter(rounds))
+
+        def describe(self):
+            return {"class": "Shop"}
+
+    trace = simulate(Shop(), LinUCB(exploration=0.1), horizon=6, seed=0)
+
+    assert trace.action[-1] == 1
