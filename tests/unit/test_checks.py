@@ -59,7 +59,7 @@ def test_a_range_is_two_plain_numbers():
 
 @pytest.mark.parametrize("ends", [(1.0, 0.0), (1.0, 1.0), (0.0, inf), (nan, 1.0), (0.0,), (0, 1, 2), "ab", None, 1.0])
 def test_what_is_no_range_is_refused(ends):
-    with pytest.raises(InvalidParameter, match="The thing is two finite numbers a finite length apart, .*, got "):
+    with pytest.raises(InvalidParameter, match=r"The thing is two finite numbers a finite length apart, .*, got "):
         a_range(ends, "The thing")
 
 
