@@ -16,7 +16,7 @@ def one_or_nine(rng):
 
 
 class TestDelayed(EnvironmentContract):
-    @pytest.fixture(params=[0, 3, (1, 4), one_or_nine], ids=str)
+    @pytest.fixture(params=[0, 3, (1, 4), one_or_nine], ids=["none", "always 3", "1 to 4", "1 or 9"])
     def environment(self, request):
         return Delayed(GROUPS, delay=request.param)
 

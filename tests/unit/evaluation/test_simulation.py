@@ -190,7 +190,7 @@ def test_the_trace_of_kernel_ucb_holds_what_its_bound_is_made_of():
 
     np.testing.assert_allclose(trace.exploration, 0.7)
     np.testing.assert_allclose(np.diff(trace.log_det_gain), np.log1p(trace.width[1:] ** 2))
-    assert trace.log_det_gain[-1] == policy.posterior.log_det_gain
+    np.testing.assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-12)
 
 
 def test_levels_are_in_the_trace_and_what_is_unknown_is_nan():

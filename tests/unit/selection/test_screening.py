@@ -59,7 +59,7 @@ def test_awaited_decisions_are_scored_for():
 
 def test_a_catalogue_with_a_context_is_screened():
     kernel = PairProduct(context=Gaussian(length_scale=0.5), action=Delta())
-    policy = kb.KernelUCB(kernel, regularisation=0.5, exploration=0.4)
+    policy = kb.KernelUCB(kernel, regularisation=0.5, exploration=0.4, posterior="exact")
     rng, catalogue = np.random.default_rng(2), kb.Catalogue(["red", "green", "blue"])
     for context in rng.uniform(size=(30, 2)):
         scores = policy.posterior.predict(kb.Pairs(context, ["red", "green", "blue"])).upper(0.4)
