@@ -10,7 +10,7 @@ from kernelbandits.experiments.markdown import aligned_table
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 
 TITLE: Final = "MNIST"
-STUDIES: Final = ("mnist",)
+STUDIES: Final = ("classification_frozen", "mnist_learning", "mnist")
 ROUNDS: Final = (1_000, 2_000, 5_000, 10_000)
 
 PUBLISHED: Final = {
@@ -27,7 +27,9 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     """Regret at four rounds."""
     rows = [
         {"policy": policy, **{str(t): spread(at_rounds(runs, t)) for t in ROUNDS}}
-        for (_, policy), runs in by_policy(results["mnist"], "regret").items()
+        for study in STUDIES
+        for (data, policy), runs in by_policy(results[study], "regret").items()
+        if data == "mnist" and policy != "Random"
     ]
     return {"rows": rows}
 
