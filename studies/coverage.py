@@ -22,8 +22,8 @@ TITLE: Final = "Coverage, and regret beside its bounds"
 KERNEL: Final = Gaussian(length_scale=0.3)
 NOISE, NORM, REGULARISATION = 0.2, 1.0, 0.5
 WORLD: Final = SyntheticRKHS(KERNEL, n_actions=10, n_features=2, norm=NORM, noise_scale=NOISE)
-HORIZON: Final = 200
-RUNS: Final = 200
+HORIZON: Final = 300
+RUNS: Final = 300
 
 SCHEDULES: Final[Mapping[str, Exploration]] = {
     f"{name}, δ = {delta:g}": schedule(noise_scale=NOISE, norm_bound=NORM, failure_probability=delta)

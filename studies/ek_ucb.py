@@ -79,7 +79,7 @@ Scores that differ by less than 1e-10 decide here, since the narrow kernel sees 
 `KernelUCB` does by default, where such scores are ties and go to the lowest row, stands in the table too.
 
 What regularisation and exploration are worth, with fresh luck and ordinary ties (pseudo-regret after 2,000 rounds,
-three seeds, the three best of six settings, the published bonus with its best regularisation of the grid, and chance):
+five seeds, the three best of 15 settings, the published bonus with its best regularisation of the grid, and chance):
 
 {aligned_table(_grid(found["grid"]), n_words=2)}"""
 

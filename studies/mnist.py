@@ -10,7 +10,7 @@ from kernelbandits.experiments.markdown import aligned_table
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 
 TITLE: Final = "MNIST"
-STUDIES: Final = ("classification_frozen", "mnist_learning", "mnist")
+STUDIES: Final = ("classification_frozen", "classification_learning", "mnist")
 ROUNDS: Final = (1_000, 2_000, 5_000, 10_000)
 
 PUBLISHED: Final = {

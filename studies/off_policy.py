@@ -28,7 +28,7 @@ ESTIMATORS: Final = {
     "doubly robust": DoublyRobust(MODEL),
     "SWITCH, threshold 5": Switch(MODEL, 5.0),
 }
-N_LOGS, ROUNDS = 100, 400
+N_LOGS, ROUNDS = 200, 400
 
 OPEN_BANDIT: Final = Path(__file__).parent / "open_bandit.json"
 """What tests/comparisons/open_bandit_pipeline.py said, with versions."""
