@@ -59,7 +59,7 @@ def _row(name: str) -> dict[str, Any]:
         ]
         row["along"] = float(np.mean([2.0 * np.sum(trace.exploration * trace.width) for trace in traces]))
         row["closed"] = float(np.mean(closed))
-        row["n_above"] = sum(trace.regret[-1] > 2.0 * np.sum(trace.exploration * trace.width) for trace in traces)
+        row["n_above"] = sum(bool(trace.regret[-1] > 2.0 * np.sum(trace.exploration * trace.width)) for trace in traces)
     return row
 
 
