@@ -44,7 +44,7 @@ def render(found: Mapping[str, Any]) -> str:
             table.append(["the same, independent reference (3 runs)", *FROZEN_REFERENCE])
     table += [[f"{name}, published", *cells] for name, cells in PUBLISHED.items()]
     return f"""\
-Ten classes, 10,000 rounds. The frozen baseline is that of the section above; the other policy has one Gaussian kernel a
+Ten classes, 10,000 rounds. The first two policies are those of the section above; the third has one Gaussian kernel a
 class and learns from every round. Published curves are from the files of Ban et al. (2022), who standardise the pixels
 and draw from the 60,000 training images; here are the 10,000 test images, rows of length 1. So the two are
 neighbours, not twins.

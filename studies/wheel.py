@@ -10,7 +10,7 @@ from kernelbandits.experiments.markdown import aligned_table
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 
 TITLE: Final = "The wheel"
-STUDIES: Final = ("wheel", "wheel_long")
+STUDIES: Final = ("wheel",)
 
 REFERENCE: Final = ("3.51 ± 0.27", "4.73 ± 0.40", "10.93 ± 1.50", "26.83 ± 2.43", "82.50 ± 8.28")
 PUBLISHED: Final = ("0.95 ± 0.02", "1.60 ± 0.03", "4.65 ± 0.18", "9.56 ± 0.36", "49.63 ± 2.41")

@@ -82,6 +82,8 @@ def _with_data(value: Any, place: str, loaders: Mapping[str, Loader], beside: Pa
 
 def _with_items(value: Any, place: str, environments: Mapping[str, Environment]) -> Any:
     """The table with every `{ items_of = "name" }` in it replaced by the items of that environment."""
+    if isinstance(value, list):
+        return [_with_items(part, f"{place}.{row}", environments) for row, part in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"items_of"}:

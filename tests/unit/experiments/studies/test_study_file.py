@@ -174,3 +174,48 @@ def test_data_that_cannot_be_had_is_named(tmp_path, monkeypatch, before, after, 
 
     with pytest.raises(InvalidParameter, match=message):
         Study.from_toml(written(tmp_path, LOADED.replace(before, after, 1)), loaders={"groups": load})
+
+
+ITEMS = """
+name = "words"
+horizon = 5
+seeds = 1
+
+[environments.words]
+class = "Candidates"
+items = ["apple", "apply", "pear", "plum"]
+values = [1.0, 1.0, 0.0, 0.0]
+n_actions = 2
+
+[policies.KernelUCB]
+class = "KernelUCB"
+kernel = { class = "Sum", parts = [{ class = "TfIdf", corpus = { items_of = "words" } }, { class = "Spectrum" }] }
+"""
+
+
+def test_a_kernel_may_know_the_items_of_an_environment(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(ITEMS, encoding="utf-8")
+
+    policy = Study.from_toml(path).entrants[0].fresh(0)
+
+    expected = kb.kernels.TfIdf(["apple", "apply", "pear", "plum"]) + kb.kernels.Spectrum()
+    assert policy.kernel.describe() == expected.describe()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('items_of = "words"', 'items_of = "word"', "kernel.parts.0.corpus: there is no environment 'word'.*'words'"),
+        ('class = "Candidates"', 'class = "Clustered"', "'words' has no items of its own"),
+    ],
+)
+def test_items_that_are_not_there_are_named(tmp_path, before, after, message):
+    path = tmp_path / "study.toml"
+    text = ITEMS.replace(before, after)
+    if "Clustered" in text:
+        text = text.replace('items = ["apple", "apply", "pear", "plum"]\nvalues = [1.0, 1.0, 0.0, 0.0]\n', "")
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InvalidParameter, match=message):
+        Study.from_toml(path)
