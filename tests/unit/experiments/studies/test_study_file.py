@@ -3,7 +3,7 @@ import pytest
 from kernelbandits.environments import Clustered, Drifting, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies import Contender, Grid, Study
-from kernelbandits.kernels import Gaussian
+from kernelbandits.kernels import Gaussian, Spectrum, TfIdf
 from kernelbandits.policies import KernelThompson, KernelUCB, Mixed
 from kernelbandits.theory import Mixture
 
@@ -199,7 +199,7 @@ def test_a_kernel_may_know_the_items_of_an_environment(tmp_path):
 
     policy = Study.from_toml(path).entrants[0].fresh(0)
 
-    expected = kb.kernels.TfIdf(["apple", "apply", "pear", "plum"]) + kb.kernels.Spectrum()
+    expected = TfIdf(["apple", "apply", "pear", "plum"]) + Spectrum()
     assert policy.kernel.describe() == expected.describe()
 
 
