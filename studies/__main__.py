@@ -98,7 +98,7 @@ def _commands(name: str, section: ModuleType) -> str:
     runs = [
         f"kernelbandits run studies/{study}.toml --into results/{study}" for study in getattr(section, "STUDIES", ())
     ]
-    return "\n".join(["```bash", *runs, f"python -m studies {name}", "```", ""])
+    return "\n".join(["```sh", *runs, f"python -m studies {name}", "```", ""])
 
 
 if __name__ == "__main__":
