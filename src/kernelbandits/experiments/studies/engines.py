@@ -121,7 +121,7 @@ def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None
         import ray
     except ImportError as missing:
         raise MissingExtra(
-            'engine="ray" needs Ray, which is not installed. Add it with: pip install "kernelbandits[ray]"'
+            'engine="ray" needs Ray, which is not installed. Add it with: pip install "kernelbandits[experiments,ray]"'
         ) from missing
     refuse_unpicklable(study)
     was_running = ray.is_initialized()
