@@ -272,7 +272,7 @@ def test_a_lambda_is_refused_for_processes_and_taken_here(tmp_path):
 def test_a_missing_package_names_its_extra(tmp_path, monkeypatch, package, options):
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(MissingExtra, match=r'pip install "kernelbandits\[(ray|experiments)\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "kernelbandits\[(experiments,ray|experiments)\]"'):
         run(small_study(), tmp_path, **options)
 
 
