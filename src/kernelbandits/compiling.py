@@ -7,6 +7,7 @@ does not import Numba. A compiled loop is kept on disk by Numba, so that later p
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from importlib import import_module
 from threading import Lock, Thread
 from typing import Any, Final
 
-__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Background", "Loop", "Loops", "compiled", "groups"]
+__all__ = ["MATRIX", "SUMS_IN_ANY_ORDER", "VECTOR", "Background", "Loop", "Loops", "compiled", "groups", "numba"]
 
 VECTOR: Final = "float64[::1]"
 MATRIX: Final = "float64[:, ::1]"
@@ -29,6 +30,8 @@ CALL: Final = 3_000
 """Entries that a call counts for, however small its arrays are: a thousand calls take a tenth of a second."""
 
 
+NO_COLOURS: Final = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
+
 groups: Final[list[Background]] = []
 """All loops of the process."""
 
@@ -42,14 +45,32 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_in_child)
 
 
+def numba() -> Any:
+    """Numba, without colours in its messages, where nobody has imported it yet.
+
+    It makes thousands of messages while it compiles, and colouring each of them (where colorama is installed) puts
+    another `sys.stdout` in place for a moment: what another thread prints or redirects just then would be lost.
+    """
+    if "numba" in sys.modules:
+        return import_module("numba")  # waits where another thread is at it
+    before = os.environ.get(NO_COLOURS)
+    os.environ[NO_COLOURS] = "1"  # read while it is imported
+    try:
+        return import_module("numba")
+    finally:
+        if before is None:
+            del os.environ[NO_COLOURS]
+        else:
+            os.environ[NO_COLOURS] = before
+
+
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
     """A loop compiled for one signature, outside the interpreter's lock, and kept on disk where that can be written."""
-    numba = import_module("numba")
     options = {"nogil": True, "fastmath": set(flags) or False}
     try:
-        ready: Callable[..., Any] = numba.njit(signature, cache=True, **options)(loop)
+        ready: Callable[..., Any] = numba().njit(signature, cache=True, **options)(loop)
     except RuntimeError:  # there is no folder to keep it in
-        ready = numba.njit(signature, **options)(loop)
+        ready = numba().njit(signature, **options)(loop)
     return ready
 
 
@@ -117,7 +138,7 @@ class Loops(Background):
         raise AttributeError(name)  # for type checkers: the names are set in __init__
 
     def compile(self) -> None:
-        extending = import_module("numba.extending")
+        extending = numba().extending
         for part, fast in {part: loop.fast for loop in self._loops.values() for part in loop.parts}.items():
             extending.register_jitable(fastmath=set(fast) or False)(part)
         ready = {name: compiled(loop.loop, loop.signature, loop.fast) for name, loop in self._loops.items()}

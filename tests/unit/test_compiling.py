@@ -1,5 +1,8 @@
 """Loops that are compiled in the background."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -66,3 +69,24 @@ def test_a_forked_process_can_compile():
     loops.ensure()
 
     assert loops.is_compiled
+
+
+@pytest.mark.parametrize(
+    ("first", "scheme"),
+    [
+        ("", "NOPColorScheme"),
+        ("import numba;", "HighlightColorScheme"),  # negative control: colours are on where nobody asks
+    ],
+)
+def test_messages_of_the_compiler_are_not_coloured(first, scheme):
+    """Colouring would swap sys.stdout under the feet of other threads."""
+    pytest.importorskip("colorama")
+    code = (
+        f"import os, sys; {first} from kernelbandits.compiling import numba; numba();"
+        "from numba.core.errors import termcolor;"
+        "print(type(termcolor()).__name__, 'NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING' in os.environ)"
+    )
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert said.split() == [scheme, "False"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -13,7 +12,7 @@ from kernelbandits.types import Matrix
 
 __all__ = ["IN_ANY_ORDER", "compiled", "matrix_at", "part"]
 
-numba: Any = import_module("numba")  # its types are not for those who write loops in plain Python
+numba: Any = compiling.numba()  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 FUSED: Final = frozenset({"contract"})
