@@ -39,10 +39,11 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
 HEAD: Final = """\
 # Results
 
-Published experiments, played again with this library, beside what others report. Everything on this page was written by
-`python -m studies`; each section names the commands that make its numbers. Studies are small TOML files in
-`studies/`; those on data sets look for them in the folder that `KERNELBANDITS_DATA` names. A reference without a name is an independent run of
-the same protocol with plain NumPy, made before this library existed. Disappointing numbers stand here like any others.
+Published experiments, played again with this library, beside what others report. Everything on this page was written
+by `python -m studies`; each section names the commands that make its numbers. Studies are small TOML files in
+`studies/`; those on data sets look for them in the folder that `KERNELBANDITS_DATA` names. A reference without a name
+is an independent run of the same protocol with plain NumPy, made before this library existed. Disappointing numbers
+stand here like any others.
 """
 
 
