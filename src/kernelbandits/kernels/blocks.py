@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,13 +10,14 @@ import numpy as np
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.combine import Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.identity import Delta
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
 from kernelbandits.kernels.pairs import PairPoints, PairRows
 from kernelbandits.kernels.pairwise import squared_norms
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.kernels.stationary import Gaussian, Matern, RationalQuadratic
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["Blocks"]
 
@@ -59,8 +59,7 @@ class Blocks(Kernel):
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         left = self.kind.check(first)
         right = left if second is None else self.kind.check(second)
-        numbers: dict[Hashable, int] = {}
-        is_same = np.equal.outer(_numbered(left, numbers), _numbered(right, numbers))
+        is_same = Delta().gram(left.actions, right.actions) > 0.0
         lengths, others = _lengths(left), _lengths(right)
         across = self.kernel.gram(np.outer(lengths, [1.0, 0.0]), np.outer(others, [0.0, 1.0]))
         return np.where(is_same, self.kernel.gram(left.contexts, right.contexts), across)
@@ -72,11 +71,6 @@ class Blocks(Kernel):
 
 def _lengths(points: PairRows) -> Vector:
     return np.sqrt(squared_norms(points.contexts))
-
-
-def _numbered(points: PairRows, numbers: dict[Hashable, int]) -> Indices:
-    """A number for each label, the same for the same label."""
-    return np.array([numbers.setdefault(label, len(numbers)) for label in points.actions], dtype=np.intp)
 
 
 def _refuse_directions(kernel: Any) -> None:
