@@ -2,7 +2,7 @@
 
     python -m studies                     all of them; finished jobs are kept in results/ and never repeated
     python -m studies abalone wheel       some of them; the others stand as they were
-    python -m studies --only-write        play nothing, write the page anew from docs/results/results.json
+    python -m studies --only-write        play nothing, write page and figures anew from docs/results/results.json
 
 Data sets are looked for in the folder that the variable KERNELBANDITS_DATA names.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from kernelbandits.experiments import Results, Study, run
 from kernelbandits.experiments.terminal import rounds_bar
 from kernelbandits.experiments.versions import versions
 from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
+from studies.pictures import FOLDER, drawn
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parent / "docs" / "results.md"
@@ -67,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             numbers = collected(SECTIONS[name], Path(options.into), options.workers)
             found[name] = {**numbers, "versions": versions()}
             NUMBERS.parent.mkdir(exist_ok=True)
-            NUMBERS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            NUMBERS.write_text(as_json(found), encoding="utf-8")
+    for path, text in pictures(found).items():
+        path.write_text(text, encoding="utf-8")
     PAGE.write_text(page(found), encoding="utf-8")
     print(f"Written  {PAGE}")
 
@@ -84,6 +88,23 @@ def _played(name: str, folder: Path, workers: int | None) -> Results:
     study = Study.from_toml(HERE / f"{name}.toml")
     with rounds_bar(name) as progress:
         return run(study, folder, workers=workers, progress=progress)
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    """The numbers as text, those of a curve on one line."""
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    return re.sub(r"\[[\s\d.,e+-]+\]", lambda numbers: f"[{' '.join(numbers[0][1:-1].split())}]", text) + "\n"
+
+
+def pictures(found: Mapping[str, Any]) -> dict[Path, str]:
+    """All figures of the page as SVG, by path, from the numbers alone."""
+    drawings = {name: section.drawing(found[name]) for name, section in SECTIONS.items()
+                if name in found and hasattr(section, "drawing")}  # fmt: skip
+    return {
+        PAGE.parent / FOLDER / file: text
+        for name, drawing in drawings.items()
+        for file, text in drawn(drawing, found[name])
+    }
 
 
 def page(found: Mapping[str, Any]) -> str:

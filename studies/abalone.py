@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.experiments import Results
+from kernelbandits.experiments import Curve, Results
+from kernelbandits.experiments.curves import draw_curves
 from kernelbandits.experiments.markdown import aligned_table
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "A fixed catalogue: abalone"
 STUDIES: Final = ("abalone",)
@@ -26,23 +32,68 @@ REFERENCE: Final = {
 }
 """One seed of an independent run, by exploration and length scale."""
 
+COLOURS: Final = {"0.03": "orange", "0.1": "blue"}
+"""By exploration."""
+
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     """Regret as a share of a uniform policy's in the same runs."""
     curves = by_policy(results["abalone"], "regret")
     chance = next(runs for (_, policy), runs in curves.items() if policy == "Random")
     parameters = {job["policy"]: job["parameters"] for job in results["abalone"].jobs}
-    rows = [
-        {
+    places = few_rounds(chance, logarithmic=True)
+    settings = {
+        policy: {
             "exploration": f"{parameters[policy]['exploration']:g}",
             "length_scale": f"{parameters[policy]['kernel.length_scale']:g}",
+        }
+        for _, policy in curves
+        if policy != "Random"
+    }
+    rows = [
+        {
+            **settings[policy],
             **{str(t): spread(at_rounds(runs, t) / at_rounds(chance, t)) for t in ROUNDS},
             "n_caught": int(np.sum(at_rounds(runs, ROUNDS[-1]) / at_rounds(chance, ROUNDS[-1]) > CAUGHT)),
         }
         for (_, policy), runs in curves.items()
-        if policy != "Random"
+        if policy in settings
     ]
-    return {"rows": rows}
+    shares = [
+        {**settings[policy], **curve_numbers(values_at(runs, places) / values_at(chance, places), places)}
+        for (_, policy), runs in curves.items()
+        if policy in settings
+    ]
+    return {"rows": rows, "curves": shares}
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """A panel a length scale, a curve a bonus."""
+    shown: dict[str, list[Curve]] = {}
+    for curve in found["curves"]:
+        panel = shown.setdefault(f"Length scale {curve['length_scale']}", [])
+        panel.append(as_curve(curve, label=_bonus(curve), colour=COLOURS[curve["exploration"]]))
+    return Drawing(
+        name="abalone",
+        title=TITLE,
+        section=TITLE,
+        caption=(
+            f"Cumulative regret as a share of a uniform policy's in the same runs. {repeats(found['curves'])} Wide "
+            "bands are runs of two kinds: those that find the best item, and those that are caught by another."
+        ),
+        description=(
+            "Share of the uniform policy's regret over rounds on a logarithmic axis, a panel a length scale, a line a "
+            f"bonus. After the last round: {ends_in_words(shown, '.2f')}."
+        ),
+        draw=partial(
+            curve_sheet, shown, y_label="Share of uniform regret", n_columns=len(shown),
+            draw=partial(draw_curves, logarithmic_rounds=True, top=1.0),
+        ),
+    )  # fmt: skip
+
+
+def _bonus(row: Mapping[str, Any]) -> str:
+    return f"{10 * float(row['exploration']):g} sd"
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -52,7 +103,7 @@ def render(found: Mapping[str, Any]) -> str:
         reference = REFERENCE.get((row["exploration"], row["length_scale"]), ())
         told = [f" ({value:.3f})" for value in reference] + [""] * (len(ROUNDS) - len(reference))
         cells = [f"{spread_text(row[str(t)], '.3f')}{word}" for t, word in zip(ROUNDS, told, strict=True)]
-        table.append([row["length_scale"], f"{10 * float(row['exploration']):g} sd", *cells, str(row["n_caught"])])
+        table.append([row["length_scale"], _bonus(row), *cells, str(row["n_caught"])])
     n_runs = found["rows"][0]["1000"]["n_runs"]
     return f"""\
 4,177 animals, each an action in every round; the reward is the number of rings scaled to [0, 1], with noise 0.1.
@@ -61,5 +112,7 @@ standard deviation over {n_runs} seeds; in brackets one seed of an independent r
 deviation of the Gaussian process: exploration 0.1 at regularisation 0.01. The features explain about half of the
 rings, so a narrow bonus can settle on an item that is good and not the best: such a run ends above {CAUGHT:g}, and is
 counted as caught.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=2)}"""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from kernelbandits.experiments import Results
+from kernelbandits.experiments import Curve, Results
 from kernelbandits.experiments.markdown import aligned_table
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "Classification as a bandit"
 STUDIES: Final = ("classification_frozen", "classification_learning", "classification_scaled")
@@ -22,9 +27,15 @@ NAMES: Final = {
     "KernelUCB, scaled": "Gaussian over scaled columns, learning to the end",
 }
 
+LOOKS: Final = {
+    "KernelUCB, frozen": ("frozen", "orange"),
+    "KernelUCB, learning to the end": ("learning", "green"),
+    "KernelUCB, scaled": ("scaled", "blue"),
+}
+
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
-    """Regret after 1,000 rounds and at the end, of every policy on every set."""
+    """Regret after 1,000 rounds and at the end, of every policy on every set, and curves."""
     rows = []
     for study in STUDIES:
         for (data, policy), runs in by_policy(results[study], "regret").items():
@@ -36,7 +47,36 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
                     "end": spread(at_rounds(runs, 10_000)),
                 }
             )
-    return {"rows": rows}
+    return {"rows": rows, "curves": curves(results)}
+
+
+def curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
+    """Errors over rounds on the sets of this section, without chance, which would leave the others no room."""
+    return [
+        {"data": data, "policy": policy, **curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))}
+        for study in results.values()
+        for (data, policy), runs in by_policy(study, "regret").items()
+        if data in REFERENCE and policy in LOOKS
+    ]
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """A panel a set."""
+    shown: dict[str, list[Curve]] = {data: [] for data in REFERENCE}
+    for curve in found["curves"]:
+        label, colour = LOOKS[curve["policy"]]
+        shown[curve["data"]].append(as_curve(curve, label=label, colour=colour))
+    return Drawing(
+        name="classification",
+        title=TITLE,
+        section=TITLE,
+        caption=(
+            f"Errors so far, each axis of its own scale. {repeats(found['curves'], LOOKS)} "
+            "Frozen: learning stops after 1,000 rounds."
+        ),
+        description=f"Errors over rounds, a panel a data set. At the end: {ends_in_words(shown)}.",
+        draw=partial(curve_sheet, shown, y_label="Errors", n_columns=len(shown)),
+    )
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -55,5 +95,7 @@ on mushroom). Zhang, Zhou, Li and Gu (2021) have KernelUCB as a baseline, with r
 v‖) over the disjoint encoding, regularisation 1 and exploration sqrt(0.1), and let it stop learning after 1,000
 rounds. The reference is an independent run of that protocol. An exact engine need not stop; the last rows have looked
 at the columns before (categories one-hot, numbers standardised). Mean ± standard deviation over seeds.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=2)}"""

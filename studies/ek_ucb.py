@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kernelbandits.environments import Bump, Chessboard, StepDiagonal
-from kernelbandits.experiments import Results
+from kernelbandits.experiments import Curve, Results
 from kernelbandits.experiments.markdown import aligned_table
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "Three worlds of EK-UCB"
 STUDIES: Final = ("ek_ucb", "ek_ucb_exploration")
@@ -18,6 +23,9 @@ WORLDS: Final = {"bump": Bump(), "chessboard": Chessboard(), "step-diagonal": St
 
 REFERENCE: Final = {"bump": (38.9, 39.1), "chessboard": (561.8, 48.0), "step-diagonal": (578.8, 502.0)}
 """Printed and attainable regret at the last step with the best regularisation, from an independent run."""
+
+COLOURS: Final = {"1": "blue", "10": "orange", "100": "green"}
+"""By regularisation."""
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
@@ -38,7 +46,37 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
         {"world": world, "policy": policy, "regret": spread(at_rounds(runs, STEPS[-1] + 1))}
         for (world, policy), runs in by_policy(results["ek_ucb_exploration"], "regret").items()
     ]
-    return {"published": rows, "grid": grid}
+    return {"published": rows, "grid": grid, "curves": curves(results)}
+
+
+def curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
+    """Regret against the attainable best, without ties."""
+    found = []
+    for (world, policy), runs in by_policy(results["ek_ucb"], "regret").items():
+        name, _, regularisation = policy.rpartition(", regularisation=")
+        if "ordinary" not in name:
+            numbers = curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))
+            found.append({"world": world, "regularisation": regularisation, **numbers})
+    return found
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """A panel a world, a curve a regularisation."""
+    shown: dict[str, list[Curve]] = {world: [] for world in WORLDS}
+    for curve in found["curves"]:
+        regularisation = curve["regularisation"]
+        shown[curve["world"]].append(as_curve(curve, label=f"γ = {regularisation}", colour=COLOURS[regularisation]))
+    return Drawing(
+        name="ek-ucb",
+        title=TITLE,
+        section=TITLE,
+        caption=(
+            "Regret against the attainable best without ties, by regularisation γ, each axis of its own scale. "
+            f"{repeats(found['curves'])}"
+        ),
+        description=f"Regret over rounds, a panel a world. After the last round: {ends_in_words(shown)}.",
+        draw=partial(curve_sheet, shown, y_label="Cumulative regret", n_columns=len(shown)),
+    )
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -68,6 +106,8 @@ context and one of ten actions. Their draws are seeded, so a run can be repeated
 noise, the round at random before the first, and no ties. Regret as their code prints it adds a noise to the best
 reward, and on two of the worlds counts a best reward of 1 even where no action pays it; the second number of each
 cell is the pseudo-regret against the best that can be attained. Mean ± standard deviation of seeds 0, 1, 2.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=3)}
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kernelbandits.experiments import Results
+from kernelbandits.experiments.curves import Points
 from kernelbandits.experiments.markdown import aligned_table
-from studies.numbers import at_rounds, by_policy, spread, spread_text
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
+from studies.numbers import at_rounds, by_policy, spread, spread_of, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "MNIST"
 STUDIES: Final = ("classification_frozen", "classification_learning", "mnist")
@@ -20,18 +26,72 @@ PUBLISHED: Final = {
 }
 """Cumulative regret in the files of Ban et al. (2022)."""
 
+FROZEN: Final = "KernelUCB, frozen"
+LOOKS: Final = {
+    FROZEN: ("frozen", "orange"),
+    "KernelUCB, learning to the end": ("learning to the end", "green"),
+    "KernelUCB, Gaussian": ("Gaussian", "blue"),
+}
+PUBLISHED_LOOKS: Final = (
+    ("red", Points(shape="o", aside=-4.0)),
+    ("purple", Points(shape="s")),
+    ("ink", Points(shape="D", aside=4.0)),
+)
+
 FROZEN_REFERENCE: Final = ("542.0", "", "", "3,914.0 ± 463.1")
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
-    """Regret at four rounds."""
-    rows = [
-        {"policy": policy, **{str(t): spread(at_rounds(runs, t)) for t in ROUNDS}}
+    """Regret at four rounds, and its curves."""
+    played = {
+        policy: runs
         for study in STUDIES
         for (data, policy), runs in by_policy(results[study], "regret").items()
         if data == "mnist" and policy != "Random"
+    }
+    rows = [
+        {"policy": policy, **{str(t): spread(at_rounds(runs, t)) for t in ROUNDS}} for policy, runs in played.items()
     ]
-    return {"rows": rows}
+    curves = [
+        {"policy": policy, **curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))}
+        for policy, runs in played.items()
+    ]
+    return {"rows": rows, "curves": curves}
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """All curves, and without the frozen one, which leaves the others no room."""
+    published = [
+        as_curve(_published(cells), label=name.partition(" (")[0], colour=colour, points=points)
+        for (name, cells), (colour, points) in zip(PUBLISHED.items(), PUBLISHED_LOOKS, strict=True)
+    ]
+    ours = {}
+    for curve in found["curves"]:
+        label, colour = LOOKS[curve["policy"]]
+        ours[curve["policy"]] = as_curve(curve, label=label, colour=colour)
+    everything = {"All policies": [*ours.values(), *published]}
+    others = [curve for policy, curve in ours.items() if policy != FROZEN]
+    shown = everything | {"Without the frozen one": [*others, *published]}
+    return Drawing(
+        name="mnist",
+        title="MNIST",
+        section=TITLE,
+        caption=(
+            "Cumulative regret (errors) on MNIST. Lines: KernelUCB with three settings of this section. "
+            f"{repeats(found['curves'], LOOKS)} Points: published values of {', '.join(PUBLISHED)} with their "
+            "published spread, moved apart where they share a round."
+        ),
+        description=(
+            "Lines of cumulative regret over rounds, with published points at rounds "
+            f"{', '.join(f'{t:,}' for t in ROUNDS)}. After the last round: {ends_in_words(everything)}."
+        ),
+        draw=partial(curve_sheet, shown, y_label="Cumulative regret (errors)"),
+    )
+
+
+def _published(cells: tuple[str, ...]) -> dict[str, Any]:
+    mean, deviation = zip(*map(spread_of, cells), strict=True)
+    return {"rounds": ROUNDS, "mean": mean, "deviation": deviation}
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -48,5 +108,7 @@ Ten classes, 10,000 rounds. The first two policies are those of the section abov
 class and learns from every round. Published curves are from the files of Ban et al. (2022), who standardise the pixels
 and draw from the 60,000 training images; here are the 10,000 test images, rows of length 1. So the two are
 neighbours, not twins.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table)}"""

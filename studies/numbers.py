@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.experiments import Results
 
-__all__ = ["at_rounds", "by_policy", "spread", "spread_text"]
+__all__ = ["at_rounds", "by_policy", "spread", "spread_of", "spread_text"]
 
 
 def by_policy(results: Results, column: str) -> dict[tuple[str, str], list[dict[int, float]]]:
@@ -38,3 +38,13 @@ def spread_text(found: Mapping[str, Any], form: str = ",.1f") -> str:
     """Mean ± standard deviation."""
     deviation = "" if found["deviation"] is None else f" ± {found['deviation']:{form}}"
     return f"{found['mean']:{form}}{deviation}"
+
+
+def spread_of(text: str) -> tuple[float, float]:
+    """Mean and standard deviation of a text as `spread_text` writes it.
+
+    >>> spread_of("1,065.4 ± 34.7")
+    (1065.4, 34.7)
+    """
+    mean, deviation = text.replace(",", "").split(" ± ")
+    return float(mean), float(deviation)

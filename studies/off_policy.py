@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalisedIPS, Switch, collect_log
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.off_policy_study import estimator_study
+from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import Panel, sheet
+from kernelbandits.experiments.themes import Theme
 from kernelbandits.experiments.workers import n_workers_for, worker_pool
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, Policy, UniformRandom
+from studies.pictures import markdown_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE: Final = "Off-policy estimators"
 
@@ -29,6 +38,12 @@ ESTIMATORS: Final = {
     "SWITCH, threshold 5": Switch(MODEL, 5.0),
 }
 N_LOGS, ROUNDS = 200, 400
+
+NOMINAL, NORMAL = 0.95, 1.96
+"""Share of intervals that should hold, and standard errors to either side in one of the normal distribution."""
+
+COLOURS: Final = ("blue", "orange")
+"""Of the logs."""
 
 OPEN_BANDIT: Final = Path(__file__).parent / "open_bandit.json"
 """What tests/comparisons/open_bandit_pipeline.py said, with versions."""
@@ -67,6 +82,50 @@ def _rows(rule: str) -> list[dict[str, Any]]:
     return [{"log": rule, **row} for row in rows]
 
 
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """Bias, and how often intervals hold, under each log."""
+    rows = found["rows"]
+    worst = max(rows, key=lambda row: abs(row["bias"]))
+    held = [row["estimator"] for row in rows if row["coverage_low"] <= NOMINAL <= row["coverage_high"]]
+    return Drawing(
+        name="off-policy",
+        title=TITLE,
+        section=TITLE,
+        caption=(
+            f"Left: bias over {N_LOGS} logs; bars are 95 % intervals of the mean, {NORMAL:g} standard errors to either "
+            "side, and the upright mark is zero. Right: share of 95 % intervals that hold the truth; bars are Clopper "
+            "and Pearson's 95 % intervals, and the upright mark is the promised 0.95."
+        ),
+        description=(
+            f"Dots with bars for six estimators under two logs. The largest bias is that of {worst['estimator']}, "
+            f"{worst['bias']:+.2f}; intervals that hold as promised are those of {', '.join(dict.fromkeys(held))}."
+        ),
+        draw=partial(_draw, rows),
+    )
+
+
+def _draw(rows: list[dict[str, Any]], caption: str, theme: Theme) -> Figure:
+    left = names_room(list(ESTIMATORS))
+    panels = []
+    for place, log in enumerate(dict.fromkeys(row["log"] for row in rows)):
+        here = [row for row in rows if row["log"] == log]
+        for label, dot_of in (("Bias", _bias_dot), ("Share of intervals that hold", _coverage_dot)):
+            draw = partial(draw_dots, dots=[dot_of(row, COLOURS[place]) for row in here], left=left)
+            panels.append(Panel(title=f"Log: {log}", x_label=label, draw=draw))
+    height = rows_height(len(ESTIMATORS))
+    return sheet(panels, n_columns=2, room=0.1, left=left, height=height, caption=caption, theme=theme)
+
+
+def _bias_dot(row: Mapping[str, Any], colour: str) -> Dot:
+    half, value = NORMAL * row["bias_error"], row["bias"]
+    return Dot(label=row["estimator"], colour=colour, value=value, low=value - half, high=value + half, claim=0.0)
+
+
+def _coverage_dot(row: Mapping[str, Any], colour: str) -> Dot:
+    low, high = row["coverage_low"], row["coverage_high"]
+    return Dot(label=row["estimator"], colour=colour, value=row["coverage"], low=low, high=high, claim=NOMINAL)
+
+
 def render(found: Mapping[str, Any]) -> str:
     """The section."""
     table = [["log", "estimator", "bias", "root mean squared error", "95 % intervals that hold"]]
@@ -86,6 +145,8 @@ def render(found: Mapping[str, Any]) -> str:
 learnt from 100 other rounds and stands still. The truth is the target's value in the same run over 4,000 rounds. Bias
 with its standard error; the share of intervals with Clopper and Pearson's interval. The direct method's interval
 leaves out the error of its model, and says so in a warning.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=2)}
 

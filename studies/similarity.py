@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
-from kernelbandits.experiments import Results
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.experiments import Curve, Results
 from kernelbandits.experiments.markdown import aligned_table
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "Similarity only"
 STUDIES: Final = ("newsfeeds", "agnews")
@@ -15,6 +23,18 @@ HORIZON: Final = 1_000
 
 REFERENCE: Final = {"newsfeeds": ("0.723 ± 0.028", "0.835"), "agnews": ("0.690 ± 0.011", "0.775")}
 """Mean reward of all rounds and of the last 200, three seeds, from an independent run with tf-idf."""
+
+WINDOW: Final = 100
+"""Rounds over which a curve is a mean."""
+
+BEST: Final = "best of each round"
+LOOKS: Final = {
+    BEST: (BEST, "ink"),
+    "KernelUCB, tf-idf": ("tf-idf", "blue"),
+    "KernelUCB, tf-idf and a constant": ("tf-idf and a constant", "green"),
+    "KernelUCB, n-grams": ("n-grams", "orange"),
+    "Random": ("random", "grey"),
+}
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
@@ -33,7 +53,46 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
                     "best": spread((total + at_rounds(regret[data, policy], HORIZON)) / HORIZON),
                 }
             )
-    return {"rows": rows}
+    return {"rows": rows, "curves": [curve for study in STUDIES for curve in _curves(results[study])]}
+
+
+def _curves(results: Results) -> list[dict[str, Any]]:
+    """Mean reward over the last rounds, of every policy and of the best action of each round."""
+    reward, regret = by_policy(results, "total_reward"), by_policy(results, "regret")
+    found = []
+    for (data, policy), runs in reward.items():
+        rounds = few_rounds(runs, first=WINDOW)
+        paid = _over_window(runs, rounds)
+        found.append({"data": data, "policy": policy, **curve_numbers(paid, rounds)})
+        if policy == "Random":
+            best = paid + _over_window(regret[data, policy], rounds)
+            found.append({"data": data, "policy": BEST, **curve_numbers(best, rounds)})
+    return found
+
+
+def _over_window(runs: Sequence[Mapping[int, float]], rounds: Sequence[int]) -> NDArray[np.float64]:
+    """Means over the last rounds, from sums over all, shape (n_runs, n_rounds)."""
+    sums = [{0: 0.0, **run} for run in runs]
+    return (values_at(sums, rounds) - values_at(sums, [t - WINDOW for t in rounds])) / WINDOW
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """A panel a data set."""
+    shown: dict[str, list[Curve]] = {}
+    for curve in found["curves"]:
+        label, colour = LOOKS[curve["policy"]]
+        shown.setdefault(curve["data"], []).append(as_curve(curve, label=label, colour=colour))
+    return Drawing(
+        name="similarity",
+        title=TITLE,
+        section=TITLE,
+        caption=f"Mean reward over the last {WINDOW} rounds. {repeats(found['curves'])}",
+        description=(
+            f"Mean reward over the last {WINDOW} rounds, a panel a data set, with chance and the best of each round. "
+            f"At the end: {ends_in_words(shown, '.2f')}."
+        ),
+        draw=partial(curve_sheet, shown, y_label="Mean reward"),
+    )
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -51,5 +110,7 @@ The example of the paper: feeds that are known by their links alone. Each of 1,0
 reward is 1 for a feed about technology; or ten news titles, and 1 for one about sports. The kernel is all there is:
 character 2- to 5-grams, with tf-idf weights or plain counts. A constant added to it lets the policy learn how often
 a reward is to be had at all; it was found on other seeds. Mean ± standard deviation over {n_runs} seeds.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=2)}"""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from kernelbandits.experiments import Results
+from kernelbandits.experiments import Curve, Results
+from kernelbandits.experiments.curves import Points, draw_curves
 from kernelbandits.experiments.markdown import aligned_table
-from studies.numbers import at_rounds, by_policy, spread, spread_text
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.panels import curve_sheet
+from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
+from studies.numbers import at_rounds, by_policy, spread, spread_of, spread_text
+from studies.pictures import markdown_of
 
 TITLE: Final = "The wheel"
 STUDIES: Final = ("wheel", "wheel_long")
@@ -22,10 +28,17 @@ STUDIED_BEFORE: Final = ("wheel", "KernelUCB")
 REFERENCE: Final = ("3.51 ± 0.27", "4.73 ± 0.40", "10.93 ± 1.50", "26.83 ± 2.43", "82.50 ± 8.28")
 PUBLISHED: Final = ("0.95 ± 0.02", "1.60 ± 0.03", "4.65 ± 0.18", "9.56 ± 0.36", "49.63 ± 2.41")
 
+CURVES_OF: Final = "wheel_long"
+"""The study whose curves are drawn."""
+
+COLOURS: Final = {"0.5": "blue", "0.7": "green", "0.9": "orange", "0.95": "red", "0.99": "purple"}
+"""By radius."""
+
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     """Regret in per cent of a uniform policy's in the same runs."""
-    return {"rows": [row for study in STUDIES for row in _shares(study, results[study])]}
+    rows = [row for study in STUDIES for row in _shares(study, results[study])]
+    return {"rows": rows, "curves": _share_curves(results[CURVES_OF])}
 
 
 def _shares(study: str, results: Results) -> list[dict[str, Any]]:
@@ -37,6 +50,53 @@ def _shares(study: str, results: Results) -> list[dict[str, Any]]:
             about = {"study": study, "policy": policy, "radius": radius, "horizon": horizon}
             rows.append({**about, "share": spread(share)})
     return rows
+
+
+def _share_curves(results: Results) -> list[dict[str, Any]]:
+    """The same share over rounds, of KernelUCB."""
+    played = by_policy(results, "regret")
+    found = []
+    for (radius, policy), runs in played.items():
+        if policy == "KernelUCB":
+            rounds = few_rounds(runs, logarithmic=True)
+            share = 100.0 * values_at(runs, rounds) / values_at(played[radius, "Random"], rounds)
+            found.append({"radius": radius, **curve_numbers(share, rounds)})
+    return found
+
+
+def drawing(found: Mapping[str, Any]) -> Drawing:
+    """One panel, a curve a radius, and what is published at the end of each."""
+    ours = [
+        as_curve(curve, label=f"δ = {curve['radius']}", colour=COLOURS[curve["radius"]]) for curve in found["curves"]
+    ]
+    published = [_published(curve, cell) for curve, cell in zip(found["curves"], PUBLISHED, strict=True)]
+    shown = {"Regret in per cent of a uniform policy's": [*ours, *published]}
+    n_rounds = found["curves"][0]["rounds"][-1]
+    return Drawing(
+        name="wheel",
+        title=TITLE,
+        section=TITLE,
+        caption=(
+            f"Cumulative regret of {NAMES[CURVES_OF, 'KernelUCB']}, in per cent of a uniform policy's. "
+            f"{repeats(found['curves'])} Points: NeuralLinear after {n_rounds:,} rounds as published, with the "
+            "published spread."
+        ),
+        description=(
+            f"Share of the uniform policy's regret over {n_rounds:,} rounds on logarithmic axes, a line for each δ, "
+            f"a published point at its end. {ends_in_words(shown, '.3g')}."
+        ),
+        draw=partial(
+            curve_sheet, shown, y_label="Per cent",
+            draw=partial(draw_curves, logarithmic=True, logarithmic_rounds=True),
+        ),
+    )  # fmt: skip
+
+
+def _published(curve: Mapping[str, Any], cell: str) -> Curve:
+    mean, deviation = spread_of(cell)
+    end = {"rounds": curve["rounds"][-1:], "mean": [mean], "deviation": [deviation]}
+    label, colour = f"δ = {curve['radius']}, NeuralLinear", COLOURS[curve["radius"]]
+    return as_curve(end, label=label, colour=colour, points=Points(shape="D"))
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -57,5 +117,7 @@ regularisation γ and exploration 0.02 (first line) or 0.06. The constants of th
 run; the last were chosen on a run of 16,000 rounds with another seed. 80,000 rounds of five exact posteriors take
 minutes, since under such a kernel all points of a disc lie in a few hundred dimensions. Mean ± standard deviation over
 seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.
+
+{markdown_of(drawing(found))}
 
 {aligned_table(table, n_words=2)}"""

@@ -18,6 +18,12 @@ __all__ = ["on_files", "on_page_markdown"]
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ("results.md", "results-rounds.png", "results-actions.png")
+PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
+    r'<img src="(?P<light>[^"]+)"(?P<rest>[^>]*>)\s*</picture>'
+)
+"""A picture that asks the reader's system which appearance it has; the site has a switch of its own."""
+
 HELP_MARK = "<!-- help of every command -->"
 
 
@@ -32,6 +38,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Colour examples as sessions, link names to the reference, and fill in the help of the commands."""
     markdown = markdown.replace("](../benchmarks/", "](benchmarks/")
     markdown = markdown.replace(HELP_MARK, _help())
+    markdown = PICTURE.sub(r'<img src="\g<light>#only-light"\g<rest>\n<img src="\g<dark>#only-dark"\g<rest>', markdown)
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
     return linked(markdown)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kernelbandits.experiments.labels import EndLabel, label_ends, shortened, text_width
+from kernelbandits.experiments.labels import POINTS_PER_INCH, EndLabel, label_ends, shortened, text_width
 from kernelbandits.experiments.summary import Band
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.experiments.ticks import tick_logarithmically
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["WIDTH", "Curve", "draw_curves", "label_room", "thinned", "write_caption"]
+__all__ = ["WIDTH", "Curve", "Points", "draw_curves", "label_room", "thinned", "write_caption"]
 
 MOST_POINTS: Final = 200
 """Of a drawn curve: more than the eye can tell apart at this size, and a small file."""
@@ -34,6 +34,17 @@ LEAST_ROOM, MOST_ROOM = 1.95, 3.6
 """Inches beside a panel for the names of its curves."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """How the numbers of a curve look that is known at some rounds and not between them."""
+
+    shape: str = "o"
+    """A marker of matplotlib."""
+
+    aside: float = 0.0
+    """Points of print to the right of the round, so that bars at one round do not hide one another."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
     """Regret, or another number, of one policy after each round."""
@@ -46,6 +57,9 @@ class Curve:
 
     is_quiet: bool = False
     """In the background: thin, without interval and name."""
+
+    points: Points | None = None
+    """Drawn as points with bars instead of a line with a band."""
 
     @property
     def at(self) -> Indices:
@@ -76,6 +90,8 @@ def draw_curves(
     font_size: float = 9.0,
     from_zero: bool = True,
     logarithmic: bool = False,
+    logarithmic_rounds: bool = False,
+    top: float | None = None,
 ) -> None:
     """Means with their intervals, each named at its end; the quiet ones behind.
 
@@ -87,16 +103,31 @@ def draw_curves(
         Whether the axis begins at zero; otherwise where the data do.
     logarithmic
         Whether the vertical axis is; then numbers have to be positive.
+    logarithmic_rounds
+        Whether the horizontal axis is; it then begins at the first round of a curve.
+    top
+        Where the vertical axis ends; None: a little above all that is drawn.
     """
     for curve in sorted(curves, key=lambda curve: not curve.is_quiet):
-        _draw_curve(axes, curve, theme)
+        if curve.points is None:
+            _draw_curve(axes, curve, theme)
+        else:
+            _draw_points(axes, curve, curve.points, theme)
     low, high = _limits(curves, from_zero=from_zero, logarithmic=logarithmic)
+    high = high if top is None else top
     if logarithmic:
         axes.set_yscale("log")
     axes.set_ylim(low, high)
     if logarithmic:
         tick_logarithmically(axes.yaxis)
-    axes.set_xlim(0, max(int(curve.at[-1]) for curve in curves))
+    last = max(int(curve.at[-1]) for curve in curves)
+    if logarithmic_rounds:
+        axes.set_xscale("log")
+        first = min(int(curve.at[0]) for curve in curves)
+        axes.set_xlim(first, max(last, first + 1))
+        tick_logarithmically(axes.xaxis)
+    else:
+        axes.set_xlim(0, last)
     named = [
         EndLabel(
             text=shortened(curve.label, room - 0.4, font_size), colour=curve.colour, height=float(curve.band.mean[-1])
@@ -116,6 +147,25 @@ def _draw_curve(axes: Axes, curve: Curve, theme: Theme) -> None:
         return
     axes.fill_between(rounds, mean - half_width, mean + half_width, color=colour, alpha=0.16, linewidth=0)
     axes.plot(rounds, mean, color=colour, linewidth=1.8, solid_capstyle="round", marker=marker, markersize=4)
+
+
+def _draw_points(axes: Axes, curve: Curve, points: Points, theme: Theme) -> None:
+    from matplotlib.transforms import ScaledTranslation
+
+    axes.errorbar(
+        curve.at,
+        curve.band.mean,
+        yerr=np.nan_to_num(curve.band.half_width),
+        fmt=points.shape,
+        color=theme.colours[curve.colour],
+        markerfacecolor=theme.paper,
+        markersize=5,
+        elinewidth=1.1,
+        capsize=2,
+        clip_on=False,  # a point at the edge is drawn whole
+        zorder=3,
+        transform=axes.transData + ScaledTranslation(points.aside / POINTS_PER_INCH, 0.0, axes.figure.dpi_scale_trans),
+    )
 
 
 def _limits(curves: Sequence[Curve], *, from_zero: bool, logarithmic: bool) -> tuple[float, float]:
@@ -139,7 +189,9 @@ def _known_width(curve: Curve) -> Vector:
 def thinned(curve: Curve, *, logarithmic: bool = False) -> tuple[Indices, Vector, Vector]:
     """Rounds, mean and half width at not too many places, the last among them."""
     rounds = curve.at
+    if len(rounds) <= MOST_POINTS:
+        return rounds, curve.band.mean, np.nan_to_num(curve.band.half_width)
     space = np.geomspace if logarithmic else np.linspace
-    wanted = np.round(space(rounds[0], rounds[-1], min(MOST_POINTS, len(rounds)))).astype(int)
+    wanted = np.round(space(rounds[0], rounds[-1], MOST_POINTS)).astype(int)
     rows = np.unique(np.append(np.searchsorted(rounds, np.minimum(wanted, rounds[-1])), len(rounds) - 1))
     return rounds[rows], curve.band.mean[rows], np.nan_to_num(curve.band.half_width[rows])

@@ -18,13 +18,19 @@ def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:
     return buffer.getvalue()
 
 
-def svg(figure: Figure) -> str:
-    """The figure as SVG, letters drawn as shapes; equal figures give equal text."""
+def svg(figure: Figure, *, source: str | None = None) -> str:
+    """The figure as SVG, letters drawn as shapes; equal figures give equal text.
+
+    Parameters
+    ----------
+    source
+        What the figure was made of, for those who read the file; nothing is said where it is None.
+    """
     from matplotlib import rc_context
 
     buffer = StringIO()
     with rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelbandits"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Source": source})
     return buffer.getvalue()
 
 

@@ -15,7 +15,7 @@ from kernelbandits.types import Vector
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EndLabel", "label_ends", "shortened", "spread", "text_width"]
+__all__ = ["POINTS_PER_INCH", "EndLabel", "label_ends", "shortened", "spread", "text_width"]
 
 LEADER: Final = 0.21
 """Inches between the end of a curve and its name."""

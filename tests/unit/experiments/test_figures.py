@@ -91,3 +91,10 @@ def test_labels_keep_their_distance_and_their_order():
 def test_labels_that_are_far_apart_stay_where_they_are():
     assert_allclose(spread([3.0, 1.0, 2.0], 0.5), [3.0, 1.0, 2.0])
     assert spread([], 0.5).shape == (0,)
+
+
+def test_an_svg_says_of_what_it_is_made_when_told():
+    figure = regret_figure(some_curves())
+
+    assert "numbers 12ab &amp; more" in svg(figure, source="numbers 12ab & more")
+    assert "<dc:source>" not in svg(figure)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelbandits.evaluation import share_interval
-from kernelbandits.experiments.labels import shortened, text_width
+from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
 from kernelbandits.experiments.reporting.panels import Panel, sheet
@@ -18,15 +18,13 @@ from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import repeats
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
-from kernelbandits.experiments.themes import Theme, legible
+from kernelbandits.experiments.themes import Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Coverage", "coverage_drawings", "coverage_of"]
-
-FONT_SIZE: Final = 8.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,54 +100,41 @@ def _found(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> Iterato
 
 
 def _draw(shown: Mapping[str, Sequence[Coverage]], caption: str, theme: Theme) -> Figure:
-    left = min(3.0, 0.35 + max(text_width(row.label, FONT_SIZE) for rows in shown.values() for row in rows))
+    left = names_room([row.label for rows in shown.values() for row in rows])
     panels = []
     for environment, rows in shown.items():
         suffix = "" if len(shown) == 1 else f", {environment}"
-        for title, draw in (("Rounds that held", _draw_rounds), ("Runs that failed", _draw_runs)):
-            panels.append(
-                Panel(title=title + suffix, x_label="Share", draw=partial(_draw_rows, rows=rows, left=left, draw=draw))
-            )
-    n_most = max(map(len, shown.values()))
-    return sheet(panels, n_columns=2, room=0.1, left=left, height=0.3 + 0.27 * n_most, caption=caption, theme=theme)
+        for title, dot_of in (("Rounds that held", _rounds_dot), ("Runs that failed", _runs_dot)):
+            draw = partial(_draw_shares, dots=[dot_of(row) for row in rows], left=left)
+            panels.append(Panel(title=title + suffix, x_label="Share", draw=draw))
+    height = rows_height(max(map(len, shown.values())))
+    return sheet(panels, n_columns=2, room=0.1, left=left, height=height, caption=caption, theme=theme)
 
 
-def _draw_rows(axes: Axes, theme: Theme, *, rows: Sequence[Coverage], left: float, draw: object) -> None:
-    assert callable(draw)
-    for height, row in enumerate(reversed(rows)):
-        draw(axes, height, row, theme)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    names = [shortened(row.label, left - 0.2, FONT_SIZE) for row in reversed(rows)]
-    axes.set_yticks(range(len(rows)), names, fontsize=FONT_SIZE, parse_math=False)
-    for tick, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
-        tick.set_color(legible(theme.colours[row.look.colour], theme))
-    axes.grid(visible=False, axis="y")
+def _draw_shares(axes: Axes, theme: Theme, *, dots: Sequence[Dot], left: float) -> None:
+    draw_dots(axes, theme, dots=dots, left=left)
     low, high = axes.get_xlim()
     axes.set_xlim(max(-0.02, low), min(1.02, max(high, low + 0.02)))
 
 
-def _draw_rounds(axes: Axes, height: int, row: Coverage, theme: Theme) -> None:
-    half = np.nan_to_num(row.half_width)
+def _rounds_dot(row: Coverage) -> Dot:
+    half = float(np.nan_to_num(row.half_width))
     interval = max(0.0, row.rounds_held - half), min(1.0, row.rounds_held + half)
-    _draw_share(axes, height, row, row.rounds_held, interval, theme)
-    if row.claimed is not None:
-        _draw_claim(axes, height, 1.0 - row.claimed, theme)
+    return _dot(row, row.rounds_held, interval, None if row.claimed is None else 1.0 - row.claimed)
 
 
-def _draw_runs(axes: Axes, height: int, row: Coverage, theme: Theme) -> None:
-    _draw_share(axes, height, row, row.n_failed / row.n_runs, share_interval(row.n_failed, row.n_runs), theme)
-    if row.claimed is not None:
-        _draw_claim(axes, height, row.claimed, theme)
+def _runs_dot(row: Coverage) -> Dot:
+    return _dot(row, row.n_failed / row.n_runs, share_interval(row.n_failed, row.n_runs), row.claimed)
 
 
-def _draw_share(
-    axes: Axes, height: int, row: Coverage, share: float, interval: tuple[float, float], theme: Theme
-) -> None:
-    colour = theme.colours[row.look.colour]
-    axes.plot(interval, (height, height), color=colour, linewidth=1.4, solid_capstyle="butt")
-    face = theme.paper if row.claimed is None else colour
-    axes.plot(share, height, marker="o", markersize=5.5, color=colour, markerfacecolor=face, markeredgewidth=1.3)
-
-
-def _draw_claim(axes: Axes, height: int, share: float, theme: Theme) -> None:
-    axes.plot((share, share), (height - 0.32, height + 0.32), color=theme.ink, linewidth=1.5, solid_capstyle="butt")
+def _dot(row: Coverage, share: float, interval: tuple[float, float], claim: float | None) -> Dot:
+    low, high = interval
+    return Dot(
+        label=row.label,
+        colour=row.look.colour,
+        value=share,
+        low=low,
+        high=high,
+        claim=claim,
+        is_hollow=row.claimed is None,
+    )

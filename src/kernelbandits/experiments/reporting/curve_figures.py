@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelbandits.experiments.curves import Curve, draw_curves, label_room
+from kernelbandits.experiments.curves import Curve, draw_curves
 from kernelbandits.experiments.figures import Bound, regret_figure
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
 from kernelbandits.experiments.reporting.measure import measure_of
-from kernelbandits.experiments.reporting.panels import Panel, sheet
+from kernelbandits.experiments.reporting.panels import curve_sheet
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.series import (
@@ -29,17 +29,11 @@ from kernelbandits.experiments.themes import Theme
 from kernelbandits.types import Indices, Matrix
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["information_drawings", "regret_drawings", "reward_drawings", "time_drawings"]
 
 Series = Callable[[Played], tuple[Indices, Matrix]]
-
-PANEL_HEIGHT: Final = 2.55
-FONT_SIZE: Final = 8.5
-WIDEST_ROOM_IN_COLUMNS: Final = 2.1
-"""Inches for names up to which two panels stand side by side."""
 
 
 def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
@@ -107,7 +101,7 @@ def _side_by_side(
     shown = {environment: curves for environment, curves in found.items() if curves}
     if not shown:
         return
-    draw = partial(draw_curves, from_zero=from_zero, logarithmic=logarithmic, font_size=FONT_SIZE)
+    draw = partial(draw_curves, from_zero=from_zero, logarithmic=logarithmic)
     policies = [environments[name][label] for name in shown for label in environments[name]]
     yield Drawing(
         name=name,
@@ -115,30 +109,7 @@ def _side_by_side(
         section=section,
         caption=f"{title}. {meaning + ' ' if meaning else ''}{_repeats_of(policies, looks)}",
         description=" ".join(_in_words(f"{title} in {place}", curves) for place, curves in shown.items()),
-        draw=partial(_draw_panels, shown, title, draw),
-    )
-
-
-def _draw_panels(
-    shown: Mapping[str, Sequence[Curve]], title: str, draw: Callable[..., None], caption: str, theme: Theme
-) -> Figure:
-    every = [curve for curves in shown.values() for curve in curves]
-    room = label_room(every, font_size=FONT_SIZE, least=0.9)
-    n_columns = 2 if len(shown) > 1 and room <= WIDEST_ROOM_IN_COLUMNS else 1
-
-    def panel(environment: str, curves: Sequence[Curve]) -> Panel:
-        def draw_it(axes: Axes, theme: Theme) -> None:
-            draw(axes, curves, theme, room=room)
-
-        return Panel(title=environment, y_label=title, draw=draw_it)
-
-    return sheet(
-        [panel(environment, curves) for environment, curves in shown.items()],
-        n_columns=n_columns,
-        room=room,
-        height=PANEL_HEIGHT if n_columns == 2 or len(shown) > 1 else 3.3,
-        caption=caption,
-        theme=theme,
+        draw=partial(curve_sheet, shown, y_label=title, draw=draw),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.experiments.curves import WIDTH, write_caption
+from kernelbandits.experiments.curves import WIDTH, Curve, draw_curves, label_room, write_caption
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.labels import shortened
 from kernelbandits.experiments.themes import Theme, dress
@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Panel", "sheet"]
+__all__ = ["Panel", "curve_sheet", "sheet"]
 
 LEFT, ABOVE, BELOW, RIGHT = 0.75, 0.5, 0.62, 0.15
 """Inches around a panel for numbers, title, and the name of the horizontal axis."""
 
 CAPTION_LINE: Final = 0.155
+
+CURVES_HEIGHT, CURVES_HEIGHT_ALONE = 2.55, 3.3
+"""Inches of a panel of curves among others, and of the only one."""
+
+FONT_SIZE: Final = 8.5
+WIDEST_ROOM_IN_COLUMNS: Final = 2.1
+"""Inches for names up to which two panels of curves stand side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +84,42 @@ def sheet(
         if caption:
             write_caption(figure, caption, theme)
     return figure
+
+
+def curve_sheet(
+    shown: Mapping[str, Sequence[Curve]],
+    caption: str,
+    theme: Theme,
+    *,
+    y_label: str,
+    draw: Callable[..., None] = draw_curves,
+    n_columns: int | None = None,
+) -> Figure:
+    """One panel of curves for every title.
+
+    Parameters
+    ----------
+    draw
+        Draws the curves of one panel, as `draw_curves` does.
+    n_columns
+        Panels side by side; None: two where the names of the curves leave room for them.
+    """
+    every = [curve for curves in shown.values() for curve in curves]
+    room = label_room(every, font_size=FONT_SIZE, least=0.9)
+    if n_columns is None:
+        n_columns = 2 if len(shown) > 1 and room <= WIDEST_ROOM_IN_COLUMNS else 1
+
+    def panel(title: str, curves: Sequence[Curve]) -> Panel:
+        def draw_it(axes: Axes, theme: Theme) -> None:
+            draw(axes, curves, theme, room=room, font_size=FONT_SIZE)
+
+        return Panel(title=title, y_label=y_label, draw=draw_it)
+
+    return sheet(
+        [panel(title, curves) for title, curves in shown.items()],
+        n_columns=n_columns,
+        room=room,
+        height=CURVES_HEIGHT if len(shown) > 1 else CURVES_HEIGHT_ALONE,
+        caption=caption,
+        theme=theme,
+    )

@@ -24,7 +24,7 @@ from kernelbandits.experiments.reporting.tables import csv_table, markdown_table
 from kernelbandits.experiments.summary import CONFIDENCE
 from kernelbandits.experiments.themes import DARK, LIGHT, Theme
 
-__all__ = ["FORMATS", "Report", "report", "write_report"]
+__all__ = ["FORMATS", "THEMES", "Report", "report", "write_report"]
 
 FORMATS: Final = ("png", "svg", "pdf")
 THEMES: Final = {"light": LIGHT, "dark": DARK}

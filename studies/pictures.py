@@ -1,0 +1,42 @@
+"""Figures of the page: drawn from its numbers alone, once for light and once for dark pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any, Final
+
+from kernelbandits.experiments.blocks import picture
+from kernelbandits.experiments.images import svg
+from kernelbandits.experiments.reporting.drawing import Drawing
+from kernelbandits.experiments.reporting.writing import THEMES
+
+__all__ = ["FOLDER", "drawn", "file_of", "markdown_of", "source_of"]
+
+FOLDER: Final = "results"
+"""Of the pictures, beside the page."""
+
+
+def file_of(drawing: Drawing, appearance: str) -> str:
+    """Name of the file of one appearance, "light" or "dark"."""
+    return f"{drawing.name}-{appearance}.svg"
+
+
+def markdown_of(drawing: Drawing) -> str:
+    """The figure in its place on the page, with its caption."""
+    addresses = {appearance: f"{FOLDER}/{file_of(drawing, appearance)}" for appearance in THEMES}
+    return picture(addresses["light"], addresses["dark"], description=drawing.description, caption=drawing.caption)
+
+
+def drawn(drawing: Drawing, numbers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and texts of its files; each says of which numbers it is made."""
+    for appearance, theme in THEMES.items():
+        yield file_of(drawing, appearance), svg(drawing.draw("", theme), source=source_of(numbers))
+
+
+def source_of(numbers: Mapping[str, Any]) -> str:
+    """A digest of the section's numbers, and what draws them: other versions place letters a little differently."""
+    text = json.dumps({name: value for name, value in numbers.items() if name != "versions"}, sort_keys=True)
+    return f"numbers {sha256(text.encode()).hexdigest()[:16]}, matplotlib {version('matplotlib')}"
