@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from os import PathLike
 from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.adapters.dsjson_features import json_number, read_features, write_features
+from kernelbandits.adapters.dsjson_features import json_number, read_features, textual, write_features
 from kernelbandits.adapters.lines import Malformed, OnError, Unused, numbered_lines, parsed, write_lines
-from kernelbandits.adapters.vowpal_wabbit import Event, Layout, Vocabulary, VowpalLog, events_of, log_of
+from kernelbandits.adapters.vowpal_wabbit import Event, Feature, Layout, Vocabulary, VowpalLog, events_of, log_of
 from kernelbandits.environments import Log
 from kernelbandits.types import Vector
 
@@ -72,8 +72,10 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
     """Write a log as decision-service lines; a name that ends in `.gz` is packed.
 
     Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
-    Ids become tags, hence strings. `a` begins with the action shown, as Vowpal Wabbit asks; `p` is written only where
-    the log knows all probabilities (a `VowpalLog` that was read with them): one of them does not tell the others.
+    A feature `colour=red` that is 1 or 0 throughout the log, in rows of one colour each, is written as the string red
+    called colour, any other as a number: Vowpal Wabbit hashes the two differently. Ids become tags, hence strings. `a`
+    begins with the action shown, as Vowpal Wabbit asks; `p` is written only where the log knows all probabilities (a
+    `VowpalLog` that was read with them): one of them does not tell the others.
 
     Parameters
     ----------
@@ -84,8 +86,9 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
     vocabulary
         Names of the columns; those that the log was read with by default, else their numbers.
     """
+    texts = textual(row for event in events_of(log, vocabulary) for row in (event.shared, *event.actions))
     events = enumerate(events_of(log, vocabulary))
-    write_lines((json.dumps(_line(event, t), allow_nan=False) for t, event in events), path)
+    write_lines((json.dumps(_line(event, t, texts), allow_nan=False) for t, event in events), path)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -186,11 +189,11 @@ def _tag(action: Mapping[str, Any]) -> str | None:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _line(event: Event, t: int) -> dict[str, Any]:
+def _line(event: Event, t: int, texts: Container[Feature]) -> dict[str, Any]:
     n_actions, chosen = len(event.actions), event.chosen
     order = [chosen, *(row for row in range(n_actions) if row != chosen)]
     actions = [
-        {**({} if tag is None else {"_tag": tag}), **write_features(values)}
+        {**({} if tag is None else {"_tag": tag}), **write_features(values, texts)}
         for values, tag in zip(event.actions, event.tags, strict=True)
     ]
     line = {
@@ -201,7 +204,7 @@ def _line(event: Event, t: int) -> dict[str, Any]:
         "Version": "1",
         "EventId": str(t),
         "a": [row + 1 for row in order],
-        "c": {**write_features(event.shared), "_multi": actions},
+        "c": {**write_features(event.shared, texts), "_multi": actions},
     }
     if event.probabilities is not None:
         line["p"] = [float(event.probabilities[row]) for row in order]

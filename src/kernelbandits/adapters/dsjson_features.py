@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kernelbandits.adapters.lines import Malformed
 from kernelbandits.adapters.vowpal_wabbit import Feature, FeatureValues
 from kernelbandits.errors import InvalidContexts
 
-__all__ = ["json_number", "read_features", "write_features"]
+__all__ = ["json_number", "read_features", "textual", "write_features"]
 
 LARGEST: Final = sys.float_info.max
 
@@ -58,31 +58,49 @@ def _walk_list(values: list[Any], namespace: str) -> Iterator[tuple[Feature, flo
             yield (namespace, str(place)), json_number(value, f"{namespace}[{place}]")
 
 
-def write_features(values: FeatureValues) -> dict[str, Any]:
-    """Features as an object: namespaces are objects in it, features without one stand in it directly."""
-    namespaces: dict[str, dict[str, float]] = {}
+def textual(described: Iterable[FeatureValues]) -> set[Feature]:
+    """Features such as `colour=red` that are the string red called colour in all of these rows.
+
+    Vowpal Wabbit hashes a string otherwise than a number of the same name, so that a feature has to be the one or the
+    other throughout: a string where all values are 1 or 0, no row has two colours, and nothing else is called colour.
+    """
+    features: set[Feature] = set()
+    spoilt: set[Feature] = set()
+    for values in described:
+        features.update(values)
+        worn = [(_key(feature), value) for feature, value in values.items() if value]
+        keys = [key for key, _ in worn]
+        spoilt.update(key for key, value in worn if value != 1.0 or keys.count(key) > 1)
+    spoilt |= features | {("", namespace) for namespace, _ in features}
+    return {feature for feature in features if _key(feature)[1] and _key(feature) not in spoilt}
+
+
+def _key(feature: Feature) -> Feature:
+    """What a string would be called, no name where it would have none."""
+    namespace, name = feature
+    key, is_text, _ = name.partition("=")
+    return namespace, key if is_text else ""
+
+
+def write_features(values: FeatureValues, texts: Container[Feature] = ()) -> dict[str, Any]:
+    """Features as an object: namespaces are objects in it, features without one stand in it directly.
+
+    Those of `texts` that have the value 1 become strings.
+    """
+    namespaces: dict[str, dict[str, Any]] = {}
     for (namespace, name), value in values.items():
         for word in filter(None, (namespace, name)):
             if word.startswith("_") or word == " ":
                 raise InvalidContexts(f"Vowpal Wabbit passes over JSON names like {word!r}. Rename the feature.")
-        namespaces.setdefault(namespace, {})[name] = value
+        inside = namespaces.setdefault(namespace, {})
+        if value and (namespace, name) in texts:
+            key, _, text = name.partition("=")
+            inside[key] = text
+        else:
+            inside[name] = value
     direct = namespaces.pop("", {})
     for name in direct.keys() & namespaces.keys():
         raise InvalidContexts(
             f"A namespace and a feature without one cannot both be called {name!r} in JSON. Rename one of them."
         )
-    described = {namespace: _entries(inside, taken=set()) for namespace, inside in namespaces.items()}
-    return {**_entries(direct, taken=set(namespaces)), **described}
-
-
-def _entries(values: Mapping[str, float], *, taken: set[str]) -> dict[str, Any]:
-    """Names and values; `colour=red` of value 1 is the string red called colour, where that name is free."""
-    entries: dict[str, Any] = {}
-    for name, value in values.items():
-        key, is_text, text = name.partition("=")
-        is_free = key not in entries and key not in values and key not in taken
-        if is_text and key and value == 1.0 and is_free:
-            entries[key] = text
-        else:
-            entries[name] = value
-    return entries
+    return {**direct, **namespaces}

@@ -222,6 +222,8 @@ def _named(points: Points, names: Sequence[Feature] | None, namespace: str, t: i
             f"Vowpal Wabbit takes rows of numbers with named columns, got {type(points).__name__} in round {t}. "
             "Describe every action by features first."
         )
+    if not np.isfinite(rows.data if _is_sparse(rows) else rows).all():
+        raise InvalidContexts(f"Features are finite numbers, and round {t} has NaN or infinite ones. Fill gaps first.")
     if names is None:
         names = [(namespace, str(column)) for column in range(rows.shape[1])]
     if len(names) != rows.shape[1]:

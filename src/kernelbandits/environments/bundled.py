@@ -41,7 +41,9 @@ def fetched(name: str, *, version: int | str, data_home: str | None) -> tuple[An
             "`data_home` where it was kept before, or give the table yourself: Classification.from_frame."
         ) from error
     except ValueError as error:
-        raise InvalidParameter(f"openml.org has no such set: {name!r}, version {version!r}. {error}") from error
+        raise InvalidParameter(
+            f"openml.org has no such set, or none that scikit-learn takes: {name!r}, version {version!r}. {error}"
+        ) from error
     return bunch.frame, list(bunch.target_names)
 
 

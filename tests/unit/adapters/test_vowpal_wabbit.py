@@ -247,6 +247,59 @@ def test_negative_control_vowpal_wabbit_reads_others_from_a_wrong_file(tmp_path,
             assert_vowpal_wabbit_reads(log, tmp_path / "log", options)
 
 
+@with_options
+def test_vowpal_wabbit_counts_the_losses_that_follow_from_the_log(tmp_path, write, options):
+    vowpalwabbit = pytest.importorskip("vowpalwabbit", reason="vowpalwabbit is not installed")
+    log = a_log("pairs", n_rounds=50, magnitude=1)
+    write(log, tmp_path / "log")
+    chances = {"--cb_explore_adf --epsilon 1.0": 1.0 / log.n_actions, "--cb_adf": log.actions == 0}  # it learns nothing
+
+    for rule, chance in chances.items():
+        workspace = vowpalwabbit.Workspace(f"{rule} --cb_type ips -l 0 {options} -d {tmp_path / 'log'} --quiet")
+        loss = workspace.get_sum_loss()
+        workspace.finish()
+
+        assert_allclose(loss, np.sum(-log.rewards * chance / log.propensities), rtol=1e-5)
+
+
+def hashes(path):
+    """The number by which Vowpal Wabbit knows each feature with a value, action by action."""
+    vowpalwabbit = pytest.importorskip("vowpalwabbit", reason="vowpalwabbit is not installed")
+    workspace = vowpalwabbit.Workspace("--cb_adf --dsjson --quiet")
+    found = []
+    for line in path.read_text("utf-8").splitlines():
+        examples = workspace.parse(line)  # the first is what actions share
+        found += [
+            {e.feature(0, n) for n in range(e.num_features_in(0)) if e.feature_weight(0, n)} for e in examples[1:]
+        ]
+        workspace.finish_example(examples)
+    workspace.finish()
+    return found
+
+
+@pytest.mark.parametrize("second", [[2.0, 0.0], [-1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+def test_a_column_is_one_feature_to_vowpal_wabbit_whatever_its_values(tmp_path, second):
+    names = Vocabulary(action=[("Item", "colour=red"), ("Item", "colour=blue")])
+    rows = np.array([[1.0, 0.0], second, [0.0, 1.0]])
+
+    write_dsjson(Log([rows, rows[::-1]], [0, 0], [0.5, 0.5], [1.0, 2.0]), tmp_path / "log", vocabulary=names)
+
+    first, middle, last, *_ = found = hashes(tmp_path / "log")
+    assert found[3:] == found[2::-1]
+    assert len(first) == len(last) == 1
+    assert middle == (first | last if all(second) else first) != last
+
+
+@both
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_refused_by_round(tmp_path, read, write, bad):
+    for rows in (np.array([[1.0, bad]]), csr_array([[1.0, bad]])):
+        with pytest.raises(InvalidContexts, match="Features are finite numbers, and round 1 has NaN or infinite ones"):
+            write(Log([np.ones((1, 2)), rows], [0, 0], [0.5, 0.5], [1.0, 1.0]), tmp_path / "log")
+
+    assert not (tmp_path / "log").exists()
+
+
 @both
 @pytest.mark.parametrize("sparse", [False, True])
 def test_policies_choose_among_and_learn_from_what_was_read(tmp_path, read, write, sparse):

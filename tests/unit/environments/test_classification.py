@@ -230,7 +230,7 @@ def test_a_set_that_openml_does_not_have_is_refused(monkeypatch):
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
 
-    with pytest.raises(InvalidParameter, match=r"no such set: 'fruits'.*No active dataset"):
+    with pytest.raises(InvalidParameter, match=r"no such set, or none that .*'fruits'.*No active dataset"):
         Classification.from_openml("fruits")
 
 

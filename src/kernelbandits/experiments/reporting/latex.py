@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.entries import Entry
+from kernelbandits.experiments.reporting.latex_text import escaped, packages
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name
 
-__all__ = ["escaped", "latex_figures", "latex_tables"]
-
-GREEK: Final = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
-    "κ": "kappa", "λ": "lambda", "μ": "mu", "µ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
-    "τ": "tau", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta",
-    "Λ": "Lambda", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
-}  # fmt: skip
-
-SIGNS: Final = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", '"': "''",
-    "±": r"$\pm$", "·": r"$\cdot$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$", "−": "$-$", "–": "--",
-    "…": r"\ldots{}", "\n": " ",
-} | {letter: rf"$\{name}$" for letter, name in GREEK.items()}  # fmt: skip
-
-
-def escaped(text: str) -> str:
-    r"""The text as LaTeX prints it.
-
-    >>> print(escaped("R&D_1: 50 % of #3"))
-    R\&D\_1: 50 \% of \#3
-    """
-    return "".join(SIGNS.get(letter, letter) for letter in text)
+__all__ = ["latex_figures", "latex_tables"]
 
 
 def latex_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
     """A table for each environment, for the package booktabs; the best in bold."""
-    return "% \\usepackage{booktabs}\n" + "\n".join(
-        _latex_table(environment, rows) for environment, rows in entries.items()
-    )
+    tables = "\n".join(_latex_table(environment, rows) for environment, rows in entries.items())
+    return packages(tables, "booktabs") + tables
 
 
 def latex_figures(drawings: Sequence[Drawing], folder: str) -> str:
@@ -58,7 +34,8 @@ def latex_figures(drawings: Sequence[Drawing], folder: str) -> str:
         )
         for drawing in drawings
     ]
-    return "% \\usepackage{graphicx}\n" + "\n\n".join(floats) + "\n"
+    figures = "\n\n".join(floats) + "\n"
+    return packages(figures, "graphicx") + figures
 
 
 def _latex_table(environment: str, rows: Sequence[Entry]) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kernelbandits.errors import InvalidParameter, MissingExtra
 from kernelbandits.experiments.studies.jobs import Job
 from kernelbandits.experiments.studies.playing import Played, play_job
+from kernelbandits.experiments.studies.ray_address import TOKENS, refuse_silence
 from kernelbandits.experiments.studies.study import Study
 from kernelbandits.experiments.workers import THREAD_VARIABLES, worker_pool
 from kernelbandits.selection import compile_ahead
@@ -126,8 +127,7 @@ def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None
     refuse_unpicklable(study)
     was_running = ray.is_initialized()
     if not was_running:
-        limits = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
-        ray.init(address=address or "local", runtime_env=limits, log_to_driver=False, logging_level=logging.ERROR)
+        _connect(ray, address)
     try:
         task = ray.remote(num_cpus=1, max_retries=0)(_tried)
         shared = ray.put(study)
@@ -144,6 +144,15 @@ def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None
     finally:
         if not was_running:
             ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    refuse_silence(address)
+    limits = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
+    try:
+        ray.init(address=address or "local", runtime_env=limits, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
+        raise InvalidParameter(f"There is no Ray cluster to be had at {address!r}: {error} {TOKENS}") from error
 
 
 def refuse_unpicklable(study: Study) -> None:

@@ -13,6 +13,7 @@ from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.folders import writable_folder
 from kernelbandits.experiments.studies.engines import Failure, Outcomes, Told, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
+from kernelbandits.experiments.studies.ray_address import checked_address
 from kernelbandits.experiments.studies.result_folder import ResultFolder
 from kernelbandits.experiments.studies.results import Results
 from kernelbandits.experiments.studies.study import Study
@@ -54,7 +55,7 @@ def run(
     engine
         "local", or "ray" (extra `ray`) to play on a cluster.
     address
-        Of a Ray cluster; None starts one on this machine.
+        HOST:PORT of a Ray cluster, or "auto" for one that runs on this machine; None starts one.
     progress
         Called now and then with rounds finished and rounds to be played in all.
 
@@ -84,6 +85,7 @@ def run(
         raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
     if address is not None and engine != "ray":
         raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")
+    checked_address(address)
     require("pyarrow")
     n_workers = n_workers_for(len(study.jobs), workers)
     jobs = study.jobs

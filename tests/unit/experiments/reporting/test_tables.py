@@ -9,7 +9,8 @@ from scipy import stats
 
 from kernelbandits.experiments.reporting import read_results
 from kernelbandits.experiments.reporting.entries import entries_of
-from kernelbandits.experiments.reporting.latex import escaped, latex_tables
+from kernelbandits.experiments.reporting.latex import latex_tables
+from kernelbandits.experiments.reporting.latex_text import escaped
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables, number_with_interval, table_of
 from study_folders import simple_columns, write_head, write_job
 

@@ -250,6 +250,7 @@ def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch
     [
         ({"engine": "dask"}, "The engine is 'local' or 'ray', got 'dask'"),
         ({"address": "auto"}, "An address is that of a Ray cluster"),
+        ({"engine": "ray", "address": "nonsense"}, "is HOST:PORT or 'auto', got 'nonsense'"),
         ({"workers": 0}, "The number of workers has to be"),
     ],
 )
