@@ -129,7 +129,7 @@ def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None
     if not was_running:
         _connect(ray, address)
     try:
-        task = ray.remote(num_cpus=1, max_retries=0)(_tried)
+        task = ray.remote(num_cpus=1, max_retries=1)(_tried)  # one that kills its process does so again and fails
         shared = ray.put(study)
         tasks: dict[Any, Job] = {task.remote(shared, job): job for job in jobs}
         waiting, n_done = list(tasks), 0
