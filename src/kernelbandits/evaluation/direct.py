@@ -37,10 +37,11 @@ class DirectMethod:
         σ² Σ_ij w_i w_j Cov(z_i, z_j),   Cov = (k(z_i, z_j) − k_iᵀ(K + γI)⁻¹k_j)/γ,
 
     the posterior variance of the sum if the reward function is drawn from a Gaussian process of covariance (σ²/γ) k.
-    The kernel is taken for right, of which a warning reminds: a kernel too smooth errs where no width tells. Rewards
-    collected by a policy that learns from them, or a function far larger than such a process has, are known to cost
-    some of the promised confidence. A posterior that forgets states no error, and the interval is that of the rounds
-    alone, with a warning.
+    The kernel is taken for right, of which a warning reminds: one that is too smooth errs where no width tells. Nor is
+    the bias of a fixed function in the interval, but for what such a process expects of it. Where actions were drawn
+    uniformly, simulated intervals of 95 % held in 95 % of 200 logs; where a policy that learns had chosen most of them,
+    in 90 %, with values too low by 0.6 standard errors (`studies/off_policy.py`). A posterior that forgets states no
+    error, and the interval is that of the rounds alone, with a warning.
 
     Learning costs what the posterior costs for m distinct points, O(m³) where it is exact; a prediction O(m). The error
     of the model takes about (n + m)² similarities for n actions that the policy may take, at most 10,000 of which stand
