@@ -143,8 +143,8 @@ def render(found: Mapping[str, Any]) -> str:
     return f"""\
 {N_LOGS} simulated logs of {ROUNDS} rounds with eight new actions each, rewards of 0 and 1, and a target that has
 learnt from 100 other rounds and stands still. The truth is the target's value in the same run over 4,000 rounds. Bias
-with its standard error; the share of intervals with Clopper and Pearson's interval. The direct method's interval
-leaves out the error of its model, and says so in a warning.
+with its standard error; the share of intervals with Clopper and Pearson's interval. The intervals of the direct method
+and of SWITCH have the posterior variance of their model in them, which takes its kernel for the right one.
 
 {markdown_of(drawing(found))}
 

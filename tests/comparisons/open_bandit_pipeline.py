@@ -52,8 +52,8 @@ def our_values(path):
         def __init__(self, probabilities):
             self._probabilities = probabilities
 
-        def probabilities(self, contexts, *, ids=None):
-            return self._probabilities
+        def probabilities_many(self, rounds, *, ids=None):
+            return [self._probabilities for _ in rounds]
 
     items, positions, clicks, propensities, n_items = read(path)
     sets = [[position * n_items + item for item in range(n_items)] for position in range(positions.max() + 1)]

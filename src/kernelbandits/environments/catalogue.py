@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +11,8 @@ from numpy.typing import ArrayLike
 from kernelbandits.checks import a_vector, not_negative
 from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Round
-from kernelbandits.environments.bundled import BUNDLED_VALUES, bundled
-from kernelbandits.environments.columns import Categories, Scaling, encode_columns, scaled
-from kernelbandits.environments.frames import columns_of, without_column
+from kernelbandits.environments.catalogue_sources import CatalogueSources
 from kernelbandits.environments.items import Items, described_numbers
-from kernelbandits.environments.values import ValueScale, scaled_values
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.selection import Catalogue
 from kernelbandits.types import ItemId, Parameters, Points, Vector
@@ -25,7 +21,7 @@ __all__ = ["CatalogueWorld", "FixedCatalogue"]
 
 
 @dataclass(frozen=True, eq=False)
-class FixedCatalogue:
+class FixedCatalogue(CatalogueSources):
     """The same items in every round, each with an expected reward of its own: value + noise.
 
     Every round shows one and the same `Catalogue`, so that policies keep what they computed for it. The noise of a
@@ -83,68 +79,6 @@ class FixedCatalogue:
         own = {"items": items, "values": values, "catalogue": catalogue, "_described": described}
         for name, value in own.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        value: str,
-        drop: Collection[str] = (),
-        categorical: Collection[str] = (),
-        categories: Categories = "ordinal",
-        scaling: Scaling = "standard",
-        missing: float = 0.0,
-        values: ValueScale = "unit",
-        noise_scale: float = 0.1,
-    ) -> FixedCatalogue:
-        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
-
-        Parameters
-        ----------
-        frame
-            The table.
-        value, drop
-            The column of values, and columns to leave out.
-        categorical, categories, scaling, missing
-            How the other columns become numbers: see `encode_columns`.
-        values
-            "unit": scaled so that the lowest is 0 and the highest 1; "rank": the share of other rows with a lower
-            value, ties in the middle; "none": as they are.
-        noise_scale
-            As of `FixedCatalogue`.
-
-        Examples
-        --------
-        >>> table = {"weight": [1.0, 3.0, 2.0], "sex": ["f", "m", "f"], "age": [4, 12, 6]}
-        >>> FixedCatalogue.from_frame(table, value="age").values
-        array([0.  , 1.  , 0.25])
-        """
-        found, columns = without_column(columns_of(frame), value, drop)
-        features = encode_columns(
-            columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
-        )
-        return cls(
-            features, scaled_values(a_vector(found, f"The values in column {value!r}"), values), noise_scale=noise_scale
-        )
-
-    @classmethod
-    def from_scikit_learn(
-        cls,
-        name: Literal["diabetes"],
-        *,
-        scaling: Scaling = "standard",
-        values: ValueScale = "unit",
-        noise_scale: float = 0.1,
-    ) -> FixedCatalogue:
-        """A set that comes with scikit-learn (extra `experiments`), without a download.
-
-        >>> len(FixedCatalogue.from_scikit_learn("diabetes").catalogue)
-        442
-        """
-        features, found = bundled(name, BUNDLED_VALUES)
-        target = scaled_values(found.astype(np.float64), values)
-        return cls(scaled(features, scaling), target, noise_scale=noise_scale)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.environments.base import DrawnRounds, Round, World
-from kernelbandits.environments.bundled import BUNDLED_CLASSES, bundled, fetched
-from kernelbandits.environments.columns import Categories, Scaling, encode_columns, in_reach_of_squares, scaled
-from kernelbandits.environments.frames import columns_of, is_frame, without_column
+from kernelbandits.environments.class_encodings import Encoding, encoded, of_length_one
+from kernelbandits.environments.classification_sources import ClassificationSources
+from kernelbandits.environments.columns import encode_columns
+from kernelbandits.environments.frames import columns_of, is_frame
 from kernelbandits.environments.items import Items, described_numbers
 from kernelbandits.environments.labels import coded_labels
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.types import Indices, ItemId, Matrix, Pairs, Parameters, Point, Points, Vector
+from kernelbandits.types import Indices, ItemId, Parameters, Point, Points, Vector
 
 __all__ = ["Classification"]
-
-Encoding: TypeAlias = Literal["disjoint", "pairs", "shared"]
 
 MANY_NUMBERS: Final = 10_000
 """Numbers of a round from which on rounds are shown one by one: thousands at once would take hundreds of megabytes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Classification:
+class Classification(ClassificationSources):
     """A row a round, a class an action: reward 1 for the row's class and 0 for any other.
 
     Each run shows the rows in an order of its own and ends after the last; the first so many rows in random order are
@@ -102,95 +101,6 @@ class Classification:
         for name, value in (*own.items(), ("_items", items), ("_codes", codes)):
             object.__setattr__(self, name, value)
 
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        label: str,
-        drop: Collection[str] = (),
-        categorical: Collection[str] = (),
-        categories: Categories = "ordinal",
-        scaling: Scaling = "none",
-        missing: float = -1.0,
-        encoding: Encoding = "disjoint",
-        normalise_rows: bool = False,
-        shuffle: bool = True,
-    ) -> Classification:
-        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
-
-        Parameters
-        ----------
-        frame
-            The table.
-        label, drop
-            The column of classes, and columns to leave out.
-        categorical, categories, scaling, missing
-            How columns become numbers: see `encode_columns`.
-        encoding, normalise_rows, shuffle
-            As of `Classification`; rows are normalised after columns were scaled.
-
-        Examples
-        --------
-        >>> table = {"size": [1.0, 3.0, 2.0], "colour": ["red", None, "blue"], "kind": ["pear", "plum", "plum"]}
-        >>> Classification.from_frame(table, label="kind", scaling="minmax").features
-        array([[ 0. ,  1. ],
-               [ 1. , -1. ],
-               [ 0.5,  0. ]])
-        """
-        labels, columns = without_column(columns_of(frame), label, drop)
-        features = encode_columns(
-            columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
-        )
-        return cls(features, labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
-
-    @classmethod
-    def from_scikit_learn(
-        cls,
-        name: Literal["digits", "breast_cancer", "wine", "iris"],
-        *,
-        scaling: Scaling = "none",
-        encoding: Encoding = "disjoint",
-        normalise_rows: bool = False,
-        shuffle: bool = True,
-    ) -> Classification:
-        """A set that comes with scikit-learn (extra `experiments`), without a download.
-
-        >>> Classification.from_scikit_learn("iris").classes
-        ('setosa', 'versicolor', 'virginica')
-        """
-        features, labels = bundled(name, BUNDLED_CLASSES)
-        return cls(scaled(features, scaling), labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
-
-    @classmethod
-    def from_openml(
-        cls,
-        name: str,
-        *,
-        version: int | str = "active",
-        data_home: str | None = None,
-        label: str | None = None,
-        **options: Any,
-    ) -> Classification:
-        """A set of openml.org by its name (extra `adapters`): fetched on the first call, then kept in `data_home`.
-
-        Parameters
-        ----------
-        name, version
-            As openml.org lists it; "active" is the version that is current there, so name a number to get the same
-            rows always.
-        data_home
-            Folder for what was fetched; None is scikit-learn's own.
-        label
-            The column of classes; None takes the one that openml.org names.
-        **options
-            As of `from_frame`.
-        """
-        frame, targets = fetched(name, version=version, data_home=data_home)
-        if label is None and len(targets) != 1:
-            raise InvalidParameter(f"The set {name!r} has the label columns {targets!r}. Name one: label=...")
-        return cls.from_frame(frame, label=targets[0] if label is None else label, **options)
-
     @property
     def n_rows(self) -> int:
         """Rows, and so rounds of a run."""
@@ -226,18 +136,12 @@ class Classification:
         hits.setflags(write=False)
         for row in order:
             rewards = hits[self._codes[row]]
-            yield Round(self._contexts(self._point(int(row))), ids=self.classes, expected=rewards), rewards
+            contexts = encoded(self._point(int(row)), self.classes, self.encoding)
+            yield Round(contexts, ids=self.classes, expected=rewards), rewards
 
     def _point(self, row: int) -> Point:
         point = self._items.one(row)
-        return _of_length_one(point) if self.normalise_rows else point
-
-    def _contexts(self, point: Point) -> Points:
-        if self.encoding == "pairs":
-            return Pairs(point, self.classes)
-        return (
-            np.tile(point, (len(self.classes), 1)) if self.encoding == "shared" else _blocks(point, len(self.classes))
-        )
+        return of_length_one(point) if self.normalise_rows else point
 
 
 class _OneByOne:
@@ -245,21 +149,6 @@ class _OneByOne:
 
     def __init__(self, rounds: DrawnRounds) -> None:
         self.show, self.pay = rounds.show, rounds.pay
-
-
-def _of_length_one(row: Vector) -> Vector:
-    """The row divided by its length; rows of zeros as they are."""
-    within_reach = in_reach_of_squares(row)
-    length = np.linalg.norm(within_reach)
-    return np.asarray(within_reach / length) if length > 0.0 else row
-
-
-def _blocks(row: Vector, n_blocks: int) -> Matrix:
-    """The row in block a of row a, zero elsewhere."""
-    blocks = np.zeros((n_blocks, n_blocks, len(row)))
-    places = np.arange(n_blocks)
-    blocks[places, places] = row
-    return blocks.reshape(n_blocks, -1)
 
 
 def _checked_features(features: Points, encoding: Encoding) -> Items:

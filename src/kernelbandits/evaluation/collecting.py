@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -100,23 +101,27 @@ def true_value(
     """
     horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
     confidence = a_confidence(confidence)
-    asked: dict[tuple[int, int], tuple[Round, Vector]] = {}  # rounds are held, so that no identity is used again
-    values = []
-    for _ in range(horizon):
-        try:
-            shown = world.show()
-        except StopIteration:
-            break
-        key = id(shown.contexts), id(shown.ids)
-        if key not in asked:
-            asked[key] = shown, probabilities_in(policy, shown.contexts, shown.ids)
-        values.append(float(asked[key][1] @ _expected(shown)))
+    rounds = list(_shown_by(world, horizon))
+    keys, expected = [(id(shown.contexts), id(shown.ids)) for shown in rounds], [_expected(shown) for shown in rounds]
+    sets = dict(zip(keys, rounds, strict=True))  # all rounds are held, so that no identity is used again
+    asked = [one.contexts for one in sets.values()], [one.ids for one in sets.values()]
+    probabilities = dict(zip(sets, probabilities_in(policy, *asked), strict=True))
+    values = [float(probabilities[key] @ rewards) for key, rewards in zip(keys, expected, strict=True)]
     value, error = mean_with_error(np.array(values))
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(values), n_matched=len(values),
         effective_sample_size=float(len(values)), confidence=confidence,
     )  # fmt: skip
+
+
+def _shown_by(world: World, horizon: int) -> Iterator[Round]:
+    """Rounds of a run, to its end or the horizon."""
+    for _ in range(horizon):
+        try:
+            yield world.show()
+        except StopIteration:
+            return
 
 
 class _Watched:

@@ -12,13 +12,15 @@ from kernelbandits.evaluation.estimate import mean_with_error
 from kernelbandits.evaluation.weights import effective_sample_size
 from kernelbandits.types import Vector
 
-__all__ = ["FEW_ROUNDS", "MODEL_UNKNOWN", "log_warnings", "shows_one_action_only", "weight_warnings"]
+__all__ = ["FEW_ROUNDS", "MODEL_TRUSTED", "MODEL_UNKNOWN", "log_warnings", "shows_one_action_only", "weight_warnings"]
 
 FEW_ROUNDS: Final = 50
 """Below it a normal interval around a mean of skewed values is a guess."""
 
 FAR_OFF: Final = 3.0
 """Standard errors: right weights have a mean further from 1 once in four hundred logs."""
+
+MODEL_TRUSTED: Final = "The interval takes the kernel for the right one: a wrong one errs further than it says."
 
 MODEL_UNKNOWN: Final = "The interval leaves out the error of the reward model, which no log tells."
 

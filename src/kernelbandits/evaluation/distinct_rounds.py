@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,15 +43,14 @@ class DistinctRounds:
     def __len__(self) -> int:
         return len(self.contexts)
 
-    def each(self, function: Callable[[Points, Sequence[ItemId] | None], Vector]) -> list[Vector]:
-        """What a function of actions and names says of every set."""
-        return [function(contexts, ids) for contexts, ids in zip(self.contexts, self.ids, strict=True)]
 
-
-def probabilities_in(policy: Policy, contexts: Points, ids: Sequence[ItemId] | None) -> Vector:
-    """Probability of every action of a round; of a catalogue's part, those of the items it shows."""
-    probabilities = policy.probabilities(contexts, ids=ids)
-    return probabilities[contexts.rows] if isinstance(contexts, CatalogueView) else probabilities
+def probabilities_in(policy: Policy, rounds: Sequence[Points], ids: Sequence[Sequence[ItemId] | None]) -> list[Vector]:
+    """Probability of every action of each round; of a catalogue's part, those of the items it shows."""
+    found = policy.probabilities_many(rounds, ids=ids)
+    return [
+        own[contexts.rows] if isinstance(contexts, CatalogueView) else own
+        for contexts, own in zip(rounds, found, strict=True)
+    ]
 
 
 def points_of(kind: PointKind, contexts: Points) -> Points:

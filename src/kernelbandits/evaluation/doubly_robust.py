@@ -9,10 +9,11 @@ import numpy as np
 from kernelbandits.checks import a_confidence, a_count, a_number
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.diagnosis import weight_warnings
+from kernelbandits.evaluation.diagnosis import MODEL_TRUSTED, MODEL_UNKNOWN, weight_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
 from kernelbandits.evaluation.importance import weighted_estimate
-from kernelbandits.evaluation.reward_models import RewardModel, model_values
+from kernelbandits.evaluation.model_errors import error_with_model
+from kernelbandits.evaluation.reward_models import ModelValues, RewardModel, model_values
 from kernelbandits.evaluation.weights import Target, checked_clip, clipped
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
@@ -69,7 +70,8 @@ class DoublyRobust:
         target = Target.of(log, policy)
         warnings = weight_warnings(log, target.weights, self.clip)
         weights = clipped(target.weights, self.clip)
-        return _corrected(self.model, log, target, weights, self.folds, self.confidence, warnings)
+        value, error = _corrected(model_values(self.model, log, target, self.folds), log, weights)
+        return weighted_estimate(value, error, target, weights, self.confidence, warnings)
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Switch:
 
     Rounds of enormous weight, which decide a doubly robust value, are left to the model: less variance, for the
     model's bias there. A threshold of infinity is `DoublyRobust`; 0 is the model alone, learnt in folds.
+
+    Where some rounds are left to `DirectMethod`, the standard error is made of the posterior, as it is there: the value
+    is linear in the rewards, Σ c_t r_t, and errs by the noise, σ² Σ c², and by what the weights leave of the reward
+    function. Folds that share rewards and one function are not taken for independent. A model that states no errors
+    leaves the standard error of the terms, s / sqrt(n), with a warning.
 
     Reference: Wang, Agarwal and Dudík (2017), in the doubly robust form, which needs the propensity of the action
     shown only.
@@ -93,7 +100,7 @@ class Switch:
     folds
         Parts of the log; 1 learns the model from all of it, without cross-fitting.
     confidence
-        Of the interval, which is normal and leaves out the model's bias.
+        Of the interval, which is normal.
 
     Examples
     --------
@@ -128,25 +135,21 @@ class Switch:
         target = Target.of(log, policy)
         is_trusted = target.weights <= self.threshold
         warnings = weight_warnings(log, target.weights)
+        weights = np.where(is_trusted, target.weights, 0.0)
+        said = model_values(self.model, log, target, self.folds)
+        value, error = _corrected(said, log, weights)
         if not is_trusted.all():
             share = 100.0 * float(np.mean(~is_trusted))
             warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
-        weights = np.where(is_trusted, target.weights, 0.0)
-        return _corrected(self.model, log, target, weights, self.folds, self.confidence, warnings)
+            with_model = error_with_model(said, log, target, weights)
+            warnings += (MODEL_UNKNOWN if with_model is None else MODEL_TRUSTED,)
+            error = error if with_model is None else with_model
+        return weighted_estimate(value, error, target, weights, self.confidence, warnings)
 
 
-def _corrected(
-    model: RewardModel,
-    log: Log,
-    target: Target,
-    weights: Vector,
-    folds: int,
-    confidence: float,
-    warnings: tuple[str, ...],
-) -> Estimate:
-    said = model_values(model, log, target, folds)
-    value, error = mean_with_error(said.of_policy + weights * (log.rewards - said.of_shown))
-    return weighted_estimate(value, error, target, weights, confidence, warnings)
+def _corrected(said: ModelValues, log: Log, weights: Vector) -> tuple[float, float]:
+    """The value and its standard error, that of a mean of independent terms."""
+    return mean_with_error(said.of_policy + weights * (log.rewards - said.of_shown))
 
 
 def _refuse_no_model(model: RewardModel) -> None:

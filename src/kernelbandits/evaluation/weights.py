@@ -42,7 +42,7 @@ class Target:
         if not len(log):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
         rounds = DistinctRounds(log)
-        probabilities = rounds.each(lambda contexts, ids: probabilities_in(policy, contexts, ids))
+        probabilities = probabilities_in(policy, rounds.contexts, rounds.ids)
         shown = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
         return cls(rounds, probabilities, np.array(shown) / log.propensities)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import InvalidParameter, NotLearnt, NotSupported
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotLearnt, NotSupported
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import (
     Actions,
@@ -153,6 +153,10 @@ class Policy(ABC):
         probabilities = np.zeros(actions.n_actions)
         probabilities[self._pick(actions).action] = 1.0
         return probabilities
+
+    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+        """`_probabilities` for many rounds on the same model."""
+        return [self._probabilities(actions) for actions in rounds]
 
     def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
         """Mean and width of one eligible action, where the policy has such estimates."""
@@ -325,12 +329,29 @@ class Policy(ABC):
     ) -> Vector:
         """Probability of each action; zero for those not eligible."""
         given = self._actions(contexts, ids, eligible)
-        probabilities = self._probabilities(given)
-        if given.rows is None:
-            return probabilities
-        spread = np.zeros(given.n_rows)
-        spread[given.rows] = probabilities
-        return spread
+        return _spread(given, self._probabilities(given))
+
+    def probabilities_many(
+        self, rounds: Sequence[Points], *, ids: Sequence[Sequence[ItemId] | None] | None = None
+    ) -> list[Vector]:
+        """Probabilities of the actions of many rounds on the same model: what `probabilities` says of each.
+
+        Computed together where that pays.
+
+        Parameters
+        ----------
+        rounds
+            What `probabilities` takes, one a round.
+        ids
+            For every round an id per row, or None.
+        """
+        listed = listed_rounds(rounds)
+        names = [None] * len(listed) if ids is None else list(ids)
+        if len(names) != len(listed):
+            raise InvalidContexts(f"Every round has its ids or None: {len(listed)} rounds, {len(names)} ids.")
+        given = [self._actions(contexts, own) for contexts, own in zip(listed, names, strict=True)]
+        found = self._probabilities_for_each(given)
+        return [_spread(actions, probabilities) for actions, probabilities in zip(given, found, strict=True)]
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Why this action scores as it does, by the model as it is now."""
@@ -521,6 +542,15 @@ class Policy(ABC):
             self.__dict__.update(before)
             vars(self._ledger).update(entries)
             raise
+
+
+def _spread(given: Actions, probabilities: Vector) -> Vector:
+    """Probabilities of all actions, from those of the eligible ones."""
+    if given.rows is None:
+        return probabilities
+    spread = np.zeros(given.n_rows)
+    spread[given.rows] = probabilities
+    return spread
 
 
 def _generator(seed: Seed) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,14 +14,17 @@ from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.posterior import Placed, Posterior
-from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened
+from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened, tied_in_each
 from kernelbandits.theory.widths import Constant, Exploration
-from kernelbandits.types import EMPTY, Decision, ItemId, Plays, Points, Prediction, Seed, Vector, new_decision
+from kernelbandits.types import EMPTY, Decision, Indices, ItemId, Plays, Points, Prediction, Seed, Vector, new_decision
 
 __all__ = ["UpperConfidencePolicy"]
 
 FEW_ACTIONS: Final = 8
 """Fewer actions of a round are cheaper to score all, together with those of other rounds."""
+
+SIMILARITIES_AT_ONCE: Final = 4_000_000
+"""To what was learnt, of actions of rounds that are asked about together: 32 MB."""
 
 
 class UpperConfidencePolicy(PosteriorPolicy):
@@ -200,6 +203,46 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
         return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
+
+    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+        """Ties of many rounds in few questions; the last digit, which may decide where ties are exact, in one each."""
+        if len(rounds) < 2 or self._ties == "exact":
+            return super()._probabilities_for_each(rounds)
+        found = [self._probabilities(rounds[0])]  # alone: a posterior may take a cheaper form once it is asked
+        for part in self._side_by_side(rounds[1:]):
+            if len(part) == 1:
+                found.append(self._probabilities(part[0]))
+                continue
+            tied = zip(self._tied_in_each(part), part, strict=True)
+            found += [tie_probabilities(rows, self._ties, actions.n_actions) for rows, actions in tied]
+        return found
+
+    def _side_by_side(self, rounds: Sequence[Actions]) -> Iterator[list[Actions]]:
+        """Rounds in a row whose actions are asked about together; those of a catalogue, which shares work, alone."""
+        part: list[Actions] = []
+        n_points, most = 0, max(1, SIMILARITIES_AT_ONCE // max(1, self.posterior.size))
+        for actions in rounds:
+            is_alone = isinstance(actions, CatalogueActions)
+            if part and (is_alone or n_points + actions.n_actions > most):
+                yield part
+                part, n_points = [], 0
+            part.append(actions)
+            n_points += most if is_alone else actions.n_actions
+        if part:
+            yield part
+
+    def _tied_in_each(self, rounds: Sequence[Actions]) -> list[Indices]:
+        """Rows tied for the best score of each round."""
+        waiting, sizes = self._waiting(), np.array([actions.n_actions for actions in rounds])
+        points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
+        exploration = np.array([self._exploration_now(int(size), waiting, self.round_index) for size in sizes])
+        exact = screened(self.posterior, len(rounds)) if waiting is None and self._uses_engines else None
+        tied = None if exact is None else tied_in_each(exact, points, sizes, exploration)
+        if tied is not None:
+            return tied
+        whole = self._predict(points, waiting)
+        scores = whole.mean + np.repeat(exploration, sizes) * whole.width
+        return [tied_rows(own, self._ties) for own in np.split(scores, np.cumsum(sizes)[:-1])]
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -195,6 +195,9 @@ class AutoPosterior(Posterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)
 
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        return self._form.covariance_of_sum(points, weights, others)
+
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         return self._form.support()
 

@@ -23,6 +23,7 @@ from kernelbandits.errors import (
     warn_user,
 )
 from kernelbandits.kernels import Kernel
+from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
@@ -132,6 +133,17 @@ class Posterior(ABC):
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         """Posterior covariance divided by γ; its diagonal is width²."""
+
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        """Covariance of the weighted sum Σ w f(x) over the points with the reward at each of the others, divided by γ.
+
+        weights @ covariance(points, others), without ever holding that matrix.
+        """
+        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        total = np.zeros(self.kernel.kind.count(others))
+        for block, part in blocks(self.kernel.kind, points, len(total)):
+            total += weights[block] @ self.covariance(part, others)
+        return total
 
     @abstractmethod
     def support(self) -> tuple[Points, Vector, Vector, Vector]:

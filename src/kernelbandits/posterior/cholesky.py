@@ -64,18 +64,22 @@ class GrowingCholesky:
         self._panels: list[_Panel] = []
         self.size = 0
 
-    def solve(self, right: Matrix, *, solved: int = 0) -> Matrix:
-        """L⁻¹ B in the place of B, which has to be C-contiguous; its first `solved` rows are solutions already."""
+    def solve(self, right: Matrix, *, solved: int = 0, until: int | None = None) -> Matrix:
+        """L⁻¹ B in the place of B, which has to be C-contiguous; its first `solved` rows are solutions already.
+
+        Only rows before `until` are solved, where that is given; those after it stay as they are.
+        """
+        last = self.size if until is None else until
         for panel in self._panels[solved // PANEL :]:
-            first = max(0, solved - panel.start)
-            if first >= panel.n_rows:
+            first, n_rows = max(0, solved - panel.start), min(panel.n_rows, last - panel.start)
+            if first >= n_rows:
                 continue
-            block = right[panel.start + first : panel.start + panel.n_rows]
+            block = right[panel.start + first : panel.start + n_rows]
             if panel.start:
-                block -= panel.left[first : panel.n_rows] @ right[: panel.start]
+                block -= panel.left[first:n_rows] @ right[: panel.start]
             if first:
-                block -= panel.corner[first : panel.n_rows, :first] @ right[panel.start : panel.start + first]
-            solve_lower(panel.triangle(first), block)
+                block -= panel.corner[first:n_rows, :first] @ right[panel.start : panel.start + first]
+            solve_lower(panel.triangle(first)[: n_rows - first, : n_rows - first], block)
         return right
 
     def solve_transposed(self, right: Matrix) -> Matrix:

@@ -12,7 +12,7 @@ from kernelbandits.checks import positive
 from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
-from kernelbandits.posterior.blocks import blocks
+from kernelbandits.posterior.blocks import blocks, summed_similarity
 from kernelbandits.posterior.coordinates import Coordinates
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Batch
@@ -338,6 +338,22 @@ class CompressedPosterior(RecordedPosterior):
         left = prior - coordinates[:, :n_points].T @ coordinates[:, n_points:]
         whitened = root @ coordinates
         return left / self.regularisation + whitened[:, :n_points].T @ whitened[:, n_points:]
+
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        """As described in `Posterior`: the sum is one vector of coordinates, and what lies outside their span."""
+        kind = self.kernel.kind
+        points, others = kind.check(points), kind.check(others)
+        prior = summed_similarity(self.kernel, points, weights, others)
+        if not self.size:
+            return prior / self.regularisation
+        self._catch_up()
+        both = kind.stack(points, others)
+        coordinates, _ = self._span(both, self.kernel.diagonal(both))
+        if coordinates is None:
+            return self.whole.covariance_of_sum(points, weights, others)
+        root, theirs = self._current().root, coordinates[:, len(weights) :]
+        summed = coordinates[:, : len(weights)] @ weights
+        return (prior - summed @ theirs) / self.regularisation + (root @ summed) @ (root @ theirs)
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""

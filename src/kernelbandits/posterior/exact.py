@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
-from kernelbandits.posterior.blocks import blocks
+from kernelbandits.posterior.blocks import blocks, summed_similarity
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
@@ -330,6 +330,17 @@ class ExactPosterior(RecordedPosterior):
             for block, part in blocks(self.kernel.kind, others, self._factor.size):
                 prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
         return prior / self.regularisation
+
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        """As described in `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""
+        kernel = self.kernel
+        points, others = kernel.kind.check(points), kernel.kind.check(others)
+        left = summed_similarity(kernel, points, weights, others)
+        if self.size:
+            known = self.record.kept()[0]
+            explained = self.weights_for(summed_similarity(kernel, points, weights, known)[:, None])[:, 0]
+            left -= summed_similarity(kernel, known, explained, others)
+        return left / self.regularisation
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`: α = D^½ L⁻ᵀ z."""

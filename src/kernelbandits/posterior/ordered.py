@@ -129,6 +129,9 @@ class OrderedPosterior(Posterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._inner.covariance(points, others)
 
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        return self._inner.covariance_of_sum(points, weights, others)
+
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`, with weighted counts and reward sums."""
         return self._inner.support()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.blocks import blocks, summed_similarity
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.feature_loops import feature_loops
 from kernelbandits.posterior.minorant import Minorant, minorant_of
@@ -216,6 +217,17 @@ class PrimalPosterior(RecordedPosterior):
             return self.kernel.gram(points, others) / self.regularisation
         return self._whiten(self._features(points)).T @ self._whiten(self._features(others))
 
+    def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
+        """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""
+        kind = self.kernel.kind
+        points, others = kind.check(points), kind.check(others)
+        if self._precision is None:
+            return summed_similarity(self.kernel, points, weights, others) / self.regularisation
+        n_features = len(self._precision)
+        summed = sum(weights[block] @ self._features(part) for block, part in blocks(kind, points, n_features))
+        solved = self._solve(np.asarray(summed))
+        return np.concatenate([self._features(part) @ solved for _, part in blocks(kind, others, n_features)])
+
     @property
     def log_det_gain(self) -> float:
         if self._precision is None:
@@ -258,10 +270,15 @@ class PrimalPosterior(RecordedPosterior):
 
     def _mean_weights(self) -> Vector:
         if self._weights is None:
-            from scipy.linalg import cho_solve
-
-            self._weights = cho_solve((self._factor(), False), self._moments, check_finite=False)
+            self._weights = self._solve(self._moments)
         return self._weights
+
+    def _solve(self, right: Vector) -> Vector:
+        """C⁻¹ times a vector."""
+        from scipy.linalg import cho_solve
+
+        solved: Vector = cho_solve((self._factor(), False), right, check_finite=False)
+        return solved
 
     def _width_bound(self) -> Minorant:
         if self._minorant is None or self.n_observations > self._minorant_until:

@@ -9,6 +9,7 @@ compiles its loops before the first round.
 from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalogue import Catalogue, CatalogueView
 from kernelbandits.selection.engine import CatalogueEngine
+from kernelbandits.selection.many_rounds import tied_in_each
 from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.screening import Screening, screened
 from kernelbandits.selection.threads import set_threads
@@ -24,4 +25,5 @@ __all__ = [
     "screened",
     "set_threads",
     "tied_for_best",
+    "tied_in_each",
 ]

@@ -151,6 +151,17 @@ class PolicyContract:
         together.learn_many(decisions, [0.1, 0.2, 0.3, 0.4])
         assert together.choose_many([]) == []
 
+    def test_many_rounds_have_the_probabilities_of_each(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """On the same model."""
+        policy, rng = self._trained(make_policy, make_round), np.random.default_rng(16)
+        rounds = [make_round(rng, n_actions) for n_actions in (5, 1, 3, 7)]
+
+        together = policy.probabilities_many(rounds)
+
+        for contexts, probabilities in zip(rounds, together, strict=True):
+            np.testing.assert_allclose(probabilities, policy.probabilities(contexts), rtol=1e-9)
+        assert policy.probabilities_many([]) == []
+
     def test_a_batch_is_not_learnt_again(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """However it was learnt first."""
         policy = self._trained(make_policy, make_round)

@@ -139,6 +139,19 @@ class PosteriorContract:
         some = _take(posterior, points, [2, 3])
         assert_allclose(posterior.covariance(some, points), covariance[[2, 3]], atol=1e-9 * scale)
 
+    def test_the_covariance_of_a_weighted_sum_is_the_weighted_sum_of_covariances(
+        self, posterior: Posterior, points: Points
+    ) -> None:
+        """Before any observation and after some; weights of both signs."""
+        rows, rewards = _history(points, posterior)
+        some, weights = _take(posterior, points, [3, 2, 3]), np.array([0.5, -2.0, 1.5])
+        for _ in range(2):
+            said = posterior.covariance_of_sum(some, weights, points)
+
+            expected = weights @ posterior.covariance(some, points)
+            assert_allclose(said, expected, atol=1e-8 * float(np.abs(posterior.covariance(points)).max()))
+            posterior.observe(_take(posterior, points, rows), rewards)
+
     def test_the_support_reproduces_the_mean_and_its_norm(self, posterior: Posterior, points: Points) -> None:
         """Mean = Σ weight · similarity; norm² = weights · K · weights."""
         rows, rewards = _history(points, posterior)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from definitions import ridge
 from kernelbandits import Catalogue, Pairs
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import DirectMethod, Log, reward_models
+from kernelbandits.evaluation import DirectMethod, Log, kernel_rewards, stacking
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Spectrum
 from kernelbandits.policies import KernelUCB, Softmax, UniformRandom
 from logs import slow_direct, string_log
@@ -17,7 +17,7 @@ from logs import slow_direct, string_log
 @pytest.mark.parametrize("points_at_once", [1, 7, 65_536])
 @pytest.mark.parametrize("kernel", [Spectrum(n=2), Delta()])
 def test_it_is_its_definition_over_changing_sets_of_strings(kernel, points_at_once, monkeypatch):
-    monkeypatch.setattr(reward_models, "POINTS_AT_ONCE", points_at_once)
+    monkeypatch.setattr(stacking, "POINTS_AT_ONCE", points_at_once)
     log, policy = string_log(), Softmax(KernelUCB(Spectrum(n=2)), temperature=0.3, seed=0)
     shown = [log.rounds[t][log.actions[t]] for t in range(len(log))]
 
@@ -25,8 +25,7 @@ def test_it_is_its_definition_over_changing_sets_of_strings(kernel, points_at_on
 
     values = slow_direct(log, policy, lambda words: ridge(kernel, shown, log.rewards, words, 0.7)[0])
     assert_allclose(said.value, values.mean(), rtol=1e-9)
-    assert_allclose(said.standard_error, values.std(ddof=1) / np.sqrt(len(log)), rtol=1e-9)
-    assert "leaves out the error of the reward model" in said.warnings[0]
+    assert said.standard_error > values.std(ddof=1) / np.sqrt(len(log))  # test_model_errors.py has what it is
 
 
 @pytest.mark.parametrize("posterior", ["auto", "exact", "primal"])
@@ -73,7 +72,7 @@ def test_the_order_of_the_log_is_the_order_of_learning():
         def observe(self, points, rewards):
             seen.append((points, rewards))
 
-    reward_models.learn_log(Remembering(), log)
+    kernel_rewards.learn_log(Remembering(), log)
 
     ((points, rewards),) = seen
     assert points == [log.rounds[t][log.actions[t]] for t in range(30)]

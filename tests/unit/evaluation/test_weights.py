@@ -17,9 +17,9 @@ class Counting(UniformRandom):
 
     asked = 0
 
-    def probabilities(self, contexts, *, ids=None, eligible=None):
-        self.asked += 1
-        return super().probabilities(contexts, ids=ids, eligible=eligible)
+    def probabilities_many(self, rounds, *, ids=None):
+        self.asked += len(rounds)
+        return super().probabilities_many(rounds, ids=ids)
 
 
 def test_weights_are_probabilities_over_propensities():

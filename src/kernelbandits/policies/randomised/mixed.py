@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernelbandits.checks import a_number
@@ -81,8 +83,14 @@ class Mixed(WrappedPolicy):
         return (1.0 - self._epsilon) * own + self._epsilon / n_actions
 
     def _probabilities(self, actions: Actions) -> Vector:
-        own = self.policy._probabilities(actions)
-        return np.asarray((1.0 - self._epsilon) * own + self._epsilon / actions.n_actions)
+        return self._probabilities_for_each([actions])[0]
+
+    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+        found = self.policy._probabilities_for_each(rounds)
+        return [
+            np.asarray((1.0 - self._epsilon) * own + self._epsilon / actions.n_actions)
+            for own, actions in zip(found, rounds, strict=True)
+        ]
 
     def _parameters(self) -> Parameters:
         return {**self._wrapped_parameters(), "epsilon": self._epsilon}

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+from kernelbandits import Catalogue
+from kernelbandits.errors import InvalidContexts
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
+from kernelbandits.theory.widths import Mixture
+
+
+def a_policy(posterior, ties, exploration=0.3, n_learnt=150):
+    rng = np.random.default_rng(0)
+    kernel = Linear() if posterior == "primal" else Gaussian(length_scale=0.4)
+    policy = KernelUCB(kernel, regularisation=0.2, exploration=exploration, ties=ties, posterior=posterior, seed=1)
+    policy.warm_start(rng.integers(4, size=(n_learnt, 3)) / 3, rng.random(n_learnt))
+    policy.warm_start(rng.random((n_learnt, 3)), rng.random(n_learnt))
+    return policy
+
+
+def some_rounds(n_rounds=60):
+    """On a coarse grid, so that there are ties."""
+    rng = np.random.default_rng(1)
+    return [rng.integers(4, size=(rng.integers(1, 20), 3)) / 3 for _ in range(n_rounds)]
+
+
+def assert_like_each(policy, rounds, ids=None):
+    together = policy.probabilities_many(rounds, ids=ids)
+
+    for t, (contexts, probabilities) in enumerate(zip(rounds, together, strict=True)):
+        alone = policy.probabilities(contexts, ids=None if ids is None else ids[t])
+        np.testing.assert_array_equal(probabilities, alone)
+    return together
+
+
+@pytest.mark.parametrize("similarities_at_once", [1, 5_000, 4_000_000])
+@pytest.mark.parametrize("ties", ["lowest", "random", "exact"])
+@pytest.mark.parametrize("posterior", ["auto", "exact", "primal"])
+def test_they_are_those_of_each_round_ties_included(posterior, ties, similarities_at_once, monkeypatch):
+    monkeypatch.setattr(upper_confidence, "SIMILARITIES_AT_ONCE", similarities_at_once)
+
+    together = assert_like_each(a_policy(posterior, ties), some_rounds())
+
+    n_tied = sum(np.count_nonzero(probabilities) > 1 for probabilities in together)
+    assert n_tied > 0 if ties == "random" else n_tied == 0
+
+
+def test_the_chosen_action_is_the_one_of_probability_one():
+    policy, rounds = a_policy("exact", "lowest"), some_rounds()
+
+    together = policy.probabilities_many(rounds)
+
+    assert [int(row.argmax()) for row in together] == [policy.choose(contexts).action for contexts in rounds]
+
+
+def test_awaited_rewards_and_schedules_count():
+    policy = a_policy("exact", "lowest", exploration=Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1))
+    before = policy.probabilities_many(some_rounds())
+    for contexts in some_rounds(25):
+        policy.expect(policy.choose(contexts))
+
+    after = assert_like_each(policy, some_rounds())
+
+    assert any(not np.array_equal(first, second) for first, second in zip(before, after, strict=True))
+
+
+def test_catalogues_and_rows_may_take_turns():
+    catalogue = Catalogue(np.random.default_rng(2).random((12, 3)))
+    rounds = [*some_rounds(3), catalogue, catalogue.only([1, 5, 7]), *some_rounds(4)]
+
+    together = assert_like_each(a_policy("exact", "random"), rounds)
+
+    assert together[4].shape == (12,)
+
+
+def test_ids_are_those_of_each_round():
+    rounds = some_rounds(5)
+    ids = [[f"item {row}" for row in range(len(contexts))] if t % 2 else None for t, contexts in enumerate(rounds)]
+
+    assert_like_each(Mixed(a_policy("exact", "random"), epsilon=0.2), rounds, ids)
+
+
+def test_a_policy_that_knows_nothing_yet_is_asked_too():
+    assert_like_each(KernelUCB(Gaussian(length_scale=0.4), ties="random"), some_rounds(10))
+
+
+def test_ids_for_other_rounds_are_refused():
+    with pytest.raises(InvalidContexts, match="3 rounds, 2 ids"):
+        a_policy("exact", "lowest").probabilities_many(some_rounds(3), ids=[None, None])
