@@ -18,8 +18,9 @@ from kernelbandits.types import Parameters
 
 __all__ = ["FORMAT", "Job", "canonical", "planned_jobs"]
 
-FORMAT: Final = 1
-"""Of the files of results."""
+FORMAT: Final = 2
+"""Of the files of results; a part of every id, so that no study mixes two. 2 knows effective dimensions in catalogue
+worlds and beyond 2,000 distinct points."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -124,8 +124,8 @@ def sound_table(path: Path, id: str) -> pa.Table | None:
     except (OSError, pa.ArrowException):
         return None
     said = said_of(table)
-    is_ours = said.get("id") == id and said.get("format") == FORMAT and table.column_names == list(COLUMNS)
-    return table if is_ours else None
+    is_ours = said.get("id") == id and said.get("format") in range(1, FORMAT + 1)
+    return table if is_ours and table.column_names == list(COLUMNS) else None
 
 
 def said_of(table: pa.Table) -> dict[str, Any]:

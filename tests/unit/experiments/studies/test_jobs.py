@@ -25,7 +25,7 @@ def test_the_id_is_a_digest_of_what_is_run():
         "every": 5,
         "learn_rounds": 9,
         "version": kernelbandits.__version__,
-        "format": 1,
+        "format": 2,
     }
     text = json.dumps(run, sort_keys=True, separators=(",", ":"))
     assert job.id == hashlib.sha256(text.encode()).hexdigest()[:32]
