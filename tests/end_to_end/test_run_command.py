@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from kernelbandits.cli.main import main
+from kernelbandits.experiments.studies import engines
 from small_studies import bytes_of
 
 STUDY = """
@@ -56,6 +58,22 @@ def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
     assert [row["policy"] for row in said["standings"]][-1] == "Random"
     assert said["standings"][0]["n_seeds"] == 2
     assert said["folder"] == str(tmp_path / "there")
+
+
+def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_path, capsys, monkeypatch):
+    def fails(study, job, progress=None):
+        raise ZeroDivisionError("by nought")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engines, "play_job", fails)
+        assert main(["run", study, "--workers", "1"]) == 2
+
+    err = capsys.readouterr().err
+    (name,) = re.findall(r"traceback in '([^']+)'", err)
+    assert err.count("\n") == 1
+    assert 'raise ZeroDivisionError("by nought")' in (tmp_path / name).read_text(encoding="utf-8")
+    assert main(["run", study, "--workers", "1"]) == 0
+    assert not (tmp_path / name).exists()
 
 
 def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, capsys):

@@ -61,7 +61,8 @@ def run(
     Raises
     ------
     StudyIncomplete
-        When jobs failed, after all others were played and kept; `failures` has their tracebacks.
+        When jobs failed, after all others were played and kept; `failures` has their tracebacks, and so have files
+        in the folder, which the message names.
     FolderInUse
         While another run writes into the folder.
 
@@ -92,6 +93,7 @@ def run(
         folder.prepare(clean=is_alone)
         folder.write_study(study, jobs)
         left = [job for job in jobs if not folder.has(job)]
+        folder.forget_failures(but=left)
         total = len(left) * study.horizon
 
         def told(finished: int) -> None:
@@ -101,7 +103,7 @@ def run(
         failures = _play(study, left, folder, told, n_workers=n_workers, engine=engine, address=address)
     if failures:
         raise StudyIncomplete(
-            _message(failures, len(jobs)), {str(job): failed.full for job, failed in failures.items()}
+            _message(failures, len(jobs), folder), {str(job): failed.full for job, failed in failures.items()}
         )
     return Results(folder.path)
 
@@ -131,17 +133,18 @@ def _play(
         for job, outcome in outcomes:
             if isinstance(outcome, Failure):
                 failures[job] = outcome
+                folder.save_failure(job, outcome.full)
             else:
                 folder.save(job, outcome)
     return failures
 
 
-def _message(failures: dict[Job, Failure], n_jobs: int) -> str:
-    """How many failed, and each cause once with the first job that it struck."""
+def _message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) -> str:
+    """How many failed, each cause once with the first job that it struck, and where its traceback is."""
     causes: dict[str, list[Job]] = {}
     for job, failure in failures.items():
         causes.setdefault(failure.short, []).append(job)
-    named = "; ".join(_struck(cause, jobs) for cause, jobs in list(causes.items())[:MOST_NAMED])
+    named = "; ".join(_struck(cause, jobs, folder) for cause, jobs in list(causes.items())[:MOST_NAMED])
     more = f"; and {len(causes) - MOST_NAMED} other causes" if len(causes) > MOST_NAMED else ""
     kept = "none is finished" if len(failures) == n_jobs else "the others are finished and kept"
     return (
@@ -150,6 +153,6 @@ def _message(failures: dict[Job, Failure], n_jobs: int) -> str:
     )
 
 
-def _struck(cause: str, jobs: Sequence[Job]) -> str:
+def _struck(cause: str, jobs: Sequence[Job], folder: ResultFolder) -> str:
     others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-    return f"{jobs[0]}{others}: {cause.rstrip('.')}"
+    return f"{jobs[0]}{others}: {cause.rstrip('.')} (traceback in {str(folder.failure_file(jobs[0].id))!r})"

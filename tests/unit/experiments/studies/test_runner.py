@@ -9,7 +9,7 @@ from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, Mis
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom
-from small_studies import KERNEL, bytes_of, deadly, failing, mixed, small_study
+from small_studies import KERNEL, FailsLater, bytes_of, deadly, failing, mixed, small_study
 
 
 @pytest.fixture
@@ -209,6 +209,35 @@ def test_a_cause_that_strikes_many_jobs_is_told_once(tmp_path):
     message = str(raised.value)
     assert message.count("nine is too many") == 1
     assert "4 of 4 jobs failed, none is finished. 'Bad' in 'groups' with seed 0 and 3 more: Zero" in message
+
+
+def test_the_traceback_of_a_failed_job_lies_in_the_folder_until_it_is_finished(tmp_path, monkeypatch):
+    study = small_study(policies={"Good": mixed, "Bad": failing}, seeds=[3])
+    bad = next(job for job in study.jobs if job.policy == "Bad")
+    with pytest.raises(StudyIncomplete, match=rf"traceback in '.*failures/{bad.id}\.txt'"):
+        run(study, tmp_path, workers=1)
+
+    (file,) = (tmp_path / "failures").iterdir()
+
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("'Bad' in 'groups' with seed 3\n\nTraceback")
+    assert 'raise ZeroDivisionError("nine is too many")' in text
+    monkeypatch.setattr(FailsLater, "_pick", UniformRandom._pick)
+    run(study, tmp_path, workers=1)
+    assert not (tmp_path / "failures").exists()
+
+
+def test_a_traceback_goes_with_its_job_and_others_stay(tmp_path):
+    both = small_study(policies={"Bad": failing}, seeds=[3, 4])
+    with pytest.raises(StudyIncomplete):
+        run(both, tmp_path, workers=1)
+    left = tmp_path / "failures" / ".x.txt.1.partial"
+    left.write_bytes(b"half")
+
+    with pytest.raises(StudyIncomplete):
+        run(small_study(policies={"Bad": failing}, seeds=[4]), tmp_path, workers=1)
+
+    assert [path.stem for path in (tmp_path / "failures").iterdir()] == [both.jobs[1].id]
 
 
 def test_a_policy_that_exits_fails_its_job_only(tmp_path):
