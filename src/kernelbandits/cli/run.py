@@ -76,14 +76,15 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         _print_jobs(study, into, as_json=arguments.json)
         return
-    with rounds_bar("Playing") as progress:
+    with rounds_bar("Playing") as bar:
         results = run_study(
             study,
             into,
             workers=arguments.workers,
             engine=arguments.engine,
             address=arguments.address,
-            progress=progress,
+            progress=bar.move,
+            time_left=bar.expect,
         )
     if arguments.json:
         standings = [standing.to_dict() for standing in results.summary()]

@@ -11,8 +11,10 @@ from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.folders import writable_folder
-from kernelbandits.experiments.studies.engines import Failure, Outcomes, Told, in_processes, in_ray, in_this_process
+from kernelbandits.experiments.studies.engines import Failure, Outcomes, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
+from kernelbandits.experiments.studies.outlook import Outlook
+from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.result_folder import ResultFolder
 from kernelbandits.experiments.studies.results import Results
 from kernelbandits.experiments.studies.study import Study
@@ -35,6 +37,7 @@ def run(
     engine: Engine = "local",
     address: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    time_left: Callable[[float | None], None] | None = None,
 ) -> Results:
     """Play every job of a study that is not finished yet, and keep each as soon as it is.
 
@@ -57,6 +60,10 @@ def run(
         Of a Ray cluster; None starts one on this machine.
     progress
         Called now and then with rounds finished and rounds to be played in all.
+    time_left
+        Called before each call of `progress` with the seconds that the rest will take, None where nobody can tell yet:
+        as long as finished jobs of the same policy in the same environment did; before there is one, as its own rounds
+        let expect, which may become slower with history.
 
     Raises
     ------
@@ -94,13 +101,8 @@ def run(
         folder.write_study(study, jobs)
         left = [job for job in jobs if not folder.has(job)]
         folder.forget_failures(but=left)
-        total = len(left) * study.horizon
-
-        def told(finished: int) -> None:
-            if progress is not None:
-                progress(finished, total)
-
-        failures = _play(study, left, folder, told, n_workers=n_workers, engine=engine, address=address)
+        watch = _Watch(left, study.horizon, progress, time_left)
+        failures = _play(study, left, folder, watch, n_workers=n_workers, engine=engine, address=address)
     if failures:
         raise StudyIncomplete(
             _message(failures, len(jobs), folder), {str(job): failed.full for job, failed in failures.items()}
@@ -112,7 +114,7 @@ def _play(
     study: Study,
     jobs: Sequence[Job],
     folder: ResultFolder,
-    told: Told,
+    watch: _Watch,
     *,
     n_workers: int,
     engine: Engine,
@@ -124,19 +126,48 @@ def _play(
         return failures
     outcomes: Outcomes
     if engine == "ray":
-        outcomes = in_ray(study, jobs, told, address=address)
+        outcomes = in_ray(study, jobs, watch.told, address=address)
     elif n_workers == 1:
-        outcomes = in_this_process(study, jobs, told)
+        outcomes = in_this_process(study, jobs, watch.told)
     else:
-        outcomes = in_processes(study, jobs, told, n_workers=n_workers)
+        outcomes = in_processes(study, jobs, watch.told, n_workers=n_workers)
     with closing(outcomes):  # an interrupt ends all processes at once
         for job, outcome in outcomes:
+            watch.finished(job, outcome)
             if isinstance(outcome, Failure):
                 failures[job] = outcome
                 folder.save_failure(job, outcome.full)
             else:
                 folder.save(job, outcome)
     return failures
+
+
+class _Watch:
+    """Passes on what engines tell: how far the study has come, and how long it will take."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        horizon: int,
+        progress: Callable[[int, int], None] | None,
+        time_left: Callable[[float | None], None] | None,
+    ) -> None:
+        self._progress, self._time_left = progress, time_left
+        self._total = len(jobs) * horizon
+        self._places = {job.id: place for place, job in enumerate(jobs)}
+        self._outlook = Outlook([(job.environment, job.policy) for job in jobs], horizon)
+
+    def told(self, rounds: Sequence[int]) -> None:
+        """So many rounds each job has finished."""
+        self._outlook.look(rounds)
+        if self._time_left is not None:
+            self._time_left(self._outlook.seconds_left())
+        if self._progress is not None:
+            self._progress(sum(max(0, finished) for finished in rounds), self._total)
+
+    def finished(self, job: Job, outcome: Played | Failure) -> None:
+        """A job that needs no more time."""
+        self._outlook.finish(self._places[job.id], outcome.seconds if isinstance(outcome, Played) else None)
 
 
 def _message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) -> str:
