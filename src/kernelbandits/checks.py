@@ -18,6 +18,7 @@ __all__ = [
     "a_range",
     "a_vector",
     "an_array",
+    "counted",
     "not_negative",
     "positive",
 ]
@@ -108,6 +109,15 @@ def an_array(values: ArrayLike, name: str) -> Vector:
     if array.dtype.kind not in "buif":
         raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
     return array.astype(np.float64)
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, which takes an s but after one.
+
+    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "round")
+    ('1 round', '2,000 rounds', '0 rounds')
+    """
+    return f"{n:,} {noun if n == 1 else f'{noun}s'}"
 
 
 def _tail(way_out: str) -> str:

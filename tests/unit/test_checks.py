@@ -11,6 +11,7 @@ from kernelbandits.checks import (
     a_range,
     a_vector,
     an_array,
+    counted,
     not_negative,
     positive,
 )
@@ -89,3 +90,8 @@ def test_vectors_are_one_row_of_finite_numbers(values):
 def test_what_is_no_array_of_real_numbers_is_refused(values):
     with pytest.raises(InvalidParameter, match="The weights have to be"):
         an_array(values, "The weights")
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 rounds"), (1, "1 round"), (2, "2 rounds"), (1_000, "1,000 rounds")])
+def test_a_noun_stands_in_the_singular_after_one_only(n, text):
+    assert counted(n, "round") == text

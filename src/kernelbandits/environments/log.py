@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_vector
+from kernelbandits.checks import a_vector, counted
 from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Indices, ItemId, Points, Vector
@@ -105,8 +105,8 @@ class Log:
             names = self.ids_of(t)
             if names is not None and len(names) != n_actions:
                 raise InvalidParameter(
-                    f"Every action of a round has a name or none has: round {t} has {n_actions} actions, and "
-                    f"{len(names)} names."
+                    f"Every action of a round has a name or none has: round {t} has "
+                    f"{counted(int(n_actions), 'action')}, and {counted(len(names), 'name')}."
                 )
         for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
             raise InvalidParameter(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, a_vector
+from kernelbandits.checks import a_confidence, a_count, a_vector, counted
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation.distinct_rounds import points_of
@@ -58,7 +58,7 @@ class Coverage:
     def __str__(self) -> str:
         claim = "no claim" if self.failure_probability is None else f"claimed {self.failure_probability:g} at most"
         interval = f"{self.low:.3g} to {self.high:.3g}"
-        return f"{self.n_failed} of {self.n_runs} runs failed: {self.share:.3g} ({interval}), {claim}"
+        return f"{self.n_failed} of {counted(self.n_runs, 'run')} failed: {self.share:.3g} ({interval}), {claim}"
 
 
 def coverage(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, positive
+from kernelbandits.checks import a_confidence, a_count, counted, positive
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
@@ -109,7 +109,7 @@ class Replay:
 def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
     said = []
     if n_used < min(FEW_ROUNDS, len(log)):
-        said.append(f"Only {n_used:,} of {len(log):,} rounds could be used.")
+        said.append(f"Only {n_used:,} of {counted(len(log), 'round')} could be used.")
     if log.propensities.max() > smallest * (1.0 + 1e-9):
         said.append(
             f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "

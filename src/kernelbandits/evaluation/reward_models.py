@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import an_array
+from kernelbandits.checks import an_array, counted
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
@@ -95,7 +95,7 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
     Round t belongs to fold t mod `folds`.
     """
     if len(log) < folds:
-        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {len(log)} rounds.")
+        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {counted(len(log), 'round')}.")
     of_policy, of_shown = np.empty(len(log)), np.empty(len(log))
     fold_of = np.arange(len(log)) % folds
     for fold in range(folds):

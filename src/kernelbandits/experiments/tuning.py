@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number
+from kernelbandits.checks import a_count, a_number, counted
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.log import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
@@ -214,7 +214,7 @@ def _tuned_on_log(
     n_learnt = int(_a_share(learn_share) * len(log))
     if not 0 < n_learnt < len(log):
         raise InvalidParameter(
-            f"A log is split into a part to learn from and one to judge on, got {len(log)} rounds and "
+            f"A log is split into a part to learn from and one to judge on, got {counted(len(log), 'round')} and "
             f"learn_share={learn_share!r}."
         )
     entrants, seed = entrants_of(candidates), checked_seeds(seeds)[0]

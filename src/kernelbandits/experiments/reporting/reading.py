@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
 from kernelbandits.experiments.reporting.job_file import Run, read_job
 from kernelbandits.experiments.reporting.played import Played
@@ -78,8 +79,8 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     environments = _arranged(runs, place)
     if not environments:
         raise InvalidParameter(
-            f"Nothing of the study in {str(place)!r} is finished yet: it has {len(planned)} jobs and no result. "
-            "Let it run, and come back."
+            f"Nothing of the study in {str(place)!r} is finished yet: it has {counted(len(planned), 'job')} and no "
+            "result. Let it run, and come back."
         )
     return Recorded(
         folder=place,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.result_folder import ResultFolder, said_of, sound_table
@@ -147,4 +148,4 @@ class Results:
 
     def __repr__(self) -> str:
         n_jobs = len(self.study["jobs"])
-        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {n_jobs} jobs)"
+        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {counted(n_jobs, 'job')})"

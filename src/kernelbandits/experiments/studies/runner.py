@@ -7,6 +7,7 @@ from contextlib import closing
 from os import PathLike
 from typing import Final, Literal, TypeAlias
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
@@ -176,10 +177,11 @@ def _message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) ->
     for job, failure in failures.items():
         causes.setdefault(failure.short, []).append(job)
     named = "; ".join(_struck(cause, jobs, folder) for cause, jobs in list(causes.items())[:MOST_NAMED])
-    more = f"; and {len(causes) - MOST_NAMED} other causes" if len(causes) > MOST_NAMED else ""
+    n_more = len(causes) - MOST_NAMED
+    more = f"; and {counted(n_more, 'other cause')}" if n_more > 0 else ""
     kept = "none is finished" if len(failures) == n_jobs else "the others are finished and kept"
     return (
-        f"{len(failures)} of {n_jobs} jobs failed, {kept}. {named}{more}. Mend the cause and "
+        f"{len(failures)} of {counted(n_jobs, 'job')} failed, {kept}. {named}{more}. Mend the cause and "
         "run the study again into the same folder: what is finished is not repeated."
     )
 
