@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import inf, isfinite, nan
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,14 +12,21 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=Mapping[Any, Any])
+Thing = TypeVar("Thing")
+
 __all__ = [
     "a_confidence",
     "a_count",
+    "a_function",
+    "a_mapping",
     "a_number",
     "a_probability",
     "a_range",
     "a_vector",
     "an_array",
+    "an_object",
     "counted",
     "not_negative",
     "positive",
@@ -109,6 +118,33 @@ def an_array(values: ArrayLike, name: str) -> Vector:
     if array.dtype.kind not in "buif":
         raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
     return array.astype(np.float64)
+
+
+def a_function(value: Function, name: str, way_out: str = "") -> Function:
+    """What can be called, or InvalidParameter."""
+    if not callable(value):
+        raise InvalidParameter(f"{name} has to be a function, got {value!r:.80}.{_tail(way_out)}")
+    return value
+
+
+def a_mapping(value: Table, name: str, way_out: str = "") -> Table:
+    """Things by name, or InvalidParameter."""
+    if not isinstance(value, Mapping):
+        raise InvalidParameter(f"{name} have to be given by name, got {value!r:.80}.{_tail(way_out)}")
+    return value
+
+
+def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thing:
+    """What has all these methods and is no class, or InvalidParameter."""
+    if isinstance(value, type):
+        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(way_out)}")
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
+    if missing:
+        raise InvalidParameter(
+            f"{name} needs the {'method' if len(missing) == 1 else 'methods'} {', '.join(missing)}, got "
+            f"{type(value).__name__}.{_tail(way_out)}"
+        )
+    return value
 
 
 def counted(n: int, noun: str) -> str:

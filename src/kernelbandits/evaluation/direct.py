@@ -9,6 +9,7 @@ from kernelbandits.environments import Log
 from kernelbandits.evaluation.diagnosis import MODEL_UNKNOWN, log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
 from kernelbandits.evaluation.importance import weighted_estimate
+from kernelbandits.evaluation.parts import a_log
 from kernelbandits.evaluation.reward_models import KernelRewards, learn_log, model_values
 from kernelbandits.evaluation.weights import Target
 from kernelbandits.kernels import Kernel, as_kernel
@@ -68,7 +69,7 @@ class DirectMethod:
     def fit(self, log: Log) -> KernelRewards:
         """Learn every reward of the log in one call."""
         posterior = posterior_factory(self.posterior)(self.kernel, self.regularisation)
-        learn_log(posterior, log)
+        learn_log(posterior, a_log(log))
         return KernelRewards(posterior)
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from kernelbandits.checks import a_confidence, counted
 from kernelbandits.environments import Log
+from kernelbandits.evaluation.parts import a_log
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -110,7 +111,7 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
     0.5
     """
     confidence = a_confidence(confidence)
-    value, error = mean_with_error(log.rewards)
+    value, error = mean_with_error(a_log(log).rewards)
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(log), n_matched=len(log),

@@ -12,6 +12,7 @@ from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
+from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -68,7 +69,8 @@ class Replay:
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy while it learns."""
-        if not len(log):
+        a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
+        if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
         smallest = self._smallest(log)
         rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number, counted
+from kernelbandits.checks import a_count, a_mapping, a_number, an_object, counted
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.log import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
@@ -152,7 +152,7 @@ def tune(
         )
     if horizon is None:
         raise InvalidParameter("Tuning in a world needs the number of rounds: horizon=500.")
-    if by not in (None, "regret", "reward"):
+    if not isinstance(by, str | None) or by not in (None, "regret", "reward"):
         raise InvalidParameter(f"Settings are ranked by 'regret' or by 'reward', got {by!r}.")
     study = Study(
         name="tuning",
@@ -211,6 +211,8 @@ def _tuned_on_log(
 ) -> Ranking:
     if estimator is None:
         raise InvalidParameter("Tuning on a log needs an estimator: an object with estimate(log, policy).")
+    an_object(estimator, "The estimator", "estimate", way_out="SelfNormalisedIPS() is one.")
+    a_mapping(candidates, "Candidates", "Or give one: Contender(KernelUCB, kernel, exploration=Grid(0.1, 1.0)).")
     n_learnt = int(_a_share(learn_share) * len(log))
     if not 0 < n_learnt < len(log):
         raise InvalidParameter(

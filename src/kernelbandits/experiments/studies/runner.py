@@ -7,7 +7,7 @@ from contextlib import closing
 from os import PathLike
 from typing import Final, Literal, TypeAlias
 
-from kernelbandits.checks import counted
+from kernelbandits.checks import a_function, counted
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
@@ -89,7 +89,12 @@ def run(
     >>> results.is_complete, results.table().num_rows
     (True, 40)
     """
-    if engine not in ENGINES:
+    if not isinstance(study, Study):
+        raise InvalidParameter(f"A study is needed, got {study!r:.80}. Study.from_toml reads one.")
+    for told in (progress, time_left):
+        if told is not None:
+            a_function(told, "What is told of progress")
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
     if address is not None and engine != "ray":
         raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")

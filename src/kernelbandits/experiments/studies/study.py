@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_mapping
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.studies.contender import Contender, Entrant, MakePolicy, entrants_of
 from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.experiments.studies.jobs import Job, planned_jobs
@@ -102,7 +102,7 @@ class Study:
         """
         from kernelbandits.experiments.studies.study_file import read_study
 
-        values = read_study(Path(path), {**LOADERS, **(loaders or {})})
+        values = read_study(a_path(path), {**LOADERS, **a_mapping({} if loaders is None else loaders, "Loaders")})
         try:
             study = cls(**values)
             _ = study.jobs  # makes every policy once, so that a mistake is found before anything is played
