@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf, isfinite, nan
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,9 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Table = TypeVar("Table", bound=Mapping[Any, Any])
-Thing = TypeVar("Thing")
-
 __all__ = [
+    "LARGEST",
+    "MOST_IN_MEMORY",
     "a_confidence",
     "a_count",
     "a_function",
@@ -24,6 +22,7 @@ __all__ = [
     "a_number",
     "a_probability",
     "a_range",
+    "a_seed",
     "a_vector",
     "an_array",
     "an_object",
@@ -31,6 +30,22 @@ __all__ = [
     "not_negative",
     "positive",
 ]
+
+LARGEST: Final = 1e150
+"""Of the numbers that users give, and one over it the smallest: squares of larger ones are infinite, or nearly so."""
+
+MOST_COUNTED: Final = 10**27
+"""More than anyone counts; products of a few of them are still finite."""
+
+MOST_IN_MEMORY: Final = 2**31 - 1
+"""Of what is kept one by one, such as actions that are told apart by their rows."""
+
+SMALLEST_PROBABILITY: Final = 1e-300
+"""One over it is finite, with some room for a factor."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=Mapping[Any, Any])
+Thing = TypeVar("Thing")
 
 
 def a_number(value: float, name: str) -> float:
@@ -41,13 +56,18 @@ def a_number(value: float, name: str) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(f"{name} has to be one number, got {value!r}.") from error
+    except OverflowError as error:
+        raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
 
 
-def positive(value: float, name: str, way_out: str = "") -> float:
-    """The value as a float, or InvalidParameter when it is no finite number above zero."""
+def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:
+    """The value as a float, or InvalidParameter when it is no finite number above zero whose square is one too."""
     number = a_number(value, name)
     if not 0.0 < number < inf:  # also catches NaN
         raise InvalidParameter(f"{name} has to be a finite number above zero, got {value!r}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
+    if number < 1.0 / LARGEST and not may_be_tiny:
+        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {value!r}.{_tail(way_out)}")
     return number
 
 
@@ -56,6 +76,7 @@ def not_negative(value: float, name: str, way_out: str = "") -> float:
     number = a_number(value, name)
     if not 0.0 <= number < inf:
         raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {value!r}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
     return number
 
 
@@ -68,6 +89,8 @@ def a_probability(
     number = a_number(value, name)
     if not 0.0 < number < 1.0:
         raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {value!r}.{_tail(way_out)}")
+    if number < SMALLEST_PROBABILITY:
+        raise InvalidParameter(f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {value!r}.{_tail(way_out)}")
     return number
 
 
@@ -77,12 +100,19 @@ def a_confidence(value: float) -> float:
     return a_probability(value, "The confidence", way_out)
 
 
-def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> int:
-    """The value as an int, or InvalidParameter when it is no whole number of at least `least`."""
+def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, way_out: str = "") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number of at least `least`, or none that counts."""
     number = a_number(value, name)
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(f"{name} has to be a whole number of at least {least}, got {value!r}.{_tail(way_out)}")
+    if int(value) > most:
+        raise InvalidParameter(f"{name} has to be a whole number of at most {most}, got {value!r}.{_tail(way_out)}")
     return int(value)
+
+
+def a_seed(value: float, name: str = "The seed") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number from 0; seeds may have hundreds of bits."""
+    return a_count(value, name, least=0, most=inf)
 
 
 def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
@@ -154,6 +184,11 @@ def counted(n: int, noun: str) -> str:
     ('1 round', '2,000 rounds', '0 rounds')
     """
     return f"{n:,} {noun if n == 1 else f'{noun}s'}"
+
+
+def _refuse_large(number: float, name: str, way_out: str) -> None:
+    if number > LARGEST:
+        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {number!r}.{_tail(way_out)}")
 
 
 def _tail(way_out: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, a_function, a_vector, counted
+from kernelbandits.checks import a_confidence, a_count, a_function, a_seed, a_vector, counted
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation.distinct_rounds import points_of
@@ -96,7 +96,7 @@ def coverage(
     (0, True)
     """
     horizon, repeats = a_count(horizon, "The horizon"), a_count(repeats, "The number of repeats")
-    seed = a_count(seed, "The seed", least=0)
+    seed = a_seed(seed)
     a_function(make_policy, "What makes a policy", "lambda seed: KernelUCB(kernel) is one.")
     seeds = range(seed, seed + repeats)
     failures = [_first_failure(start_world(environment, run), make_policy(run), horizon) for run in seeds]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, counted, positive
+from kernelbandits.checks import a_confidence, a_seed, counted, positive
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
@@ -64,7 +64,7 @@ class Replay:
     def __post_init__(self) -> None:
         if self.smallest_propensity is not None:
             positive(self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log.")
-        object.__setattr__(self, "seed", a_count(self.seed, "The seed", least=0))
+        object.__setattr__(self, "seed", a_seed(self.seed))
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_function
+from kernelbandits.checks import a_count, a_function, a_seed
 from kernelbandits.environments.base import Environment, World
 from kernelbandits.evaluation.driver import Driver
 from kernelbandits.evaluation.parts import a_policy, an_environment
@@ -102,7 +102,7 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
     if seed is None:
         return np.random.SeedSequence()
-    return np.random.SeedSequence(a_count(seed, "The seed", least=0))
+    return np.random.SeedSequence(a_seed(seed))
 
 
 def _plain_seed(sequence: np.random.SeedSequence) -> Any:

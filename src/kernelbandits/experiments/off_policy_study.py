@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_function, a_mapping, an_object
+from kernelbandits.checks import a_count, a_function, a_mapping, a_seed, an_object
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Estimate, Estimator, collect_log, share_interval, true_value
@@ -80,7 +80,7 @@ def estimator_study(
     if not estimators:
         raise InvalidParameter("A study of estimators needs at least one of them.")
     rounds = 10 * horizon if truth_horizon is None else a_count(truth_horizon, "The rounds of the truth")
-    first = a_count(seed, "The seed", least=0)
+    first = a_seed(seed)
     said: dict[str, list[Estimate]] = {name: [] for name in estimators}
     truths = []
     for run in range(first, first + n_logs):

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_mapping, a_number, an_object, counted
+from kernelbandits.checks import a_mapping, a_number, a_seed, an_object, counted
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.log import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
@@ -77,7 +77,7 @@ class Ranking:
 
     def best(self, seed: int = 0) -> Policy:
         """A fresh policy with the best setting."""
-        return self.make[self.settings[0].label].fresh(a_count(seed, "The seed", least=0))
+        return self.make[self.settings[0].label].fresh(a_seed(seed))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; unknown ones are None."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from kernelbandits.checks import a_count, a_mapping
+from kernelbandits.checks import a_count, a_mapping, a_seed
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.folders import a_path
@@ -148,7 +148,7 @@ def checked_seeds(seeds: Any) -> tuple[int, ...]:
         return tuple(range(a_count(seeds, "The number of seeds")))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidParameter(f"Seeds are whole numbers from 0, or how many of them, got {seeds!r}.")
-    numbers = tuple(a_count(seed, "A seed", least=0) for seed in seeds)
+    numbers = tuple(a_seed(seed, "A seed") for seed in seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers
