@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import inf, isfinite, nan
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,16 +13,39 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Vector
 
 __all__ = [
+    "LARGEST",
+    "MOST_IN_MEMORY",
     "a_confidence",
     "a_count",
+    "a_function",
+    "a_mapping",
     "a_number",
     "a_probability",
     "a_range",
+    "a_seed",
     "a_vector",
     "an_array",
+    "an_object",
+    "counted",
     "not_negative",
     "positive",
 ]
+
+LARGEST: Final = 1e150
+"""Of the numbers that users give, and one over it the smallest: squares of larger ones are infinite, or nearly so."""
+
+MOST_COUNTED: Final = 10**27
+"""More than anyone counts; products of a few of them are still finite."""
+
+MOST_IN_MEMORY: Final = 2**31 - 1
+"""Of what is kept one by one, such as actions that are told apart by their rows."""
+
+SMALLEST_PROBABILITY: Final = 1e-300
+"""One over it is finite, with some room for a factor."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=Mapping[Any, Any])
+Thing = TypeVar("Thing")
 
 
 def a_number(value: float, name: str) -> float:
@@ -31,13 +56,18 @@ def a_number(value: float, name: str) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(f"{name} has to be one number, got {value!r}.") from error
+    except OverflowError as error:
+        raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
 
 
-def positive(value: float, name: str, way_out: str = "") -> float:
-    """The value as a float, or InvalidParameter when it is no finite number above zero."""
+def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:
+    """The value as a float, or InvalidParameter when it is no finite number above zero whose square is one too."""
     number = a_number(value, name)
     if not 0.0 < number < inf:  # also catches NaN
         raise InvalidParameter(f"{name} has to be a finite number above zero, got {value!r}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
+    if number < 1.0 / LARGEST and not may_be_tiny:
+        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {value!r}.{_tail(way_out)}")
     return number
 
 
@@ -46,6 +76,7 @@ def not_negative(value: float, name: str, way_out: str = "") -> float:
     number = a_number(value, name)
     if not 0.0 <= number < inf:
         raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {value!r}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
     return number
 
 
@@ -58,6 +89,8 @@ def a_probability(
     number = a_number(value, name)
     if not 0.0 < number < 1.0:
         raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {value!r}.{_tail(way_out)}")
+    if number < SMALLEST_PROBABILITY:
+        raise InvalidParameter(f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {value!r}.{_tail(way_out)}")
     return number
 
 
@@ -67,12 +100,19 @@ def a_confidence(value: float) -> float:
     return a_probability(value, "The confidence", way_out)
 
 
-def a_count(value: float, name: str, *, least: int = 1, way_out: str = "") -> int:
-    """The value as an int, or InvalidParameter when it is no whole number of at least `least`."""
+def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, way_out: str = "") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number of at least `least`, or none that counts."""
     number = a_number(value, name)
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(f"{name} has to be a whole number of at least {least}, got {value!r}.{_tail(way_out)}")
+    if int(value) > most:
+        raise InvalidParameter(f"{name} has to be a whole number of at most {most}, got {value!r}.{_tail(way_out)}")
     return int(value)
+
+
+def a_seed(value: float, name: str = "The seed") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number from 0; seeds may have hundreds of bits."""
+    return a_count(value, name, least=0, most=inf)
 
 
 def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
@@ -108,6 +148,47 @@ def an_array(values: ArrayLike, name: str) -> Vector:
     if array.dtype.kind not in "buif":
         raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
     return array.astype(np.float64)
+
+
+def a_function(value: Function, name: str, way_out: str = "") -> Function:
+    """What can be called, or InvalidParameter."""
+    if not callable(value):
+        raise InvalidParameter(f"{name} has to be a function, got {value!r:.80}.{_tail(way_out)}")
+    return value
+
+
+def a_mapping(value: Table, name: str, way_out: str = "") -> Table:
+    """Things by name, or InvalidParameter."""
+    if not isinstance(value, Mapping):
+        raise InvalidParameter(f"{name} have to be given by name, got {value!r:.80}.{_tail(way_out)}")
+    return value
+
+
+def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thing:
+    """What has all these methods and is no class, or InvalidParameter."""
+    if isinstance(value, type):
+        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(way_out)}")
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
+    if missing:
+        raise InvalidParameter(
+            f"{name} needs the {'method' if len(missing) == 1 else 'methods'} {', '.join(missing)}, got "
+            f"{type(value).__name__}.{_tail(way_out)}"
+        )
+    return value
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, which takes an s but after one.
+
+    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "round")
+    ('1 round', '2,000 rounds', '0 rounds')
+    """
+    return f"{n:,} {noun if n == 1 else f'{noun}s'}"
+
+
+def _refuse_large(number: float, name: str, way_out: str) -> None:
+    if number > LARGEST:
+        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {number!r}.{_tail(way_out)}")
 
 
 def _tail(way_out: str) -> str:

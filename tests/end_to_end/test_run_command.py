@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from kernelbandits.cli.main import main
+from kernelbandits.experiments.studies import engines
 from small_studies import bytes_of
 
 STUDY = """
@@ -56,6 +58,43 @@ def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
     assert [row["policy"] for row in said["standings"]][-1] == "Random"
     assert said["standings"][0]["n_seeds"] == 2
     assert said["folder"] == str(tmp_path / "there")
+
+
+def test_one_round_and_one_job_are_singular(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.toml").write_text(
+        'name = "one"\nhorizon = 1\nseeds = 1\n[environments.groups]\nclass = "Clustered"\nn_actions = 3\n'
+        '[policies.chance]\nclass = "UniformRandom"\n',
+        encoding="utf-8",
+    )
+
+    said = []
+    for command in ("run one.toml --dry-run", "run one.toml --workers 1", "report results/one"):
+        assert main(command.split()) == 0
+        said.append(capsys.readouterr().out)
+
+    assert "1 job of 1 round, 1 of them to play." in said[0]
+    assert "After 1 round, one seed" in said[1]
+    assert "After 1 round, one seed" in (tmp_path / "report" / "table.md").read_text(encoding="utf-8")
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "1 policy in 1 environment, 1 seed, 1 round." in page
+    assert not re.search(r"\b1 (rounds|seeds|jobs|runs)\b", "".join(said) + page)
+
+
+def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_path, capsys, monkeypatch):
+    def fails(study, job, progress=None):
+        raise ZeroDivisionError("by nought")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engines, "play_job", fails)
+        assert main(["run", study, "--workers", "1"]) == 2
+
+    err = capsys.readouterr().err
+    (name,) = re.findall(r"traceback in '([^']+)'", err)
+    assert err.count("\n") == 1
+    assert 'raise ZeroDivisionError("by nought")' in (tmp_path / name).read_text(encoding="utf-8")
+    assert main(["run", study, "--workers", "1"]) == 0
+    assert not (tmp_path / name).exists()
 
 
 def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, capsys):
@@ -150,7 +189,7 @@ def test_the_study_in_the_help_can_be_read(tmp_path, capsys):
     path.write_text(EXAMPLES.partition("a study:\n")[2], encoding="utf-8")
 
     assert main(["run", str(path), "--dry-run"]) == 0
-    assert "30 jobs of 1000 rounds" in capsys.readouterr().out
+    assert "30 jobs of 1,000 rounds" in capsys.readouterr().out
 
 
 def kill_at_random(command, n_kills, longest, rng):

@@ -6,11 +6,16 @@ import pytest
 from kernelbandits.checks import (
     a_confidence,
     a_count,
+    a_function,
+    a_mapping,
     a_number,
     a_probability,
     a_range,
+    a_seed,
     a_vector,
     an_array,
+    an_object,
+    counted,
     not_negative,
     positive,
 )
@@ -89,3 +94,51 @@ def test_vectors_are_one_row_of_finite_numbers(values):
 def test_what_is_no_array_of_real_numbers_is_refused(values):
     with pytest.raises(InvalidParameter, match="The weights have to be"):
         an_array(values, "The weights")
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 rounds"), (1, "1 round"), (2, "2 rounds"), (1_000, "1,000 rounds")])
+def test_a_noun_stands_in_the_singular_after_one_only(n, text):
+    assert counted(n, "round") == text
+
+
+@pytest.mark.parametrize("value", [1e151, 1e-151, 5e-324])
+def test_numbers_whose_squares_are_lost_are_refused(value):
+    with pytest.raises(InvalidParameter, match=r"The thing has to be at (most 1e\+150|least 1e-150)"):
+        positive(value, "The thing")
+    assert positive(1e150, "The thing") == 1e150
+    assert positive(1e-150, "The thing") == 1e-150
+    assert positive(1e-300, "The thing", may_be_tiny=True) == 1e-300
+
+
+def test_a_number_that_no_float_holds_is_refused():
+    with pytest.raises(InvalidParameter, match="The thing has to be a number that a float can hold"):
+        a_number(10**400, "The thing")
+
+
+def test_a_count_is_one_that_can_be_counted_and_a_seed_need_not_be():
+    with pytest.raises(InvalidParameter, match=r"The thing has to be a whole number of at most 10{27}"):
+        a_count(10**27 + 1, "The thing")
+    with pytest.raises(InvalidParameter, match="The seed has to be a whole number of at least 0, got -1"):
+        a_seed(-1)
+    assert a_count(10**27, "The thing") == 10**27
+    assert a_seed(2**128 + 1) == 2**128 + 1
+
+
+@pytest.mark.parametrize("value", [1e-301, 5e-324])
+def test_a_probability_too_small_to_divide_by_is_refused(value):
+    with pytest.raises(InvalidParameter, match="The failure probability has to be at least 1e-300"):
+        a_probability(value)
+
+
+def test_objects_functions_and_mappings_are_what_they_say():
+    assert an_object("text", "The thing", "upper") == "text"
+    assert a_function(len, "The thing") is len
+    assert a_mapping({"a": 1}, "The things") == {"a": 1}
+    with pytest.raises(InvalidParameter, match=r"The thing needs the methods start, stop, got str\. Wind it up\."):
+        an_object("text", "The thing", "start", "upper", "stop", way_out="Wind it up.")
+    with pytest.raises(InvalidParameter, match="The thing has to be made already, got the class str"):
+        an_object(str, "The thing", "upper")
+    with pytest.raises(InvalidParameter, match="The thing has to be a function, got 3"):
+        a_function(3, "The thing")
+    with pytest.raises(InvalidParameter, match="The things have to be given by name, got 3"):
+        a_mapping(3, "The things")

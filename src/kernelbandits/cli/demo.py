@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
+from kernelbandits.checks import counted
 from kernelbandits.cli.size import Size, add_size_options, size_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _print(result: DemoResult) -> None:
     console = Console(highlight=False)
     horizon, n_seeds = result.comparison.horizon, len(result.comparison.seeds)
     repeats = f"mean over {n_seeds} seeds" if n_seeds > 1 else "one seed"
-    console.print(regret_table(result.rows, title=f"Cumulative regret after {horizon} rounds, {repeats}"))
+    console.print(regret_table(result.rows, title=f"Cumulative regret after {counted(horizon, 'round')}, {repeats}"))
     for name, bound in result.bounds.items():
         verdict = f" (says nothing yet: no policy can lose more than {horizon})" if bound > horizon else ""
         console.print(f"Bound of {name}: {bound:,.0f}{verdict}", soft_wrap=True)

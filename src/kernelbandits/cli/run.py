@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -76,14 +77,15 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         _print_jobs(study, into, as_json=arguments.json)
         return
-    with rounds_bar("Playing") as progress:
+    with rounds_bar("Playing") as bar:
         results = run_study(
             study,
             into,
             workers=arguments.workers,
             engine=arguments.engine,
             address=arguments.address,
-            progress=progress,
+            progress=bar.move,
+            time_left=bar.expect,
         )
     if arguments.json:
         standings = [standing.to_dict() for standing in results.summary()]
@@ -124,14 +126,14 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
         state = "finished" if row["is_finished"] else "to play"
         print(f"{row['id']}  {state:8}  {row['environment']}  {row['policy']}  seed {row['seed']}")
     n_left = sum(not row["is_finished"] for row in rows)
-    print(f"{len(rows)} jobs of {study.horizon} rounds, {n_left} of them to play.")
+    print(f"{counted(len(rows), 'job')} of {counted(study.horizon, 'round')}, {n_left} of them to play.")
 
 
 def _print_summary(study: Study, results: Results) -> None:
     from kernelbandits.experiments.terminal import standings_table, table_console
 
     repeats = f"mean over {len(study.seeds)} seeds" if len(study.seeds) > 1 else "one seed"
-    table = standings_table(results.summary(), title=f"After {study.horizon} rounds, {repeats}")
+    table = standings_table(results.summary(), title=f"After {counted(study.horizon, 'round')}, {repeats}")
     console = table_console(table)
     console.print(table)
     console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)

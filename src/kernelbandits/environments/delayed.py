@@ -11,6 +11,7 @@ import numpy as np
 from kernelbandits.checks import a_count
 from kernelbandits.environments.base import Environment, Round, World
 from kernelbandits.errors import DecisionError, InvalidParameter
+from kernelbandits.kernels.wrap import function_name
 from kernelbandits.types import Parameters
 
 __all__ = ["Delay", "Delayed", "DelayedWorld"]
@@ -33,7 +34,8 @@ class Delayed:
         The world whose rewards come late.
     delay
         Rounds: one number for all; (low, high), both included, for uniform draws; or a function from a random generator
-        to a number, described by its name.
+        to a number, described by its name: a study takes one that is defined at the top of a module, or an object with
+        `describe()`.
 
     Examples
     --------
@@ -67,11 +69,8 @@ class Delayed:
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
-        delay: Any = list(self.delay) if isinstance(self.delay, tuple) else self.delay
-        if callable(delay):
-            name = getattr(delay, "__qualname__", type(delay).__qualname__)
-            delay = f"{delay.__module__}.{name}"
-        return {"class": type(self).__name__, "environment": self.environment.describe(), "delay": delay}
+        described = {"class": type(self).__name__, "environment": self.environment.describe()}
+        return {**described, "delay": _described(self.delay)}
 
     def _draw(self, rng: np.random.Generator) -> int:
         if callable(self.delay):
@@ -105,6 +104,15 @@ class DelayedWorld:
         if self._delay is None:
             raise DecisionError("No round has been shown yet, so no reward is on its way. Call show() first.")
         return self._delay
+
+
+def _described(delay: Any) -> Any:
+    """The delay as plain values."""
+    if hasattr(delay, "describe"):
+        return delay.describe()
+    if callable(delay):
+        return function_name(delay)
+    return list(delay) if isinstance(delay, tuple) else delay
 
 
 def _checked(delay: Any) -> int | tuple[int, int]:

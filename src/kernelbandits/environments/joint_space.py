@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, an_array, not_negative
+from kernelbandits.checks import a_seed, an_array, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Parameters, Vector
@@ -112,7 +112,7 @@ class JointSpace(ABC):
 
     def claimed_total(self, n_rounds: int, *, seed: int) -> Vector:
         """Σ (claimed best + a noise of its own) after each of the first rounds of the published stream."""
-        rounds = islice(_stream(self, a_count(seed, "The seed", least=0)), 1, 1 + n_rounds)
+        rounds = islice(_stream(self, a_seed(seed)), 1, 1 + n_rounds)
         return np.cumsum([self.claimed_best(context) + noise for context, _, noise in rounds])
 
     def shown(self, context: Vector) -> tuple[Round, Vector]:

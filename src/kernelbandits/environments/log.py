@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_vector
+from kernelbandits.checks import a_vector, counted
 from kernelbandits.environments.action_rows import n_points
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Indices, ItemId, Points, Vector
@@ -63,7 +63,7 @@ class Log:
         lengths = {"rounds": len(self.rounds), "actions": len(self.actions)}
         lengths |= {"propensities": len(self.propensities), "rewards": len(self.rewards)}
         if self.ids is not None:
-            lengths["ids"] = len(self.ids)
+            lengths["ids"] = _n_lists(self.ids)
         if len(set(lengths.values())) > 1:
             raise InvalidParameter(f"A log has one entry a round in every column, got {lengths}.")
         self._refuse_what_no_rule_could_have_done()
@@ -73,7 +73,10 @@ class Log:
 
     def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> Log:
         """Some of the rounds: a slice, their numbers, or a truth value a round."""
-        rows = np.arange(len(self))[part]
+        try:
+            rows = np.arange(len(self))[part]
+        except (IndexError, TypeError, ValueError) as error:
+            raise InvalidParameter(f"A part of a log is some of its {len(self)} rounds: {error}.") from error
         if rows.ndim != 1:
             raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {part!r}.")
         ids = self.ids
@@ -105,8 +108,8 @@ class Log:
             names = self.ids_of(t)
             if names is not None and len(names) != n_actions:
                 raise InvalidParameter(
-                    f"Every action of a round has a name or none has: round {t} has {n_actions} actions, and "
-                    f"{len(names)} names."
+                    f"Every action of a round has a name or none has: round {t} has "
+                    f"{counted(int(n_actions), 'action')}, and {counted(len(names), 'name')}."
                 )
         for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
             raise InvalidParameter(
@@ -122,6 +125,18 @@ def _count(contexts: Points, t: int) -> int:
             f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
             f"{contexts!r:.60}."
         ) from error
+
+
+def _n_lists(ids: Any) -> int:
+    """How many rounds have names; InvalidParameter where these are not lists."""
+    lists = list(ids) if hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str) else [None]
+    for t, names in enumerate(lists):
+        if isinstance(names, str) or not hasattr(names, "__len__"):
+            raise InvalidParameter(
+                f"The ids of a log are a list of names for every round, got {ids if lists == [None] else names!r:.60} "
+                f"in round {t}."
+            )
+    return len(lists)
 
 
 def _whole_numbers(values: Any) -> Indices:

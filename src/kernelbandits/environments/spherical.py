@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, not_negative
+from kernelbandits.checks import a_count, a_seed, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.types import Matrix, Parameters, Vector
 
@@ -39,7 +39,7 @@ class Spherical(ABC):
             object.__setattr__(self, name, a_count(getattr(self, name), name))
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
         if self.seed is not None:
-            object.__setattr__(self, "seed", a_count(self.seed, "The seed of the function", least=0))
+            object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))
 
     @abstractmethod
     def function(self, rng: np.random.Generator) -> Callable[[Matrix], Vector]:

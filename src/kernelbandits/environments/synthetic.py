@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count, not_negative
+from kernelbandits.checks import a_count, a_seed, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.errors import InvalidParameter
@@ -102,14 +102,14 @@ class SyntheticRKHS:
         if self.noise not in ("gaussian", "bernoulli"):
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {self.noise!r}.')
         if self.seed is not None:
-            object.__setattr__(self, "seed", a_count(self.seed, "The seed of the function", least=0))
+            object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))
         if self.action_seed is not None:
             if not self.fixed_actions:
                 raise InvalidParameter(
                     f"Fresh contexts are drawn in every round, so action_seed={self.action_seed!r} has nothing to fix. "
                     "Leave it out, or ask for fixed_actions=True."
                 )
-            object.__setattr__(self, "action_seed", a_count(self.action_seed, "The seed of the actions", least=0))
+            object.__setattr__(self, "action_seed", a_seed(self.action_seed, "The seed of the actions"))
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
 

@@ -15,6 +15,7 @@ from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_use
 from kernelbandits.evaluation.diagnosis import shows_one_action_only
 from kernelbandits.evaluation.distinct_rounds import probabilities_in
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
+from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.evaluation.simulation import simulate, start_world
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters, Seed, Vector
@@ -47,7 +48,7 @@ def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed:
     >>> len(log), float(log.propensities[0])
     (10, 0.25)
     """
-    watched = _Watched(environment)
+    watched = _Watched(an_environment(environment))
     trace = simulate(watched, policy, horizon=horizon, seed=seed)
     shown = watched.shown[: len(trace)]  # a world may have shown a round that was not played
     actions = np.array(
@@ -101,6 +102,7 @@ def true_value(
     """
     horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
     confidence = a_confidence(confidence)
+    a_policy(policy, "probabilities_many")
     rounds = list(_shown_by(world, horizon))
     keys, expected = [(id(shown.contexts), id(shown.ids)) for shown in rounds], [_expected(shown) for shown in rounds]
     sets = dict(zip(keys, rounds, strict=True))  # all rounds are held, so that no identity is used again

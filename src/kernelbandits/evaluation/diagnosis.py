@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits.checks import counted
 from kernelbandits.environments import Log
 from kernelbandits.evaluation.estimate import mean_with_error
 from kernelbandits.evaluation.weights import effective_sample_size
@@ -36,7 +37,8 @@ def log_warnings(log: Log) -> tuple[str, ...]:
     most = int(log.n_actions.max())
     said = []
     if len(log) < most:
-        said.append(f"The log has {len(log):,} rounds and up to {most:,} actions: most of them were never shown.")
+        rounds = f"{counted(len(log), 'round')}"
+        said.append(f"The log has {rounds} and up to {most:,} actions: most of them were never shown.")
     if shows_one_action_only(log):
         said.append(
             "Every propensity is 1: the logging rule left nothing to chance, so that the log says nothing about other "
@@ -53,13 +55,13 @@ def shows_one_action_only(log: Log) -> bool:
 def _of_length(log: Log) -> tuple[str, ...]:
     if len(log) >= FEW_ROUNDS:
         return ()
-    return (f"The log has {len(log):,} rounds only: an interval from so few is a guess.",)
+    return (f"The log has {counted(len(log), 'round')} only: an interval from so few is a guess.",)
 
 
 def _of_overlap(weights: Vector) -> tuple[str, ...]:
     n_matched, n_rounds = int(np.count_nonzero(weights)), len(weights)
     if n_matched < min(FEW_ROUNDS, n_rounds):
-        return (f"Only {n_matched:,} of {n_rounds:,} rounds show an action that the policy might have taken.",)
+        return (f"Only {n_matched:,} of {counted(n_rounds, 'round')} had an action that the policy might have taken.",)
     effective = effective_sample_size(weights)
     if effective < min(FEW_ROUNDS, n_rounds / 2):
         return (

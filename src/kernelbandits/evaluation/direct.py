@@ -13,6 +13,7 @@ from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_er
 from kernelbandits.evaluation.importance import weighted_estimate
 from kernelbandits.evaluation.kernel_rewards import GaussianRewards, KernelRewards, learn_log
 from kernelbandits.evaluation.model_errors import error_with_model
+from kernelbandits.evaluation.parts import a_log
 from kernelbandits.evaluation.reward_models import model_values
 from kernelbandits.evaluation.weights import Target
 from kernelbandits.kernels import Kernel, as_kernel
@@ -92,7 +93,7 @@ class DirectMethod:
     def fit(self, log: Log) -> KernelRewards:
         """Learn every reward of the log in one call."""
         posterior = posterior_factory(self.posterior)(self.kernel, self.regularisation)
-        shown = learn_log(posterior, log)
+        shown = learn_log(posterior, a_log(log))
         if posterior.forgets:  # its widths are no statement about all rounds of a log
             return KernelRewards(posterior)
         return GaussianRewards(posterior, shown, log.rewards, self.noise_variance)

@@ -7,8 +7,9 @@ from math import isfinite, nan, sqrt
 from statistics import NormalDist
 from typing import Any, Final, Protocol
 
-from kernelbandits.checks import a_confidence
+from kernelbandits.checks import a_confidence, counted
 from kernelbandits.environments import Log
+from kernelbandits.evaluation.parts import a_log
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -69,7 +70,8 @@ class Estimate:
     def __str__(self) -> str:
         said = (
             f"{self.value:.4g} ± {self.standard_error:.2g} "
-            f"({100 * self.confidence:.3g} %: {self.low:.4g} to {self.high:.4g}) from {self.n_rounds:,} rounds, "
+            f"({100 * self.confidence:.3g} %: {self.low:.4g} to {self.high:.4g}) from "
+            f"{counted(self.n_rounds, 'round')}, "
             f"{self.n_matched:,} matched, effective {self.effective_sample_size:.1f}"
         )
         return "\n".join([said, *(f"  ! {warning}" for warning in self.warnings)])
@@ -109,7 +111,7 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
     0.5
     """
     confidence = a_confidence(confidence)
-    value, error = mean_with_error(log.rewards)
+    value, error = mean_with_error(a_log(log).rewards)
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(log), n_matched=len(log),

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, a_vector
+from kernelbandits.checks import a_confidence, a_count, a_function, a_seed, a_vector, counted
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation.distinct_rounds import points_of
 from kernelbandits.evaluation.estimate import CONFIDENCE
 from kernelbandits.evaluation.late import LateRewards
+from kernelbandits.evaluation.parts import a_trace
 from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
@@ -58,7 +59,7 @@ class Coverage:
     def __str__(self) -> str:
         claim = "no claim" if self.failure_probability is None else f"claimed {self.failure_probability:g} at most"
         interval = f"{self.low:.3g} to {self.high:.3g}"
-        return f"{self.n_failed} of {self.n_runs} runs failed: {self.share:.3g} ({interval}), {claim}"
+        return f"{self.n_failed} of {counted(self.n_runs, 'run')} failed: {self.share:.3g} ({interval}), {claim}"
 
 
 def coverage(
@@ -95,7 +96,8 @@ def coverage(
     (0, True)
     """
     horizon, repeats = a_count(horizon, "The horizon"), a_count(repeats, "The number of repeats")
-    seed = a_count(seed, "The seed", least=0)
+    seed = a_seed(seed)
+    a_function(make_policy, "What makes a policy", "lambda seed: KernelUCB(kernel) is one.")
     seeds = range(seed, seed + repeats)
     failures = [_first_failure(start_world(environment, run), make_policy(run), horizon) for run in seeds]
     rounds = tuple(first for first in failures if first is not None)
@@ -120,6 +122,7 @@ def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0))
     >>> [(row["level"], row["share"]) for row in rows[:2]]
     [(0.0, 0.0), (1000000.0, 1.0)]
     """
+    a_trace(trace)
     known = np.isfinite(trace.mean) & np.isfinite(trace.width) & np.isfinite(trace.expected)
     if not known.any():
         raise InvalidParameter(

@@ -13,6 +13,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence
 from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import Estimate
+from kernelbandits.evaluation.parts import a_log
 from kernelbandits.evaluation.weights import Target, effective_sample_size
 from kernelbandits.policies.base import Policy
 
@@ -119,7 +120,7 @@ def compare_on_log(
     (0.5, True)
     """
     smallest = positive(smallest_propensity, "The smallest propensity")
-    if len(log) and log.propensities.min() < smallest:
+    if len(a_log(log)) and log.propensities.min() < smallest:
         raise InvalidParameter(
             f"No propensity lies below the smallest, {smallest!r}, but the log has {float(log.propensities.min())!r}. "
             "State the floor of the logging rule."

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, positive
+from kernelbandits.checks import a_confidence, a_seed, counted, positive
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
+from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -63,12 +64,13 @@ class Replay:
     def __post_init__(self) -> None:
         if self.smallest_propensity is not None:
             positive(self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log.")
-        object.__setattr__(self, "seed", a_count(self.seed, "The seed", least=0))
+        object.__setattr__(self, "seed", a_seed(self.seed))
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Mean reward a round of the policy while it learns."""
-        if not len(log):
+        a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
+        if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
         smallest = self._smallest(log)
         rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)
@@ -109,7 +111,7 @@ class Replay:
 def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
     said = []
     if n_used < min(FEW_ROUNDS, len(log)):
-        said.append(f"Only {n_used:,} of {len(log):,} rounds could be used.")
+        said.append(f"Only {n_used:,} of {counted(len(log), 'round')} could be used.")
     if log.propensities.max() > smallest * (1.0 + 1e-9):
         said.append(
             f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "

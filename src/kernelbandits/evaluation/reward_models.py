@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import an_array
+from kernelbandits.checks import an_array, counted
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.weights import Target
@@ -52,7 +52,7 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
     Round t belongs to fold t mod `folds`.
     """
     if len(log) < folds:
-        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {len(log)} rounds.")
+        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {counted(len(log), 'round')}.")
     of_policy, of_shown, models = np.empty(len(log)), np.empty(len(log)), []
     fold_of = np.arange(len(log)) % folds
     for fold in range(folds):

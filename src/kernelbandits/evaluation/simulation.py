@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_function, a_seed
 from kernelbandits.environments.base import Environment, World
 from kernelbandits.evaluation.driver import Driver
+from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters, Seed
@@ -60,7 +61,11 @@ def simulate(
     >>> len(trace), trace.regret.shape
     (20, (20,))
     """
+    an_environment(environment)
+    a_policy(policy)
     horizon = a_count(horizon, "The horizon")
+    if progress is not None:
+        a_function(progress, "What is told of progress")
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),
@@ -84,6 +89,7 @@ def simulate(
 
 def start_world(environment: Environment, seed: Seed) -> World:
     """The very run of a world that `simulate` plays under this seed, to look at it again: `trace.spec["seed"]`."""
+    an_environment(environment)
     (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others stay free for what may need chance later
     return environment.start(np.random.default_rng(world_seed))
 
@@ -96,7 +102,7 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
     if seed is None:
         return np.random.SeedSequence()
-    return np.random.SeedSequence(a_count(seed, "The seed", least=0))
+    return np.random.SeedSequence(a_seed(seed))
 
 
 def _plain_seed(sequence: np.random.SeedSequence) -> Any:

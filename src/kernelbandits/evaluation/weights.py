@@ -11,6 +11,7 @@ from kernelbandits.checks import positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds, probabilities_in
+from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -39,7 +40,8 @@ class Target:
     @classmethod
     def of(cls, log: Log, policy: Policy) -> Target:
         """Ask the policy about every different set of actions once."""
-        if not len(log):
+        a_policy(policy, "probabilities_many")
+        if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
         rounds = DistinctRounds(log)
         probabilities = probabilities_in(policy, rounds.contexts, rounds.ids)

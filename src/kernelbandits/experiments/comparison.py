@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_function, a_mapping
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace, simulate
+from kernelbandits.evaluation.parts import an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
 
@@ -28,6 +29,13 @@ class Comparison:
 
     def __post_init__(self) -> None:
         a_count(self.horizon, "The horizon")
+        an_environment(self.environment)
+        for name, make in a_mapping(
+            self.policies, "The policies", "{'KernelUCB': make}, where make(seed) does."
+        ).items():
+            a_function(make, f"What makes the policy {name!r}", "lambda seed: KernelUCB(kernel) is one.")
+        if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
+            raise InvalidParameter(f"The seeds are a list of whole numbers, got {self.seeds!r:.80}.")
         if not self.policies or not self.seeds:
             raise InvalidParameter("A comparison needs at least one policy and one seed.")
 

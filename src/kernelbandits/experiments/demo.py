@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelbandits.checks import counted
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments import demo_study as study
 from kernelbandits.experiments import demo_text as text
@@ -140,7 +141,7 @@ def _page(result: DemoResult, draw: Callable[..., Figure]) -> Page:
         introduction=text.INTRODUCTION,
         light_figure=svg(draw(theme=LIGHT)),
         dark_figure=svg(draw(theme=DARK)),
-        description=f"Cumulative regret over {comparison.horizon} rounds, lowest first: "
+        description=f"Cumulative regret over {counted(comparison.horizon, 'round')}, lowest first: "
         + "; ".join(f"{row.name} {row.regret:.0f}" for row in result.rows),
         caption=text.caption(comparison),
         headings=("Policy", *HEADINGS),

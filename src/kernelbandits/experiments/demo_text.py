@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits.checks import counted
 from kernelbandits.evaluation import NO_STAGE, Trace
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo_study import FAILURE_PROBABILITY, KERNEL, NORM, RANDOM, SUP_PROVED, WORLD
@@ -56,9 +57,10 @@ def remarks(traces: Mapping[str, Sequence[Trace]], bounds: Mapping[str, float]) 
 
 
 def _verdict(name: str, bound: float, horizon: int) -> str:
+    after = f"{name}: the bound after {counted(horizon, 'round')}"
     if bound > horizon:
         return (
-            f"{name}: the bound after {horizon} rounds is {bound:,.0f}. No policy can lose more than {horizon}, one a "
+            f"{after} is {bound:,.0f}. No policy can lose more than {horizon}, one a "
             "round, so at this horizon the bound is true and says nothing; it grows more slowly than the horizon does."
         )
-    return f"{name}: the bound after {horizon} rounds is {bound:,.0f}, below the {horizon} that any policy is sure of."
+    return f"{after} is {bound:,.0f}, below the {horizon} that any policy is sure of."

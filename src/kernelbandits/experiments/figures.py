@@ -94,13 +94,14 @@ def _draw_bounds(
     dress(axes, "On logarithmic axes" + (", under what is proved" if proved else ""), theme)
     first, horizon = min(int(curve.at[0]) for curve in curves), max(int(curve.at[-1]) for curve in curves)
     drawn = [thinned(curve, logarithmic=True) for curve in curves]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.autoscale(False)  # limits are set below, and a regret of zero throughout would have none
     for quiet in (True, False):
         for curve, (rounds, mean, _) in zip(curves, drawn, strict=True):
             if curve.is_quiet == quiet:
                 width = 0.8 if quiet else 1.6
                 axes.plot(rounds, mean, color=theme.colours[curve.colour], linewidth=width, solid_capstyle="round")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
     axes.set_xlim(first, max(horizon, first + 1))
     highest = [float(np.max(bound.values)) for bound in bounds]
     if largest_gap is None:

@@ -7,12 +7,19 @@ from pathlib import Path
 
 from kernelbandits.errors import InvalidParameter
 
-__all__ = ["writable_folder"]
+__all__ = ["a_path", "writable_folder"]
+
+
+def a_path(value: str | PathLike[str]) -> Path:
+    """The path, or InvalidParameter."""
+    if not isinstance(value, str | PathLike):
+        raise InvalidParameter(f"A file or a folder is named by a text or a path, got {value!r:.80}.")
+    return Path(value)
 
 
 def writable_folder(into: str | PathLike[str]) -> Path:
     """The folder, made where it is not there, or InvalidParameter."""
-    folder = Path(into)
+    folder = a_path(into)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

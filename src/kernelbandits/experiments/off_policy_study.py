@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_function, a_mapping, a_seed, an_object
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Estimate, Estimator, collect_log, share_interval, true_value
+from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
@@ -71,10 +72,15 @@ def estimator_study(
     ('IPS', 3)
     """
     n_logs, horizon = a_count(n_logs, "The number of logs"), a_count(horizon, "The horizon")
+    an_environment(environment)
+    a_policy(target, "probabilities_many", name="The target")
+    a_function(log_with, "What makes a logging policy", "lambda seed: UniformRandom(seed=seed) is one.")
+    for name, estimator in a_mapping(estimators, "The estimators").items():
+        an_object(estimator, f"The estimator {name!r}", "estimate", way_out="IPS() is one.")
     if not estimators:
         raise InvalidParameter("A study of estimators needs at least one of them.")
     rounds = 10 * horizon if truth_horizon is None else a_count(truth_horizon, "The rounds of the truth")
-    first = a_count(seed, "The seed", least=0)
+    first = a_seed(seed)
     said: dict[str, list[Estimate]] = {name: [] for name in estimators}
     truths = []
     for run in range(first, first + n_logs):

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from kernelbandits.checks import a_mapping, an_array
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace
 from kernelbandits.types import Vector
 
@@ -36,7 +38,9 @@ def mean_band(values: ArrayLike) -> Band:
     >>> float(band.mean), round(float(band.half_width), 3)
     (2.0, 2.484)
     """
-    repeats = np.asarray(values, dtype=np.float64)
+    repeats = an_array(values, "Values of repeats")
+    if not repeats.ndim or not len(repeats):
+        raise InvalidParameter("A mean needs at least one repeat, got none.")
     n = len(repeats)
     if n == 1:
         return Band(repeats[0], np.full_like(repeats[0], np.nan))
@@ -70,6 +74,11 @@ class Row:
 
 def summarise(traces: Mapping[str, Sequence[Trace]], *, reference: str) -> tuple[Row, ...]:
     """The table, lowest regret first; shares are of the policy called `reference`."""
+    for name, runs in a_mapping(traces, "The traces", "Comparison.run gives them.").items():
+        if not runs or not all(len(getattr(run, "regret", ())) for run in runs):
+            raise InvalidParameter(f"The policy {name!r} needs at least one trace, and none without rounds.")
+    if reference not in traces:
+        raise InvalidParameter(f"There is no policy {reference!r} to compare with, only {', '.join(map(str, traces))}.")
     final = {name: mean_band([run.regret[-1] for run in runs]) for name, runs in traces.items()}
     whole = float(final[reference].mean)
     rows = [

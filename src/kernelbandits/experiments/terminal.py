@@ -14,12 +14,14 @@ from kernelbandits.experiments.summary import Row
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
     from kernelbandits.experiments.studies.results import Standing
 
 __all__ = [
     "HEADINGS",
+    "RoundsBar",
     "cells",
     "duration",
     "progress_bar",
@@ -28,6 +30,7 @@ __all__ = [
     "standings_table",
     "table_console",
     "time_left",
+    "words_left",
 ]
 
 HEADINGS: Final = ("Regret", "± 95 %", "Of random", "Time a round")
@@ -54,20 +57,20 @@ def progress_bar(
         Seconds that have to pass before it appears, so that what is quick shows nothing.
     """
     done = 0
-    with rounds_bar(label, total, after=after) as update:
+    with rounds_bar(label, total, after=after) as bar:
 
         def step() -> None:
             nonlocal done
             done += 1
             if done % every == 0 or done == total:
-                update(done, total)
+                bar.move(done, total)
 
         yield step
 
 
 @contextmanager
-def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> Iterator[Callable[[int, int], None]]:
-    """The same for those who count themselves: call what it gives with how much is done, and how much there is."""
+def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> Iterator[RoundsBar]:
+    """The same for those who count themselves: move what it gives."""
     require("rich")
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -79,27 +82,39 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
         TaskProgressColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task, began = bar.add_task(label, total=total, left=""), monotonic()
-    if after <= 0:
-        bar.start()
-
-    moved: tuple[float, int] | None = None
-
-    def update(done: int, of: int) -> None:
-        nonlocal moved
-        if moved is None and done > 0:  # what went before, such as starting processes, says nothing of the speed
-            moved = monotonic(), done
-        since, first = moved or (began, 0)
-        left = time_left(monotonic() - since, done - first, of - first)
-        bar.update(task, completed=done, total=of, left=left)
-        if not bar.live.is_started and monotonic() - began > after:
-            bar.start()
-
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     try:
-        yield update
+        yield RoundsBar(shown, label, total, after=after)
     finally:
-        bar.stop()
+        shown.stop()
+
+
+class RoundsBar:
+    """A bar that is moved by whoever counts."""
+
+    def __init__(self, shown: Progress, label: str, total: int | None, *, after: float) -> None:
+        self._shown, self._after = shown, after
+        self._task, self._began = shown.add_task(label, total=total, left=""), monotonic()
+        self._moved: tuple[float, int] | None = None
+        self._expected: str | None = None
+        if after <= 0:
+            shown.start()
+
+    def expect(self, seconds: float | None) -> None:
+        """From now on say so much time is left, nothing where it is None, instead of what the bar would guess."""
+        self._expected = "" if seconds is None else words_left(seconds)
+
+    def move(self, done: int, of: int) -> None:
+        """So much is done of so much."""
+        if self._moved is None and done > 0:  # what went before, such as starting processes, says nothing of the speed
+            self._moved = monotonic(), done
+        since, first = self._moved or (self._began, 0)
+        guessed = time_left(monotonic() - since, done - first, of - first)
+        self._shown.update(
+            self._task, completed=done, total=of, left=guessed if self._expected is None else self._expected
+        )
+        if not self._shown.live.is_started and monotonic() - self._began > self._after:
+            self._shown.start()
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:
@@ -112,7 +127,16 @@ def time_left(elapsed: float, done: int, total: int) -> str:
     """
     if done <= 0:
         return ""
-    return f"{timedelta(seconds=round(elapsed * (total - done) / done))} left"
+    return words_left(elapsed * (total - done) / done)
+
+
+def words_left(seconds: float) -> str:
+    """Seconds that are left, as people read them.
+
+    >>> words_left(3725.4)
+    '1:02:05 left'
+    """
+    return f"{timedelta(seconds=round(seconds))} left"
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number
+from kernelbandits.checks import a_mapping, a_number, a_seed, an_object, counted
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.log import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
@@ -77,7 +77,7 @@ class Ranking:
 
     def best(self, seed: int = 0) -> Policy:
         """A fresh policy with the best setting."""
-        return self.make[self.settings[0].label].fresh(a_count(seed, "The seed", least=0))
+        return self.make[self.settings[0].label].fresh(a_seed(seed))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; unknown ones are None."""
@@ -152,7 +152,7 @@ def tune(
         )
     if horizon is None:
         raise InvalidParameter("Tuning in a world needs the number of rounds: horizon=500.")
-    if by not in (None, "regret", "reward"):
+    if not isinstance(by, str | None) or by not in (None, "regret", "reward"):
         raise InvalidParameter(f"Settings are ranked by 'regret' or by 'reward', got {by!r}.")
     study = Study(
         name="tuning",
@@ -211,10 +211,12 @@ def _tuned_on_log(
 ) -> Ranking:
     if estimator is None:
         raise InvalidParameter("Tuning on a log needs an estimator: an object with estimate(log, policy).")
+    an_object(estimator, "The estimator", "estimate", way_out="SelfNormalisedIPS() is one.")
+    a_mapping(candidates, "Candidates", "Or give one: Contender(KernelUCB, kernel, exploration=Grid(0.1, 1.0)).")
     n_learnt = int(_a_share(learn_share) * len(log))
     if not 0 < n_learnt < len(log):
         raise InvalidParameter(
-            f"A log is split into a part to learn from and one to judge on, got {len(log)} rounds and "
+            f"A log is split into a part to learn from and one to judge on, got {counted(len(log), 'round')} and "
             f"learn_share={learn_share!r}."
         )
     entrants, seed = entrants_of(candidates), checked_seeds(seeds)[0]

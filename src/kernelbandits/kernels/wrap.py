@@ -20,7 +20,7 @@ from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.tables import SimilarityTable
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
-__all__ = ["FromCallable", "FromScikitLearn", "KernelLike", "as_kernel"]
+__all__ = ["FromCallable", "FromScikitLearn", "KernelLike", "as_kernel", "function_name"]
 
 KernelLike: TypeAlias = Kernel | Matrix | Callable[..., Matrix] | object
 """What is taken wherever a kernel is: `as_kernel` makes one of it."""
@@ -85,13 +85,13 @@ class FromCallable(_Wrapped):
         first = _arranged(self.kind, first)
         second = first if second is None else _arranged(self.kind, second)
         shape = self.kind.count(first), self.kind.count(second)
-        return _checked(self.function(first, second), shape, _name(self.function))
+        return _checked(self.function(first, second), shape, function_name(self.function))
 
     def diagonal(self, points: Points) -> Vector:
         points = _arranged(self.kind, points)
         n_points = self.kind.count(points)
         if self._diagonal is not None:
-            return _checked(self._diagonal(points), (n_points,), _name(self._diagonal))
+            return _checked(self._diagonal(points), (n_points,), function_name(self._diagonal))
         result = np.empty(n_points)
         for start in range(0, n_points, DIAGONAL_BLOCK):
             rows = np.arange(start, min(start + DIAGONAL_BLOCK, n_points))
@@ -99,7 +99,7 @@ class FromCallable(_Wrapped):
         return result
 
     def describe(self) -> Parameters:
-        return {"class": "FromCallable", "function": _name(self.function), "kind": describe_kind(self.kind)}
+        return {"class": "FromCallable", "function": function_name(self.function), "kind": describe_kind(self.kind)}
 
 
 @dataclass(frozen=True, init=False)
@@ -150,7 +150,7 @@ class FromScikitLearn(_Wrapped):
 
     @property
     def _name(self) -> str:
-        return _name(type(self.kernel))
+        return function_name(type(self.kernel))
 
     def _taken(self, points: Points) -> Points:
         if is_sparse(points):
@@ -203,10 +203,10 @@ def _checked(result: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float
     return values.astype(np.float64, copy=False)
 
 
-def _name(function: Any) -> str:
+def function_name(function: Any) -> str:
     """Module and name of a function, of the function in a partial, or of an object's class."""
     if isinstance(function, partial):
-        return f"partial of {_name(function.func)}"
+        return f"partial of {function_name(function.func)}"
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 
@@ -227,4 +227,4 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return _name(value)
+    return function_name(value)

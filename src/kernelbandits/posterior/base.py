@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import positive
+from kernelbandits.checks import LARGEST, positive
 from kernelbandits.errors import (
     IllConditioned,
     InvalidContexts,
@@ -441,8 +441,8 @@ def checked_regularisation(regularisation: float) -> float:
         value = positive(regularisation, "The regularisation")
     except InvalidParameter as error:
         raise InvalidParameter(
-            f"The regularisation has to be positive and finite, got {regularisation!r}. It keeps the Gram matrix "
-            "invertible; 1.0 is a good start."
+            f"The regularisation has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
+            f"{regularisation!r}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
 

@@ -62,7 +62,7 @@ class NamedPosterior:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.name not in _FORMS:
+        if not isinstance(self.name, str) or self.name not in _FORMS:
             raise InvalidParameter(
                 f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {self.name!r}."
             )

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, not_negative, positive
+from kernelbandits.checks import a_count, a_number, a_probability, not_negative, positive
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.types import Parameters
 
@@ -392,7 +392,7 @@ def as_exploration(value: float | Exploration) -> Exploration:
     Constant(value=2.0)
     """
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return Constant(float(value))
+        return Constant(a_number(value, "The exploration"))
     if isinstance(value, type) or not (callable(value) and callable(getattr(value, "describe", None))):
         raise InvalidParameter(
             f"The exploration has to be a number or a schedule with __call__ and describe, got {value!r}. "

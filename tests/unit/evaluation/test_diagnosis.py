@@ -27,7 +27,7 @@ def test_few_matched_rounds_are_told():
     weights = np.zeros(1000)
     weights[:20] = 50.0
 
-    assert "Only 20 of 1,000 rounds show an action" in weight_warnings(uniform_log(1000), weights)[0]
+    assert "Only 20 of 1,000 rounds had an action" in weight_warnings(uniform_log(1000), weights)[0]
 
 
 def test_a_few_heavy_weights_are_told():

@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 
 from kernelbandits.experiments import Row
-from kernelbandits.experiments.terminal import cells, progress_bar, regret_table, time_left
+from kernelbandits.experiments.terminal import cells, progress_bar, regret_table, rounds_bar, time_left
 
 
 def a_row(**values):
@@ -49,3 +49,15 @@ def test_progress_is_silent_where_nobody_looks(capsys):
             step()
 
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(90.4, "0:01:30 left"), (None, "")])
+def test_a_bar_says_what_it_is_told_to_expect(seconds, text):
+    with rounds_bar("Playing", 100) as bar:
+        bar.move(50, 100)
+        bar.expect(seconds)
+        bar.move(60, 100)
+
+        (task,) = bar._shown.tasks
+
+        assert (task.completed, task.fields["left"]) == (60, text)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, counted
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.experiments.extras import require
@@ -98,7 +98,8 @@ def run_policy_study(
         for kind, ending in (("table", "md"), ("figure", "png"), ("results", "json"))
     }
     study = PolicyStudy(horizon=horizon, n_seeds=n_seeds, standings=standings, files=files)
-    caption = f"Mean over {n_seeds} runs of {horizon} rounds, with 95 % intervals (Student's t)"
+    runs = f"{counted(n_seeds, 'run')} of {counted(horizon, 'round')}"
+    caption = f"Mean over {runs}, with 95 % intervals (Student's t)"
     files["table"].write_text(markdown_table(standings, caption), encoding="utf-8")
     files["figure"].write_bytes(png(standings_figure(standings, caption)))
     files["results"].write_text(json.dumps(study.to_dict(), indent=2) + "\n", encoding="utf-8")

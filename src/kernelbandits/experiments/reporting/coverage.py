@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits.checks import counted
 from kernelbandits.evaluation import share_interval
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
 from kernelbandits.experiments.reporting.drawing import Drawing
@@ -72,7 +73,8 @@ def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator
         return
     policies = [recorded.environments[name][row.label] for name, rows in shown.items() for row in rows]
     words = (
-        f"{row.label} held in {row.rounds_held:.1%} of rounds and failed in {row.n_failed} of {row.n_runs} runs"
+        f"{row.label} held in {row.rounds_held:.1%} of rounds and failed in {row.n_failed} of "
+        + counted(row.n_runs, "run")
         for rows in shown.values()
         for row in rows
     )

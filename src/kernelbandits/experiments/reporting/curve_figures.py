@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits.checks import counted
 from kernelbandits.experiments.curves import Curve, draw_curves
 from kernelbandits.experiments.figures import Bound, regret_figure
 from kernelbandits.experiments.reporting.drawing import Drawing
@@ -52,7 +53,7 @@ def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[D
             title=f"Regret in {environment}",
             section="Regret",
             caption=f"Cumulative regret in {environment}. {_repeats(policies, looks)}{_about(bounds)}",
-            description=_in_words(f"Cumulative regret in {environment} after {int(curves[0].at[-1])} rounds", curves),
+            description=_in_words(f"Cumulative regret in {environment} after {_rounds(curves[0])}", curves),
             draw=partial(_draw_regret, curves, bounds),
         )
 
@@ -155,3 +156,8 @@ def _in_words(what: str, curves: Sequence[Curve]) -> str:
     """Ends of the curves, for those who cannot see them."""
     ends = ", ".join(f"{curve.label} {float(curve.band.mean[-1]):.3g}" for curve in curves if not curve.is_quiet)
     return f"{what}: {ends}."
+
+
+def _rounds(curve: Curve) -> str:
+    n_rounds = int(curve.at[-1])
+    return f"{counted(n_rounds, 'round')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernelbandits.checks import counted
 from kernelbandits.experiments.reporting.measure import measure_of
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
@@ -23,7 +24,7 @@ def _unfinished(recorded: Recorded) -> Iterator[str]:
     if recorded.n_missing:
         n_jobs = len(recorded.head["jobs"])
         yield (
-            f"The study is not complete: {n_jobs - recorded.n_missing} of {n_jobs} jobs are finished. Policies with "
+            f"The study is not complete: {n_jobs - recorded.n_missing} of {n_jobs:,} jobs are finished. Policies with "
             f"fewer seeds met other luck, so compare with care. {_named(list(_missing(recorded)))}"
         ).strip()
     if recorded.n_foreign:
@@ -56,7 +57,7 @@ def _empty(recorded: Recorded) -> Iterator[str]:
 def _short(recorded: Recorded) -> Iterator[str]:
     horizon = recorded.head.get("horizon")
     short = [
-        f"{played.label} in {environment} ({_span(played)} rounds)"
+        f"{played.label} in {environment} ({_span(played)})"
         for environment, policies in recorded.environments.items()
         for played in policies.values()
         if isinstance(horizon, int) and played.n_rounds.min() < horizon
@@ -90,4 +91,4 @@ def _named(sentences: list[str]) -> str:
 
 def _span(played: Played) -> str:
     low, high = int(played.n_rounds.min()), int(played.n_rounds.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{counted(low, 'round')}" if low == high else f"{low} to {high} rounds"

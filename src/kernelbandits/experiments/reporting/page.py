@@ -59,7 +59,7 @@ def _introduction(recorded: Recorded) -> str:
     return (
         f"{_count(len(labels), 'policy', 'policies')} in {_count(len(recorded.environments), 'environment')}, "
         f"{_count(len(recorded.seeds), 'seed')}"
-        + (f", {recorded.head['horizon']} rounds" if recorded.head.get("horizon") else "")
+        + (f", {_count(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
         + ". Under one seed all policies of an environment meet the same contexts and the same luck. Regret is what "
         "the best action of each round would have brought more, in expectation, added up."
     )

@@ -9,7 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
+from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.reporting.job_file import Run, read_job
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.studies.result_folder import ResultFolder
@@ -70,7 +72,7 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     ForeignFile, NewerFile, DamagedFile
         The folder holds no study, one of a later version, or a file that cannot be read.
     """
-    place = Path(folder)
+    place = a_path(folder)
     head = _head(place)
     written = {path.stem: path for path in sorted((place / "jobs").glob("*.parquet"))}
     planned = list(dict.fromkeys(head["jobs"]))
@@ -78,8 +80,8 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     environments = _arranged(runs, place)
     if not environments:
         raise InvalidParameter(
-            f"Nothing of the study in {str(place)!r} is finished yet: it has {len(planned)} jobs and no result. "
-            "Let it run, and come back."
+            f"Nothing of the study in {str(place)!r} is finished yet: it has {counted(len(planned), 'job')} and no "
+            "result. Let it run, and come back."
         )
     return Recorded(
         folder=place,

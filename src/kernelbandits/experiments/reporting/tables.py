@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from math import floor, isnan, log10
 
+from kernelbandits.checks import counted
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.wording import INTERVAL
@@ -43,10 +44,11 @@ def table_of(entries: Sequence[Entry]) -> Table:
 def table_caption(entries: Sequence[Entry]) -> str:
     """Length and number of the runs, and what the intervals are."""
     numbers, rounds = sorted({entry.n_runs for entry in entries}), max(entry.n_rounds for entry in entries)
+    after = f"After {counted(rounds, 'round')}"
     if numbers == [1]:
-        return f"After {rounds} rounds, one seed, so there is no interval."
+        return f"{after}, one seed, so there is no interval."
     over = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-    return f"After {rounds} rounds, mean over {over} seeds, ± half the length of {INTERVAL}."
+    return f"{after}, mean over {over} seeds, ± half the length of {INTERVAL}."
 
 
 def markdown_tables(entries: Mapping[str, Sequence[Entry]]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -104,7 +104,8 @@ def write_report(
     """
     require("matplotlib")
     _check(formats)
-    recorded = read_results(results if isinstance(results, str | PathLike) else fspath(results.folder))
+    place: Any = results
+    recorded = read_results(place if isinstance(place, str | PathLike) else getattr(place, "folder", place))
     folder = writable_folder(into)
     drawings, entries, warnings = drawings_of(recorded), entries_of(recorded), gaps(recorded)
     step = None if begin is None else begin(len(drawings) * len(THEMES))
@@ -155,8 +156,8 @@ def _write_figure(
 
 
 def _check(formats: Sequence[str]) -> None:
-    if isinstance(formats, str):
-        raise InvalidParameter(f"The formats have to be a list, such as [{formats!r}], got {formats!r}.")
-    unknown = [form for form in formats if form not in FORMATS]
+    if isinstance(formats, str) or not isinstance(formats, Collection):
+        raise InvalidParameter(f"The formats have to be a list, such as ['svg'], got {formats!r}.")
+    unknown = [form for form in formats if not isinstance(form, str) or form not in FORMATS]
     if unknown:
         raise InvalidParameter(f"Figures are written as {', '.join(FORMATS)}, got {unknown[0]!r}.")

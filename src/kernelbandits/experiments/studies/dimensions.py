@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Environment
-from kernelbandits.errors import InvalidContexts, KernelBanditError
+from kernelbandits.errors import KernelBanditError
 from kernelbandits.evaluation import start_world
-from kernelbandits.kernels import Kernel
+from kernelbandits.evaluation.distinct_rounds import points_of
+from kernelbandits.experiments.studies.certified_dimension import NEGLIGIBLE, certified_dimension
+from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory import effective_dimension
@@ -20,10 +24,10 @@ __all__ = ["MOST_POINTS", "checkpoints", "effective_dimensions"]
 
 MOST_CHECKPOINTS: Final = 12
 MOST_POINTS: Final = 2_000
-"""Distinct points up to which a spectrum is found: its cost grows with their cube."""
+"""Distinct points up to which the whole spectrum is found: its cost grows with their cube."""
 
-NEGLIGIBLE: Final = 1e-13
-"""Share of the largest similarity below which what is left of a point is rounding."""
+MOST_WORK: Final = MOST_POINTS**3
+"""Points times directions squared: with more points, the part of a spectrum that costs as much."""
 
 
 def checkpoints(rounds: Indices) -> Indices:
@@ -46,8 +50,9 @@ def effective_dimensions(
 
     The points are had by watching the same run of the world again: worlds cost little beside policies, and the policy
     need not be looked into. All are counted, learnt or not. d̃ is that of `theory.effective_dimension` with the
-    posterior's regularisation and ln of the whole horizon, so that values of different rounds compare. It stops at
-    2,000 distinct points, and there is none for points that the kernel does not take as they are shown.
+    posterior's regularisation and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000
+    distinct points it is found from the leading directions, where these settle it at the same cost; it stops where they
+    do not. There is none for points that the kernel does not take as they are shown.
     """
     posterior = getattr(policy, "posterior", None)
     if posterior is None or not len(rounds):
@@ -57,11 +62,21 @@ def effective_dimensions(
     wanted = set(rounds.tolist())
     try:
         for t, points, counts in _chosen(environment, seed, kernel, actions[: rounds[-1]], wanted):
-            spectrum = _spectrum(kernel.gram(points), counts)
-            found[t] = effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=max(2, horizon))
+            dimension = _dimension(kernel, points, counts, regularisation=regularisation, horizon=max(2, horizon))
+            if dimension is None:
+                return found
+            found[t] = dimension
     except KernelBanditError:  # points the kernel cannot take without the policy's help, or a similarity that is none
         return found
     return found
+
+
+def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularisation: float, horizon: int) -> int | None:
+    if len(counts) > MOST_POINTS:
+        most = int(sqrt(MOST_WORK / len(counts)))
+        return certified_dimension(kernel, points, counts, regularisation=regularisation, horizon=horizon, most=most)
+    spectrum = _spectrum(kernel.gram(points), counts)
+    return effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=horizon)
 
 
 def _chosen(
@@ -72,17 +87,13 @@ def _chosen(
     slots: dict[Hashable, int] = {}
     counts: list[float] = []
     store: Any = None
-    shown_before, points = None, None
+    chosen = _Chosen(kind)
     for t, action in enumerate(actions.tolist(), start=1):
         shown = world.show().contexts
         world.pay(action)
-        if shown is not shown_before:  # fixed actions are looked at once
-            shown_before, points = shown, _points(kernel, shown)
-        point = kind.take(points, np.array([action]))
+        point = chosen.point(shown, action)
         slot = slots.setdefault(kind.keys(point)[0], len(slots))
         if slot == len(counts):
-            if slot == MOST_POINTS:
-                return
             store = kind.grow(store, slot, point)
             counts.append(0.0)
         counts[slot] += 1.0
@@ -90,10 +101,23 @@ def _chosen(
             yield t, kind.view(store, len(counts)), np.array(counts)
 
 
-def _points(kernel: Kernel, contexts: Points) -> Points:
-    if isinstance(contexts, Catalogue | CatalogueView):
-        raise InvalidContexts("A catalogue is known to engines only.")
-    return kernel.kind.check(contexts)
+class _Chosen:
+    """Takes the chosen point out of what a round shows; fixed actions are looked at once."""
+
+    def __init__(self, kind: PointKind) -> None:
+        self._kind = kind
+        self._latest: tuple[Points, Points] | None = None
+
+    def point(self, shown: Points, action: int) -> Points:
+        """The point that a decision names by its row, as a collection of one."""
+        place = np.array([place_of(shown, action)])
+        if isinstance(shown, CatalogueView):
+            return shown.at(place).points(self._kind)
+        if isinstance(shown, Catalogue):  # keeps its points itself, and may have grown
+            return self._kind.take(points_of(self._kind, shown), place)
+        if self._latest is None or self._latest[0] is not shown:
+            self._latest = shown, points_of(self._kind, shown)
+        return self._kind.take(self._latest[1], place)
 
 
 def _spectrum(gram: Matrix, counts: Vector) -> Vector:

@@ -35,8 +35,8 @@ NEVER_STARTED: Final = (
 )
 GONE: Final = "its process ended without a word, when it was played alone too. It may be out of memory, or was killed"
 
-Told: TypeAlias = Callable[[int], None]
-"""Takes the rounds finished so far, of all jobs together."""
+Told: TypeAlias = Callable[[Sequence[int]], None]
+"""Takes the rounds that each job has finished so far; below zero where it was not begun."""
 
 
 class Failure(NamedTuple):
@@ -57,18 +57,19 @@ Outcomes: TypeAlias = Generator[tuple[Job, Played | Failure], None, None]
 
 def in_this_process(study: Study, jobs: Sequence[Job], told: Told) -> Outcomes:
     """One after the other."""
-    due = monotonic()
+    due, rounds = monotonic(), [NOT_BEGUN] * len(jobs)
     for place, job in enumerate(jobs):
-        before = place * study.horizon
 
-        def note(finished: int, before: int = before) -> None:
+        def note(finished: int, place: int = place) -> None:
             nonlocal due
             if monotonic() >= due:
                 due = monotonic() + GLANCE
-                told(before + finished)
+                rounds[place] = finished
+                told(rounds)
 
         yield job, _tried(study, job, note)
-        told(before + study.horizon)
+        rounds[place] = study.horizon
+        told(rounds)
 
 
 def in_processes(study: Study, jobs: Sequence[Job], told: Told, *, n_workers: int) -> Outcomes:
@@ -113,7 +114,7 @@ def _pooled(
                 if not isinstance(future.exception(), BrokenProcessPool):
                     yield futures[future], future.result()
                     kept.notes[futures[future]] = horizon
-            told(sum(max(0, finished) for finished in kept.notes))
+            told(list(kept.notes))
 
 
 def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None) -> Outcomes:
@@ -131,16 +132,16 @@ def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None
     try:
         task = ray.remote(num_cpus=1, max_retries=1)(_tried)  # one that kills its process does so again and fails
         shared = ray.put(study)
-        tasks: dict[Any, Job] = {task.remote(shared, job): job for job in jobs}
-        waiting, n_done = list(tasks), 0
+        tasks: dict[Any, int] = {task.remote(shared, job): place for place, job in enumerate(jobs)}
+        waiting, rounds = list(tasks), [NOT_BEGUN] * len(jobs)
         while waiting:
             (done, *_), waiting = ray.wait(waiting)
             try:
-                yield tasks[done], ray.get(done)
+                yield jobs[tasks[done]], ray.get(done)
             except ray.exceptions.RayError as error:
-                yield tasks[done], Failure.of(error)
-            n_done += 1
-            told(n_done * study.horizon)
+                yield jobs[tasks[done]], Failure.of(error)
+            rounds[tasks[done]] = study.horizon
+            told(rounds)
     finally:
         if not was_running:
             ray.shutdown()

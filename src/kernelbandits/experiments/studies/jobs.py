@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +18,13 @@ from kernelbandits.types import Parameters
 
 __all__ = ["FORMAT", "Job", "canonical", "planned_jobs"]
 
-FORMAT: Final = 1
-"""Of the files of results."""
+FORMAT: Final = 2
+"""Of the files of results; a part of every id, so that no study mixes two. 2 knows effective dimensions in catalogue
+worlds and beyond 2,000 distinct points."""
+
+NAMELESS: Final = ("<lambda>", "<locals>", "partial of ")
+"""Marks of functions that share their names with others: lambdas, those made inside others, those with arguments filled
+in."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +70,12 @@ def planned_jobs(
     worlds = {name: plain_value(environment) for name, environment in environments.items()}
     players = [(entrant, entrant.fresh(seeds[0])) for entrant in entrants]
     described = [(entrant, plain_value(policy), _claims(policy)) for entrant, policy in players]
-    _refuse_twins({f"environments.{name}": world for name, world in worlds.items()})
-    _refuse_twins({f"policies.{entrant.label}": [policy, entrant.learn_rounds] for entrant, policy, _ in described})
+    for said in (
+        {f"environments.{name}": world for name, world in worlds.items()},
+        {f"policies.{entrant.label}": [policy, entrant.learn_rounds] for entrant, policy, _ in described},
+    ):
+        _refuse_nameless(said)
+        _refuse_twins(said)
     return tuple(
         Job(
             id=_digest(world, policy, horizon, seed, every, entrant.learn_rounds),
@@ -115,6 +124,26 @@ def _claims(policy: Policy) -> Parameters | None:
     if schedule is None or forgets or getattr(schedule, "is_tuned", True):
         return None
     return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
+
+
+def _refuse_nameless(described: Mapping[str, Any]) -> None:
+    """A function is known by its name, so one without a name of its own could be taken for another."""
+    for place, description in described.items():
+        for text in _texts(description):
+            if any(mark in text for mark in NAMELESS):
+                raise InvalidParameter(
+                    f"{place} is described by the function {text!r}, and others may be called so too: their results "
+                    "could not be told apart. Define it with `def` at the top of a module, under a name of its own."
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _refuse_twins(described: Mapping[str, Any]) -> None:

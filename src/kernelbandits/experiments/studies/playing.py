@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import NamedTuple
 
 from kernelbandits.evaluation import simulate
@@ -17,10 +18,11 @@ __all__ = ["Played", "play_job"]
 
 
 class Played(NamedTuple):
-    """Contents of the two files of a finished job."""
+    """Contents of the two files of a finished job, and how long it took."""
 
     job: bytes
     timing: bytes
+    seconds: float
 
 
 def play_job(study: Study, job: Job, progress: Callable[[int], None] | None = None) -> Played:
@@ -30,6 +32,7 @@ def play_job(study: Study, job: Job, progress: Callable[[int], None] | None = No
     All are compiled beforehand: the bytes of a job may not depend on when a compiler in the background gets ready.
     """
     compile_ahead()
+    began = perf_counter()
     environment = study.environments[job.environment]
     (entrant,) = (entrant for entrant in study.entrants if entrant.label == job.policy)
     policy = entrant.fresh(job.seed)
@@ -50,4 +53,5 @@ def play_job(study: Study, job: Job, progress: Callable[[int], None] | None = No
             rounds=checkpoints(kept_rounds(len(trace), job.every)),
             horizon=job.horizon,
         )
-    return Played(parquet(job_table(job, trace, dimensions)), parquet(timing_table(job, trace)))
+    files = parquet(job_table(job, trace, dimensions)), parquet(timing_table(job, trace))
+    return Played(*files, seconds=perf_counter() - began)

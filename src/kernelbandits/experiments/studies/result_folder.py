@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +26,16 @@ __all__ = ["ResultFolder", "check_format", "said_of", "sound_table"]
 STUDY: Final = "study.json"
 JOBS: Final = "jobs"
 TIMINGS: Final = "timings"
+FAILURES: Final = "failures"
 
 WAY_OUT: Final = "Run the study again to mend it: what is finished is not repeated."
 
 
 class ResultFolder:
-    """`study.json`, and for every finished job a file in `jobs/` and one in `timings/`, named by the job's id."""
+    """`study.json`, and for every finished job a file in `jobs/` and one in `timings/`, named by the job's id.
+
+    A job that failed has its traceback in `failures/` instead, until it is finished or no longer part of the study.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,12 +48,16 @@ class ResultFolder:
         """Seconds of a job."""
         return self.path / TIMINGS / f"{id}.parquet"
 
+    def failure_file(self, id: str) -> Path:
+        """Traceback of a job that failed."""
+        return self.path / FAILURES / f"{id}.txt"
+
     def prepare(self, *, clean: bool) -> None:
         """Make the folders; `clean` away what a killed run left behind."""
         for name in (JOBS, TIMINGS):
             (self.path / name).mkdir(exist_ok=True)
         if clean:
-            for folder in (self.path, self.path / JOBS, self.path / TIMINGS):
+            for folder in (self.path, *(self.path / name for name in (JOBS, TIMINGS, FAILURES))):
                 for file in leftovers(folder):
                     file.unlink(missing_ok=True)
 
@@ -90,6 +99,25 @@ class ResultFolder:
         """Keep a finished job: its timings first, so that a job that is there is whole."""
         write_durably(self.timing_file(job.id), played.timing)
         write_durably(self.job_file(job.id), played.job)
+        self.forget_failure(job.id)
+
+    def save_failure(self, job: Job, traceback: str) -> None:
+        """Keep what went wrong in a job, in place of what went wrong before."""
+        self.failure_file(job.id).parent.mkdir(exist_ok=True)
+        write_durably(self.failure_file(job.id), f"{job}\n\n{traceback.rstrip()}\n".encode(errors="replace"))
+
+    def forget_failure(self, id: str) -> None:
+        """Take away what went wrong in a job, and the folder with the last of them."""
+        self.failure_file(id).unlink(missing_ok=True)
+        with suppress(OSError):  # there are others, or there never was one
+            (self.path / FAILURES).rmdir()
+
+    def forget_failures(self, *, but: Sequence[Job]) -> None:
+        """Take away what went wrong in all jobs but these."""
+        kept = {job.id for job in but}
+        for file in sorted((self.path / FAILURES).glob("*.txt")):
+            if file.stem not in kept:
+                self.forget_failure(file.stem)
 
     def is_sound(self, id: str) -> bool:
         """Whether the job is finished and its file can be read."""
@@ -124,8 +152,8 @@ def sound_table(path: Path, id: str) -> pa.Table | None:
     except (OSError, pa.ArrowException):
         return None
     said = said_of(table)
-    is_ours = said.get("id") == id and said.get("format") == FORMAT and table.column_names == list(COLUMNS)
-    return table if is_ours else None
+    is_ours = said.get("id") == id and said.get("format") in range(1, FORMAT + 1)
+    return table if is_ours and table.column_names == list(COLUMNS) else None
 
 
 def said_of(table: pa.Table) -> dict[str, Any]:

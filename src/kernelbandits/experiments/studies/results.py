@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import counted
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.extras import require
+from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.studies.result_folder import ResultFolder, said_of, sound_table
 from kernelbandits.experiments.summary import mean_band
 
@@ -79,7 +80,7 @@ class Results:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         require("pyarrow")
-        self.folder = Path(folder)
+        self.folder = a_path(folder)
         self._files = ResultFolder(self.folder)
         said = self._files.read_study()
         if not said:
@@ -147,4 +148,4 @@ class Results:
 
     def __repr__(self) -> str:
         n_jobs = len(self.study["jobs"])
-        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {n_jobs} jobs)"
+        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {counted(n_jobs, 'job')})"

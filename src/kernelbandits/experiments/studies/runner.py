@@ -7,12 +7,15 @@ from contextlib import closing
 from os import PathLike
 from typing import Final, Literal, TypeAlias
 
+from kernelbandits.checks import a_function, counted
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.folders import writable_folder
-from kernelbandits.experiments.studies.engines import Failure, Outcomes, Told, in_processes, in_ray, in_this_process
+from kernelbandits.experiments.studies.engines import Failure, Outcomes, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
+from kernelbandits.experiments.studies.outlook import Outlook
+from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.ray_address import checked_address
 from kernelbandits.experiments.studies.result_folder import ResultFolder
 from kernelbandits.experiments.studies.results import Results
@@ -36,6 +39,7 @@ def run(
     engine: Engine = "local",
     address: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    time_left: Callable[[float | None], None] | None = None,
 ) -> Results:
     """Play every job of a study that is not finished yet, and keep each as soon as it is.
 
@@ -58,11 +62,16 @@ def run(
         HOST:PORT of a Ray cluster, or "auto" for one that runs on this machine; None starts one.
     progress
         Called now and then with rounds finished and rounds to be played in all.
+    time_left
+        Called before each call of `progress` with the seconds that the rest will take, None where nobody can tell yet:
+        as long as finished jobs of the same policy in the same environment did; before there is one, as its own rounds
+        let expect, which may become slower with history.
 
     Raises
     ------
     StudyIncomplete
-        When jobs failed, after all others were played and kept; `failures` has their tracebacks.
+        When jobs failed, after all others were played and kept; `failures` has their tracebacks, and so have files
+        in the folder, which the message names.
     FolderInUse
         While another run writes into the folder.
 
@@ -81,7 +90,12 @@ def run(
     >>> results.is_complete, results.table().num_rows
     (True, 40)
     """
-    if engine not in ENGINES:
+    if not isinstance(study, Study):
+        raise InvalidParameter(f"A study is needed, got {study!r:.80}. Study.from_toml reads one.")
+    for told in (progress, time_left):
+        if told is not None:
+            a_function(told, "What is told of progress")
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
     if address is not None and engine != "ray":
         raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")
@@ -94,16 +108,12 @@ def run(
         folder.prepare(clean=is_alone)
         folder.write_study(study, jobs)
         left = [job for job in jobs if not folder.has(job)]
-        total = len(left) * study.horizon
-
-        def told(finished: int) -> None:
-            if progress is not None:
-                progress(finished, total)
-
-        failures = _play(study, left, folder, told, n_workers=n_workers, engine=engine, address=address)
+        folder.forget_failures(but=left)
+        watch = _Watch(left, study.horizon, progress, time_left)
+        failures = _play(study, left, folder, watch, n_workers=n_workers, engine=engine, address=address)
     if failures:
         raise StudyIncomplete(
-            _message(failures, len(jobs)), {str(job): failed.full for job, failed in failures.items()}
+            _message(failures, len(jobs), folder), {str(job): failed.full for job, failed in failures.items()}
         )
     return Results(folder.path)
 
@@ -112,7 +122,7 @@ def _play(
     study: Study,
     jobs: Sequence[Job],
     folder: ResultFolder,
-    told: Told,
+    watch: _Watch,
     *,
     n_workers: int,
     engine: Engine,
@@ -124,34 +134,65 @@ def _play(
         return failures
     outcomes: Outcomes
     if engine == "ray":
-        outcomes = in_ray(study, jobs, told, address=address)
+        outcomes = in_ray(study, jobs, watch.told, address=address)
     elif n_workers == 1:
-        outcomes = in_this_process(study, jobs, told)
+        outcomes = in_this_process(study, jobs, watch.told)
     else:
-        outcomes = in_processes(study, jobs, told, n_workers=n_workers)
+        outcomes = in_processes(study, jobs, watch.told, n_workers=n_workers)
     with closing(outcomes):  # an interrupt ends all processes at once
         for job, outcome in outcomes:
+            watch.finished(job, outcome)
             if isinstance(outcome, Failure):
                 failures[job] = outcome
+                folder.save_failure(job, outcome.full)
             else:
                 folder.save(job, outcome)
     return failures
 
 
-def _message(failures: dict[Job, Failure], n_jobs: int) -> str:
-    """How many failed, and each cause once with the first job that it struck."""
+class _Watch:
+    """Passes on what engines tell: how far the study has come, and how long it will take."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        horizon: int,
+        progress: Callable[[int, int], None] | None,
+        time_left: Callable[[float | None], None] | None,
+    ) -> None:
+        self._progress, self._time_left = progress, time_left
+        self._total = len(jobs) * horizon
+        self._places = {job.id: place for place, job in enumerate(jobs)}
+        self._outlook = Outlook([(job.environment, job.policy) for job in jobs], horizon)
+
+    def told(self, rounds: Sequence[int]) -> None:
+        """So many rounds each job has finished."""
+        self._outlook.look(rounds)
+        if self._time_left is not None:
+            self._time_left(self._outlook.seconds_left())
+        if self._progress is not None:
+            self._progress(sum(max(0, finished) for finished in rounds), self._total)
+
+    def finished(self, job: Job, outcome: Played | Failure) -> None:
+        """A job that needs no more time."""
+        self._outlook.finish(self._places[job.id], outcome.seconds if isinstance(outcome, Played) else None)
+
+
+def _message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) -> str:
+    """How many failed, each cause once with the first job that it struck, and where its traceback is."""
     causes: dict[str, list[Job]] = {}
     for job, failure in failures.items():
         causes.setdefault(failure.short, []).append(job)
-    named = "; ".join(_struck(cause, jobs) for cause, jobs in list(causes.items())[:MOST_NAMED])
-    more = f"; and {len(causes) - MOST_NAMED} other causes" if len(causes) > MOST_NAMED else ""
+    named = "; ".join(_struck(cause, jobs, folder) for cause, jobs in list(causes.items())[:MOST_NAMED])
+    n_more = len(causes) - MOST_NAMED
+    more = f"; and {counted(n_more, 'other cause')}" if n_more > 0 else ""
     kept = "none is finished" if len(failures) == n_jobs else "the others are finished and kept"
     return (
-        f"{len(failures)} of {n_jobs} jobs failed, {kept}. {named}{more}. Mend the cause and "
+        f"{len(failures)} of {counted(n_jobs, 'job')} failed, {kept}. {named}{more}. Mend the cause and "
         "run the study again into the same folder: what is finished is not repeated."
     )
 
 
-def _struck(cause: str, jobs: Sequence[Job]) -> str:
+def _struck(cause: str, jobs: Sequence[Job], folder: ResultFolder) -> str:
     others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-    return f"{jobs[0]}{others}: {cause.rstrip('.')}"
+    return f"{jobs[0]}{others}: {cause.rstrip('.')} (traceback in {str(folder.failure_file(jobs[0].id))!r})"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_mapping, a_seed
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.studies.contender import Contender, Entrant, MakePolicy, entrants_of
 from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.experiments.studies.jobs import Job, planned_jobs
@@ -102,7 +102,7 @@ class Study:
         """
         from kernelbandits.experiments.studies.study_file import read_study
 
-        values = read_study(Path(path), {**LOADERS, **(loaders or {})})
+        values = read_study(a_path(path), {**LOADERS, **a_mapping({} if loaders is None else loaders, "Loaders")})
         try:
             study = cls(**values)
             _ = study.jobs  # makes every policy once, so that a mistake is found before anything is played
@@ -148,7 +148,7 @@ def checked_seeds(seeds: Any) -> tuple[int, ...]:
         return tuple(range(a_count(seeds, "The number of seeds")))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidParameter(f"Seeds are whole numbers from 0, or how many of them, got {seeds!r}.")
-    numbers = tuple(a_count(seed, "A seed", least=0) for seed in seeds)
+    numbers = tuple(a_seed(seed, "A seed") for seed in seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import MOST_IN_MEMORY, a_count
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier import an_even_count, has_random_features
@@ -120,7 +120,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         )
         self._draws = draws
         self._n_features = an_even_count(n_features)
-        self._propensity_draws = a_count(propensity_draws, "The number of draws")
+        self._propensity_draws = a_count(propensity_draws, "The number of draws", most=MOST_IN_MEMORY)
         self._ties = checked_ties(ties)
         self._entropy = int(self._rng.integers(2**63))  # of the generators that the draws come from
 
@@ -130,7 +130,9 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         """Rewards of these actions as the policy believes in them now: one row a draw, one column an action."""
         rng = np.random.default_rng(seed)
         points = self._points(contexts, None)
-        return self._drawn(points, self._kind(points).count(points), a_count(n_draws, "The number of draws"), rng)
+        return self._drawn(
+            points, self._kind(points).count(points), a_count(n_draws, "The number of draws", most=MOST_IN_MEMORY), rng
+        )
 
     def _odds(self, actions: Actions) -> Odds:
         points, n_actions = actions.points, actions.n_actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from kernelbandits.checks import a_count
@@ -63,6 +63,8 @@ class LinUCB(UpperConfidencePolicy):
     ) -> None:
         if model not in ("shared", "disjoint", "hybrid"):
             raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {model!r}.")
+        if shared_columns is not None and not isinstance(shared_columns, Iterable):
+            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shared_columns!r}.")
         columns = [] if shared_columns is None else [a_count(c, "A shared column", least=0) for c in shared_columns]
         if (model == "hybrid") != bool(columns):
             raise InvalidParameter(

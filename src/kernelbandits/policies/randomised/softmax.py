@@ -41,7 +41,8 @@ class Softmax(UpperConfidenceWrapper, RandomisedPolicy):
 
     def __init__(self, policy: UpperConfidencePolicy, *, temperature: float, seed: Seed = None) -> None:
         super().__init__(policy, seed=seed)
-        self._temperature = positive(temperature, "The temperature", "For the highest score alone take its policy.")
+        way_out = "For the highest score alone take its policy."
+        self._temperature = positive(temperature, "The temperature", way_out, may_be_tiny=True)
 
     @property
     def temperature(self) -> float:

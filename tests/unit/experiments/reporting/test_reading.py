@@ -180,8 +180,8 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
 
 def test_later_formats_are_refused(tmp_path):
     jobs = a_folder(tmp_path)
-    write_head(tmp_path, jobs, format=2)
-    with pytest.raises(NewerFile, match="has format 2"):
+    write_head(tmp_path, jobs, format=3)
+    with pytest.raises(NewerFile, match="has format 3"):
         read_results(tmp_path)
 
     newer = write_job(tmp_path, environment="w", policy="p", seed=0, columns=simple_columns([1.0]), format=3)

@@ -1,11 +1,14 @@
 import hashlib
 import json
+from functools import partial
 
 import pytest
 
 import kernelbandits
-from kernelbandits.environments import Clustered
+from kernelbandits.environments import Clustered, Delayed
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies import Contender
+from kernelbandits.kernels import FromCallable
 from kernelbandits.policies import GPUCB, KernelUCB
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import Mixture
@@ -25,7 +28,7 @@ def test_the_id_is_a_digest_of_what_is_run():
         "every": 5,
         "learn_rounds": 9,
         "version": kernelbandits.__version__,
-        "format": 1,
+        "format": 2,
     }
     text = json.dumps(run, sort_keys=True, separators=(",", ":"))
     assert job.id == hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -42,6 +45,52 @@ def test_names_and_other_jobs_are_no_part_of_the_id():
     few = small_study(policies={"Other name": Contender(KernelUCB, KERNEL, exploration=0.3, regularisation=2.0)})
 
     assert {job.id for job in few.jobs} < {job.id for job in small_study().jobs}
+
+
+def a_local_function():
+    def delay(rng):
+        return 3
+
+    return delay
+
+
+def three(rng, n=3):
+    return n
+
+
+class Always:
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, rng):
+        return self.n
+
+    def describe(self):
+        return {"class": "Always", "n": self.n}
+
+
+@pytest.mark.parametrize("delay", [lambda _: 3, a_local_function(), partial(three, n=4)])
+def test_a_function_that_shares_its_name_is_refused(delay):
+    study = small_study(environments={"late": Delayed(Clustered(n_actions=4), delay=delay)})
+
+    with pytest.raises(InvalidParameter, match=r"environments\.late is described by the function '.*Define it with"):
+        _ = study.jobs
+
+
+def test_a_kernel_that_shares_its_name_is_refused():
+    kernel = FromCallable(lambda first, second: first @ second.T)
+
+    with pytest.raises(InvalidParameter, match=r"policies\.A is described by the function '.*<lambda>', and others"):
+        _ = small_study(policies={"A": Contender(KernelUCB, kernel + KERNEL)}).jobs
+
+
+def test_functions_with_names_and_objects_that_describe_themselves_have_ids_of_their_own():
+    delays = [three, Always(3), Always(4), 3]
+    studies = [small_study(environments={"late": Delayed(Clustered(n_actions=4), delay=delay)}) for delay in delays]
+
+    ids = [job.id for study in studies for job in study.jobs]
+
+    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
 from kernelbandits.experiments.durable import locked
-from kernelbandits.experiments.studies import Contender, Results, engines, run
+from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom
-from small_studies import KERNEL, bytes_of, deadly, failing, mixed, small_study
+from small_studies import KERNEL, FailsLater, bytes_of, deadly, failing, mixed, small_study
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_the_folder_holds_what_is_promised(tmp_path):
     assert {path.name for path in (folder / "timings").iterdir()} == files
     said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     assert said["jobs"] == [job.id for job in study.jobs]
-    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (1, "small", 23, [3, 8], 5)
+    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (2, "small", 23, [3, 8], 5)
     assert said["study"] == json.loads(json.dumps(study.describe()))
     assert {"numpy", "scipy", "kernelbandits", "pyarrow"} <= said["versions"].keys()
     assert said["machine"]["n_processors"] == os.cpu_count()
@@ -113,6 +113,34 @@ def test_a_damaged_file_does_not_count_as_finished(tmp_path):
     assert len(results.jobs) == 5
 
 
+def written_in_format(number, study, folder, monkeypatch):
+    """A folder as an earlier version left it."""
+    with monkeypatch.context() as earlier:
+        for module in (jobs, result_folder, tables):
+            earlier.setattr(module, "FORMAT", number)
+        run(study, folder, workers=1)
+
+
+def test_a_folder_of_an_earlier_format_can_still_be_read(tmp_path, monkeypatch):
+    written_in_format(1, small_study(), tmp_path, monkeypatch)
+
+    results = Results(tmp_path)
+
+    assert {job["format"] for job in results.jobs} == {1}
+    assert results.is_complete
+    assert results.table().num_rows == 30
+
+
+def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_in(tmp_path, monkeypatch):
+    written_in_format(1, small_study(), tmp_path, monkeypatch)
+
+    results = run(small_study(), tmp_path, workers=1)
+
+    assert {job["format"] for job in results.jobs} == {2}
+    assert (len(results.jobs), results.table().num_rows) == (6, 30)
+    assert len(bytes_of(tmp_path)) == 12  # the files of before are left alone
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
@@ -120,7 +148,7 @@ def test_a_damaged_file_does_not_count_as_finished(tmp_path):
         (b"\xff", DamagedFile, r"study\.json' cannot be read"),
         (b"[]", DamagedFile, "does not say the jobs"),
         (b'{"format": 1}', DamagedFile, "does not say the jobs"),
-        (b'{"format": 99, "jobs": []}', NewerFile, "has format 99, this version reads up to 1"),
+        (b'{"format": 99, "jobs": []}', NewerFile, "has format 99, this version reads up to 2"),
     ],
 )
 def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, text, error, message):
@@ -181,6 +209,35 @@ def test_a_cause_that_strikes_many_jobs_is_told_once(tmp_path):
     message = str(raised.value)
     assert message.count("nine is too many") == 1
     assert "4 of 4 jobs failed, none is finished. 'Bad' in 'groups' with seed 0 and 3 more: Zero" in message
+
+
+def test_the_traceback_of_a_failed_job_lies_in_the_folder_until_it_is_finished(tmp_path, monkeypatch):
+    study = small_study(policies={"Good": mixed, "Bad": failing}, seeds=[3])
+    bad = next(job for job in study.jobs if job.policy == "Bad")
+    with pytest.raises(StudyIncomplete, match=rf"traceback in '.*failures/{bad.id}\.txt'"):
+        run(study, tmp_path, workers=1)
+
+    (file,) = (tmp_path / "failures").iterdir()
+
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("'Bad' in 'groups' with seed 3\n\nTraceback")
+    assert 'raise ZeroDivisionError("nine is too many")' in text
+    monkeypatch.setattr(FailsLater, "_pick", UniformRandom._pick)
+    run(study, tmp_path, workers=1)
+    assert not (tmp_path / "failures").exists()
+
+
+def test_a_traceback_goes_with_its_job_and_others_stay(tmp_path):
+    both = small_study(policies={"Bad": failing}, seeds=[3, 4])
+    with pytest.raises(StudyIncomplete):
+        run(both, tmp_path, workers=1)
+    left = tmp_path / "failures" / ".x.txt.1.partial"
+    left.write_bytes(b"half")
+
+    with pytest.raises(StudyIncomplete):
+        run(small_study(policies={"Bad": failing}, seeds=[4]), tmp_path, workers=1)
+
+    assert [path.stem for path in (tmp_path / "failures").iterdir()] == [both.jobs[1].id]
 
 
 def test_a_policy_that_exits_fails_its_job_only(tmp_path):

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+from kernelbandits import evaluation
+from kernelbandits.environments import Clustered
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import Log
+from kernelbandits.kernels import Delta, Gaussian
+from kernelbandits.policies import KernelUCB, UniformRandom
+
+WORLD = Clustered(n_actions=3)
+LOG = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, rewards=[0.0, 1.0, 1.0, 0.0])
+STRANGE = [None, "text", 3, float("nan"), [], {}, object(), np.ones((2, 2)), LOG, KernelUCB, Clustered, len]
+
+
+def a_policy():
+    return KernelUCB(Gaussian(length_scale=0.3))
+
+
+IN_WORLDS = {
+    "simulate": lambda world, policy: evaluation.simulate(world, policy, horizon=3),
+    "collect_log": lambda world, policy: evaluation.collect_log(world, policy, horizon=3),
+    "true_value": lambda world, policy: evaluation.true_value(world, policy, horizon=3),
+}
+ON_LOGS = {
+    "IPS": evaluation.IPS().estimate,
+    "SelfNormalisedIPS": evaluation.SelfNormalisedIPS().estimate,
+    "Replay": evaluation.Replay().estimate,
+    "DirectMethod": evaluation.DirectMethod(Delta()).estimate,
+    "DoublyRobust": evaluation.DoublyRobust(evaluation.DirectMethod(Delta())).estimate,
+    "Switch": evaluation.Switch(evaluation.DirectMethod(Delta()), threshold=2.0).estimate,
+    "compare_on_log": lambda log, policy: evaluation.compare_on_log(
+        log, policy, UniformRandom(), smallest_propensity=0.5, reward_range=(0.0, 1.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=repr)
+@pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
+def test_what_is_no_world_is_told(play, strange):
+    with pytest.raises(InvalidParameter, match=r"The environment (needs|has to be made).* is one\."):
+        play(strange, a_policy())
+
+
+@pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=repr)
+@pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
+def test_what_is_no_policy_is_told(play, strange):
+    with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made).*KernelUCB\(kernel\) is one\."):
+        play(WORLD, strange)
+
+
+@pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
+def test_world_and_policy_in_the_wrong_order_are_told_so(play):
+    with pytest.raises(InvalidParameter, match="This is a policy: the world comes first, the policy second"):
+        play(a_policy(), WORLD)
+
+
+@pytest.mark.filterwarnings("ignore:KernelUCB left nothing")
+@pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
+def test_a_world_and_a_policy_are_taken(play):
+    assert play(WORLD, a_policy()) is not None
+
+
+@pytest.mark.parametrize("strange", [part for part in STRANGE if part is not LOG], ids=repr)
+@pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
+def test_what_is_no_log_is_told(judge, strange):
+    with pytest.raises(InvalidParameter, match=r"The log has to be a Log, got .* collect_log make one"):
+        judge(strange, UniformRandom())
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+@pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
+def test_a_log_takes_policies_only(judge, strange):
+    with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made)"):
+        judge(LOG, strange)
+
+
+@pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
+def test_a_log_and_a_policy_are_taken(judge):
+    assert judge(LOG, UniformRandom()).n_rounds == 4
+
+
+@pytest.mark.parametrize("strange", [None, "text", [], LOG])
+def test_what_is_no_trace_or_log_or_function_is_told(strange):
+    with pytest.raises(InvalidParameter, match="The trace has to be a Trace"):
+        evaluation.calibration(strange)
+    with pytest.raises(InvalidParameter, match="What makes a policy has to be a function"):
+        evaluation.coverage(WORLD, strange, horizon=3, repeats=2)
+    if strange is not LOG:
+        with pytest.raises(InvalidParameter, match="The log has to be a Log"):
+            evaluation.mean_reward(strange)
+    if strange is not None:
+        with pytest.raises(InvalidParameter, match="What is told of progress has to be a function"):
+            evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange)
+
+
+@pytest.mark.parametrize("part", ["x", 1.5, [7], {}, object(), [0.5]])
+def test_a_part_of_a_log_that_is_none_is_told(part):
+    with pytest.raises(InvalidParameter, match="A part of a log is"):
+        LOG[part]
+
+
+@pytest.mark.parametrize("ids", [3, "abcd", ["ab", "ab", "ab", "ab"], [1, 2, 3, 4], [None] * 4])
+def test_names_that_are_no_lists_are_told(ids):
+    with pytest.raises(InvalidParameter, match="The ids of a log are a list of names for every round"):
+        Log(LOG.rounds, LOG.actions, LOG.propensities, LOG.rewards, ids)

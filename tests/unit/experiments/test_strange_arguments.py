@@ -1,0 +1,96 @@
+"""What no study can be made of is refused in a sentence, before anything is written."""
+
+import numpy as np
+import pytest
+
+from kernelbandits.environments import Clustered
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation import IPS, collect_log
+from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarise, tune
+from kernelbandits.experiments.off_policy_study import estimator_study
+from kernelbandits.policies import KernelUCB, UniformRandom
+from small_studies import KERNEL, small_study
+
+WORLD = Clustered(n_actions=3)
+LOG = collect_log(WORLD, UniformRandom(seed=0), horizon=8, seed=0)
+STRANGE = [None, 3, float("nan"), [1], object(), np.ones((2, 2)), WORLD, LOG]
+CONTENDER = Contender(KernelUCB, KERNEL)
+
+
+def study_of_estimators(**changes):
+    usual = {"environment": WORLD, "estimators": {"IPS": IPS()}, "log_with": lambda seed: UniformRandom(seed=seed)}
+    usual |= {"target": UniformRandom(), "horizon": 5, "n_logs": 2}
+    return estimator_study(**{**usual, **changes})
+
+
+def comparison(**changes):
+    usual = {"environment": WORLD, "policies": {"A": lambda _: KernelUCB(KERNEL)}, "horizon": 2, "seeds": [0]}
+    return Comparison(**{**usual, **changes})
+
+
+CALLS = {
+    "run, study": (lambda strange: run(strange, "never"), "A study is needed"),
+    "run, folder": (lambda strange: run(small_study(), strange), "A file or a folder is named by"),
+    "run, engine": (lambda strange: run(small_study(), "never", engine=strange), "The engine is 'local' or 'ray'"),
+    "results": (Results, "A file or a folder is named by"),
+    "report": (report, "A file or a folder is named by"),
+    "report, formats": (
+        lambda strange: report("never", formats=strange),
+        "formats have to be|written as",
+    ),
+    "from_toml": (Study.from_toml, "A file or a folder is named by"),
+    "tune on a log": (lambda strange: tune(strange, on=LOG, estimator=IPS()), "Candidates have to be given by name"),
+    "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
+    "tune, world": (
+        lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
+        "no environment|an estimator",
+    ),
+    "comparison, policies": (lambda strange: comparison(policies=strange), "The policies have to be given by name"),
+    "comparison, a policy": (
+        lambda strange: comparison(policies={"A": strange}),
+        "What makes the policy 'A' has",
+    ),
+    "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators have to be given by name"),
+    "an estimator": (lambda strange: study_of_estimators(estimators={"A": strange}), "The estimator 'A' needs"),
+    "target": (lambda strange: study_of_estimators(target=strange), "The target needs"),
+    "log_with": (lambda strange: study_of_estimators(log_with=strange), "What makes a logging policy has to be"),
+    "traces": (lambda strange: summarise(strange, reference="A"), "The traces have to be given by name"),
+    "runs": (lambda strange: summarise({"A": [strange]}, reference="A"), "needs at least one trace"),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+@pytest.mark.parametrize(("call", "message"), CALLS.values(), ids=CALLS)
+def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    if call is CALLS["tune, world"][0] and strange is WORLD:
+        assert call(strange).settings  # nothing strange about it
+        return
+    with pytest.raises(InvalidParameter, match=message):
+        call(strange)
+
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("strange", ["text", None, 4, np.ones(2)])
+def test_worlds_and_seeds_of_a_comparison_are_told(strange):
+    with pytest.raises(InvalidParameter, match="The environment needs the methods start, describe"):
+        comparison(environment=strange)
+    if not isinstance(strange, np.ndarray):
+        with pytest.raises(InvalidParameter, match="The seeds are a list"):
+            comparison(seeds=strange)
+
+
+def test_a_summary_names_the_policies_that_it_has():
+    traces = comparison().run()
+
+    with pytest.raises(InvalidParameter, match="There is no policy 'B' to compare with, only A"):
+        summarise(traces, reference="B")
+    assert summarise(traces, reference="A")[0].name == "A"
+
+
+@pytest.mark.parametrize("values", [[], 3.0, "text"])
+def test_a_mean_needs_a_repeat(values):
+    with pytest.raises(InvalidParameter, match=r"A mean needs at least one repeat|have to be real numbers"):
+        mean_band(values)
