@@ -35,14 +35,14 @@ ON_LOGS = {
 }
 
 
-@pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=repr)
+@pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_what_is_no_world_is_told(play, strange):
     with pytest.raises(InvalidParameter, match=r"The environment (needs|has to be made).* is one\."):
         play(strange, a_policy())
 
 
-@pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=repr)
+@pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_what_is_no_policy_is_told(play, strange):
     with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made).*KernelUCB\(kernel\) is one\."):
@@ -61,14 +61,16 @@ def test_a_world_and_a_policy_are_taken(play):
     assert play(WORLD, a_policy()) is not None
 
 
-@pytest.mark.parametrize("strange", [part for part in STRANGE if part is not LOG], ids=repr)
+@pytest.mark.parametrize(
+    "strange", [part for part in STRANGE if part is not LOG], ids=lambda strange: type(strange).__name__
+)
 @pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
 def test_what_is_no_log_is_told(judge, strange):
     with pytest.raises(InvalidParameter, match=r"The log has to be a Log, got .* collect_log make one"):
         judge(strange, UniformRandom())
 
 
-@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+@pytest.mark.parametrize("strange", STRANGE, ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
 def test_a_log_takes_policies_only(judge, strange):
     with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made)"):

@@ -59,7 +59,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+@pytest.mark.parametrize("strange", STRANGE, ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize(("call", "message"), CALLS.values(), ids=CALLS)
 def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
