@@ -59,8 +59,8 @@ def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector)
     ‖ν‖²/γ = ν(Σ_f h_f), so that folds whose models share rewards, and one function, are not taken for independent. Of
     one fold without corrections nothing is left but the posterior variance of the mean, σ² Σ_ij w_i w_j Cov(z_i, z_j).
 
-    In a fold of more than 10,000 actions that the policy may take as many stand for all, which errs upwards: the
-    fewer the actions, the less their errors cancel.
+    In a fold of more than 10,000 actions that the policy may take as many, drawn by their weights, stand for all, which
+    errs upwards on average: the fewer the actions, the less their errors cancel.
     """
     models = [model for model in said.models if isinstance(model, ModelWithErrors)]
     if len(models) < len(said.models):

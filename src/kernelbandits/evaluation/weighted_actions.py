@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["WeightedActions"]
+
+THINNING_SEED: Final = 0
+"""The same actions stand for all whenever the same question is asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +60,9 @@ class WeightedActions:
     def thinned(self, most: int) -> WeightedActions:
         """At most so many of them with the same sum of weights, which are not negative.
 
-        Where there are more, actions are taken at even steps along the cumulated weight, and weigh the same.
+        Where there are more, the cumulated weight is cut into as many equal parts, and an action drawn by its weight
+        stands for each: every share is right on average. Even steps would meet the same row of every round where sets
+        are of one size, and never the others.
 
         >>> many = WeightedActions([["a", "b"]] * 4, np.arange(4), np.zeros(4, dtype=int), np.array([1.0, 1, 1, 3]))
         >>> many.thinned(2).which, many.thinned(2).weights
@@ -65,5 +71,6 @@ class WeightedActions:
         if len(self) <= most:
             return self
         ends = np.cumsum(self.weights)
-        steps = (np.arange(most) + 0.5) * (ends[-1] / most)
-        return replace(self.at(np.searchsorted(ends, steps)), weights=np.full(most, ends[-1] / most))
+        steps = (np.arange(most) + np.random.default_rng(THINNING_SEED).random(most)) * (ends[-1] / most)
+        places = np.minimum(np.searchsorted(ends, steps, side="right"), len(self) - 1)
+        return replace(self.at(places), weights=np.full(most, ends[-1] / most))

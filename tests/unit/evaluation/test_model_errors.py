@@ -106,6 +106,20 @@ def test_of_very_many_actions_some_stand_for_all(monkeypatch):
     assert exactly < thinned < 1.1 * exactly
 
 
+def test_actions_that_stand_for_all_are_of_every_row(monkeypatch):
+    """Of three actions only the middle one was shown often; the others are most of the error."""
+    rng = np.random.default_rng(0)
+    actions = np.where(rng.random(300) < 0.98, 1, 2 * rng.integers(2, size=300))
+    log = Log([["a", "b", "c"] for _ in range(300)], actions, np.where(actions == 1, 0.98, 0.01), rng.normal(size=300))
+    model = DirectMethod(Delta(), 1.0, noise_variance=1.0)
+    exactly = model.estimate(log, UniformRandom()).standard_error
+
+    monkeypatch.setattr(model_errors, "ACTIONS_AT_MOST", 300)
+    thinned = model.estimate(log, UniformRandom()).standard_error
+
+    assert_allclose(thinned, exactly, rtol=0.15)
+
+
 def test_a_set_shown_again_and_again_is_counted_as_often():
     items, rng = ["aa", "ab", "bb"], np.random.default_rng(1)
     actions, rewards = rng.integers(3, size=20), rng.normal(size=20)
