@@ -61,7 +61,7 @@ class DirectMethod:
         "auto", "exact", "primal" or a function (kernel, regularisation) → posterior.
     noise_variance
         σ², variance of a reward around its expectation; None estimates it from the residuals, Σ(r − r̂)² over what n
-        leaves when the parameters used, tr K(K + γI)⁻¹, are taken off.
+        leaves when the parameters used, tr K(K + γI)⁻¹, are taken off; Σr(r − r̂)/n where these leave less than one.
     confidence
         Of the interval, which is normal.
 

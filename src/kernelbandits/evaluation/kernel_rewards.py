@@ -86,8 +86,10 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
     """Variance of the noise, from what the fit leaves: Σ (r − r̂)² / (n − Σ width²), sums over what was learnt.
 
     Σ width² = tr K(K + γI)⁻¹ is the number of parameters that the fit has used; of more than 2,000 observations it is
-    estimated from as many, evenly spread. Unbiased where the rewards are drawn from the process that the posterior
-    assumes; too high where the regularisation flattens what is there.
+    estimated from as many, evenly spread. Where the fit leaves less than one of n observations, the residuals are too
+    small to tell, and the size of the rewards does: Σ r (r − r̂) / n = γ rᵀ(K + γI)⁻¹r / n. Both are unbiased where the
+    rewards are drawn from the process that the posterior assumes, and too high where the regularisation flattens what
+    is there.
 
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.posterior import ExactPosterior
@@ -101,7 +103,9 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
     widths = posterior.predict(posterior.kernel.kind.take(posterior.kernel.kind.check(points), some)).width
     left = n_rewards * (1.0 - float(np.mean(widths**2)))
     residuals = rewards - means_of(posterior, points)
-    return float(residuals @ residuals) / max(left, 1.0)
+    if left < 1.0:
+        return max(0.0, float(rewards @ residuals)) / n_rewards
+    return float(residuals @ residuals) / left
 
 
 def learn_log(posterior: Posterior, log: Log) -> Points:

@@ -167,6 +167,30 @@ def test_the_noise_is_estimated_right_on_average_under_the_process():
     assert abs(np.mean(said) - 0.09) < 4 * error
 
 
+@pytest.mark.parametrize(("n_points", "gamma"), [(1, 1.0), (1, 1e-4), (9, 1e-2), (9, 1e-6)])
+def test_the_noise_is_right_on_average_where_the_fit_meets_every_reward(n_points, gamma):
+    """Points so far apart that every reward has a parameter of its own, and residuals are next to nothing."""
+    rng, points, said = np.random.default_rng(1), np.arange(n_points)[:, None], []
+    kernel = Gaussian(length_scale=0.2)
+    root = np.linalg.cholesky(0.09 / gamma * kernel.gram(points) + 0.09 * np.eye(n_points))
+    for _ in range(400):
+        rewards = root @ rng.normal(size=n_points)
+        posterior = ExactPosterior(kernel, regularisation=gamma)
+        posterior.observe(points, rewards)
+        said.append(residual_variance(posterior, points, rewards))
+
+    assert abs(np.mean(said) - 0.09) < 4 * np.std(said, ddof=1) / 20
+
+
+def test_rewards_without_noise_leave_hardly_any():
+    points = np.linspace(0, 1, 200)[:, None]
+    posterior = ExactPosterior(Linear() + 1.0, regularisation=1e-3)
+    rewards = 2.0 - 0.5 * points[:, 0]
+    posterior.observe(points, rewards)
+
+    assert residual_variance(posterior, points, rewards) < 1e-9
+
+
 @pytest.mark.long
 def test_intervals_hold_far_more_often_than_without_the_model():
     """Without the error of the model one interval in five holds."""
