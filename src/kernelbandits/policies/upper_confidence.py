@@ -131,7 +131,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
         """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
-        self._note_exhaustive(sum(actions.n_actions for actions in rounds))
+        n_actions = sum(actions.n_actions for actions in rounds)
+        if not self.posterior.size:  # nothing learnt: rounds need not be alike
+            choices = super()._pick_for_each(rounds)
+            self._note_exhaustive(n_actions)
+            return choices
+        self._note_exhaustive(n_actions)
         points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
         waiting = self._waiting()
         whole, choices, first = self._predict(points, waiting), [], 0
@@ -206,7 +211,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
         """Ties of many rounds in few questions; the last digit, which may decide where ties are exact, in one each."""
-        if len(rounds) < 2 or self._ties == "exact":
+        if len(rounds) < 2 or self._ties == "exact" or not self.posterior.size:  # rounds need not be alike
             return super()._probabilities_for_each(rounds)
         found = [self._probabilities(rounds[0])]  # alone: a posterior may take a cheaper form once it is asked
         for part in self._side_by_side(rounds[1:]):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from kernelbandits import Catalogue
 from kernelbandits.errors import InvalidContexts
@@ -81,6 +82,16 @@ def test_ids_are_those_of_each_round():
 
 def test_a_policy_that_knows_nothing_yet_is_asked_too():
     assert_like_each(KernelUCB(Gaussian(length_scale=0.4), ties="random"), some_rounds(10))
+
+
+@pytest.mark.parametrize("ties", ["lowest", "random"])
+def test_rounds_need_not_be_alike_before_anything_is_learnt(ties):
+    policy = KernelUCB(Linear(), ties=ties, seed=0)
+    rounds = [np.ones((2, 3)), np.eye(3), np.ones((4, 2)), csr_array(np.eye(2)), Catalogue(np.eye(5))]
+
+    assert_like_each(policy, rounds)
+
+    assert [decision.n_actions for decision in policy.choose_many(rounds[:4])] == [2, 3, 4, 2]
 
 
 def test_ids_for_other_rounds_are_refused():
