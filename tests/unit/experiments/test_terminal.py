@@ -3,7 +3,15 @@ from io import StringIO
 import pytest
 
 from kernelbandits.experiments import Row
-from kernelbandits.experiments.terminal import cells, progress_bar, regret_table, rounds_bar, time_left
+from kernelbandits.experiments.studies.results import EndValue, Standing
+from kernelbandits.experiments.terminal import (
+    cells,
+    progress_bar,
+    regret_table,
+    rounds_bar,
+    standings_table,
+    time_left,
+)
 
 
 def a_row(**values):
@@ -33,6 +41,22 @@ def test_the_table_fits_an_ordinary_terminal_and_lines_up():
 
     assert len(lines) == 2
     assert lines[0].index("12.3") + 4 == lines[1].index("1234.5") + 6
+
+
+@pytest.mark.parametrize("name", ["a [/x] b", "[red]", "[bold]a[/bold]", "a\\"])
+def test_brackets_in_names_are_brackets(name):
+    from rich.console import Console
+
+    end = EndValue(mean=-0.01, deviation=0.0, half_width=0.0)
+    standing = Standing(environment=name, policy=f"of {name}", n_seeds=2, regret=end, total_reward=end)
+    console = Console(width=80, record=True, file=StringIO())
+
+    console.print(standings_table([standing], title="Standings"))
+    console.print(regret_table([a_row(name=f"row {name}")], title="Regret"))
+
+    text = console.export_text()
+    assert text.count(name) == 3
+    assert "-0.0" not in text
 
 
 @pytest.mark.parametrize(
