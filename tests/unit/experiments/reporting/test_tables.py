@@ -141,3 +141,17 @@ def test_numbers_have_as_many_places_as_their_interval_makes_sense_of():
     assert number_with_interval(float("nan"), float("nan")) == "–"
     assert number_with_interval(1234.6, float("nan")) == "1235"
     assert number_with_interval(0.0, float("nan")) == "0.00"
+
+
+def test_nothing_is_not_below_zero():
+    assert number_with_interval(-0.01, 2.5) == "0.0 ± 2.5"
+    assert number_with_interval(-0.06, 2.5) == "-0.1 ± 2.5"
+
+
+def test_tables_of_like_names_have_labels_of_their_own(folder):
+    rows = entries_of(read_results(folder))["R&D_1"]
+
+    latex = latex_tables({"чан": rows, "机会": rows, "A b": rows, "a-b": rows})
+
+    labels = re.findall(r"\\label\{(.*)\}", latex)
+    assert labels == ["tab:unnamed", "tab:unnamed-2", "tab:a-b", "tab:a-b-2"]
