@@ -40,6 +40,9 @@ STUDY_HEADINGS: Final = ("Regret", "± 95 %", "Total reward", "± 95 %")
 WIDEST: Final = 1000
 """Columns of a table in a pipe, at most."""
 
+USUAL: Final = 80
+"""Columns of a terminal into which every table fits, with names on several lines."""
+
 ROUNDS_PER_STEP: Final = 25
 """The bar moves after so many rounds: moving it costs as much as a short round."""
 
@@ -179,15 +182,18 @@ def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Tabl
 
 
 def table_console(table: Table) -> Console:
-    """Where to print the table: as wide as the terminal, and as the table where there is none, as in a pipe."""
+    """Where to print the table: as wide as the terminal, and as the table where there is none, as in a pipe.
+
+    A terminal that is too narrow breaks the lines, since a table that fits it would have no room left for names.
+    """
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console(highlight=False)
-    if console.is_terminal:
-        return console
-    wide = Console(highlight=False, width=WIDEST)
-    return Console(highlight=False, width=Measurement.get(wide, wide.options, table).maximum)
+    console, wide = Console(highlight=False), Console(highlight=False, width=WIDEST)
+    needed = Measurement.get(wide, wide.options, table)
+    if not console.is_terminal:
+        return Console(highlight=False, width=needed.maximum)
+    return Console(highlight=False, width=max(console.width, min(needed.minimum, USUAL)))
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:

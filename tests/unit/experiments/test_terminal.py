@@ -10,6 +10,7 @@ from kernelbandits.experiments.terminal import (
     regret_table,
     rounds_bar,
     standings_table,
+    table_console,
     time_left,
 )
 
@@ -57,6 +58,23 @@ def test_brackets_in_names_are_brackets(name):
     text = console.export_text()
     assert text.count(name) == 3
     assert "-0.0" not in text
+
+
+@pytest.mark.parametrize(("columns", "least"), [(30, 70), (79, 79), (100, 100)])
+def test_a_narrow_terminal_does_not_take_the_names_away(columns, least, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    end = EndValue(mean=1234.5, deviation=0.0, half_width=12345.6)
+    standing = Standing(environment="groups", policy="KernelUCB, " + "x" * 90, n_seeds=2, regret=end, total_reward=end)
+    table = standings_table([standing], title="Standings")
+
+    console = table_console(table)
+
+    assert least <= console.width <= max(columns, 80)
+    with console.capture() as shown:
+        console.print(table)
+    assert all(word in shown.get() for word in ("groups", "Kernel", "1234.5", "12345.6"))
 
 
 @pytest.mark.parametrize(
