@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -86,7 +86,6 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     """Bias, and how often intervals hold, under each log."""
     rows = found["rows"]
     worst = max(rows, key=lambda row: abs(row["bias"]))
-    held = [row["estimator"] for row in rows if row["coverage_low"] <= NOMINAL <= row["coverage_high"]]
     return Drawing(
         name="off-policy",
         title=TITLE,
@@ -98,10 +97,18 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
         ),
         description=(
             f"Dots with bars for six estimators under two logs. The largest bias is that of {worst['estimator']}, "
-            f"{worst['bias']:+.2f}; intervals that hold as promised are those of {', '.join(dict.fromkeys(held))}."
+            f"{worst['bias']:+.2f}. Estimators whose intervals hold as promised: {'. '.join(_held(rows))}."
         ),
         draw=partial(_draw, rows),
     )
+
+
+def _held(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Estimators under each log whose share may well be the promised one."""
+    for log in dict.fromkeys(row["log"] for row in rows):
+        here = [row for row in rows if row["log"] == log]
+        held = [row["estimator"] for row in here if row["coverage_low"] <= NOMINAL <= row["coverage_high"]]
+        yield f"Log {log!r}: {'; '.join(held) or 'none'}"
 
 
 def _draw(rows: list[dict[str, Any]], caption: str, theme: Theme) -> Figure:
