@@ -252,3 +252,11 @@ def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
     assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
     assert 0 < len(bytes_of(into)) < 60
     assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))
+
+
+def test_a_dry_run_says_which_extra_is_missing(study, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    assert main(["run", study, "--dry-run"]) == 2
+
+    assert "experiments" in capsys.readouterr().err
