@@ -78,10 +78,12 @@ def simple_columns(regret, *, total_reward=None, n_covered=-1, rounds=None):
     """A job made of one curve: the regret after each recorded round."""
     regret = np.asarray(regret, dtype=np.float64)
     rounds = np.arange(1, len(regret) + 1) if rounds is None else np.asarray(rounds)
+    total = rounds - regret if total_reward is None else np.asarray(total_reward, dtype=np.float64)
     return {
         "round": rounds,
         "regret": regret,
-        "total_reward": rounds - regret if total_reward is None else np.asarray(total_reward, dtype=np.float64),
+        "reward": np.zeros(len(rounds)),
+        "total_reward": total,
         "potential": regret + 1.0,
         "n_covered": np.full(len(regret), n_covered) if np.isscalar(n_covered) else n_covered,
         "log_det_gain": np.log1p(rounds.astype(float)),

@@ -97,14 +97,15 @@ def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_pat
     assert not (tmp_path / name).exists()
 
 
-def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["../out", "..", ".", "a/b"])
+def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, capsys, name):
     text = (tmp_path / "study.toml").read_text(encoding="utf-8")
-    (tmp_path / "study.toml").write_text(text.replace('"first"', '"../out"'), encoding="utf-8")
+    (tmp_path / "study.toml").write_text(text.replace('"first"', f'"{name}"'), encoding="utf-8")
 
     assert main(["run", study, "--workers", "1"]) == 2
 
-    assert "The name '../out' cannot name a folder. Say where to write: --into FOLDER" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert f"The name '{name}' cannot name a folder. Say where to write: --into FOLDER" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
 def test_a_full_disk_is_told_in_a_line(study, tmp_path, capsys, monkeypatch):
@@ -251,3 +252,11 @@ def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
     assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
     assert 0 < len(bytes_of(into)) < 60
     assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))
+
+
+def test_a_dry_run_says_which_extra_is_missing(study, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    assert main(["run", study, "--dry-run"]) == 2
+
+    assert "experiments" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def _folder(into: str | None, name: str) -> Path:
     """The one asked for, or one of the study's name."""
     if into is not None:
         return Path(into)
-    if Path(name).name != name:
+    if Path(name).name != name or name == "..":
         raise InvalidParameter(f"The name {name!r} cannot name a folder. Say where to write: --into FOLDER")
     return Path("results") / name
 

@@ -61,7 +61,8 @@ def without_column(columns: Columns, name: str, drop: Collection[str] = ()) -> t
         raise InvalidParameter(f"Columns to drop are a list of names, got {drop!r}. One column: [{drop!r}].")
     for wanted in (name, *drop):
         if wanted not in columns:
-            raise InvalidParameter(f"There is no column {wanted!r}, only {list(columns)!r}.")
+            way_out = f" Columns are named by texts here: {str(wanted)!r}." if str(wanted) in columns else ""
+            raise InvalidParameter(f"There is no column {wanted!r}, only {list(columns)!r}.{way_out}")
     return columns[name], {key: column for key, column in columns.items() if key != name and key not in drop}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING
 
+from kernelbandits.experiments.letters import letters_as_boxes
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -14,7 +16,8 @@ __all__ = ["pdf", "png", "svg"]
 def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:
     """The figure as the bytes of a PNG file."""
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})
+    with letters_as_boxes():
+        figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -29,7 +32,7 @@ def svg(figure: Figure, *, source: str | None = None) -> str:
     from matplotlib import rc_context
 
     buffer = StringIO()
-    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelbandits"}):
+    with letters_as_boxes(), rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelbandits"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Source": source})
     return buffer.getvalue()
 
@@ -39,6 +42,6 @@ def pdf(figure: Figure) -> bytes:
     from matplotlib import rc_context
 
     buffer = BytesIO()
-    with rc_context({"pdf.fonttype": 42}):
+    with letters_as_boxes(), rc_context({"pdf.fonttype": 42}):
         figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return buffer.getvalue()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kernelbandits.experiments.letters import FONT, letters_as_boxes
 from kernelbandits.experiments.themes import Theme, legible
 from kernelbandits.types import Vector
 
@@ -97,8 +98,9 @@ def text_width(text: str, font_size: float) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    font = FontProperties(family="DejaVu Sans", size=font_size)
-    width, *_ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    font = FontProperties(family=FONT, size=font_size)
+    with letters_as_boxes():
+        width, *_ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / POINTS_PER_INCH
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
+    from rich.text import Text
 
     from kernelbandits.experiments.studies.results import Standing
 
@@ -38,6 +39,9 @@ STUDY_HEADINGS: Final = ("Regret", "± 95 %", "Total reward", "± 95 %")
 
 WIDEST: Final = 1000
 """Columns of a table in a pipe, at most."""
+
+USUAL: Final = 80
+"""Columns of a terminal into which every table fits, with names on several lines."""
 
 ROUNDS_PER_STEP: Final = 25
 """The bar moves after so many rounds: moving it costs as much as a short round."""
@@ -143,7 +147,7 @@ def regret_table(rows: Sequence[Row], *, title: str) -> Table:
     """The table, aligned, for `rich` to print."""
     table = _framed(title, names=("Policy",), numbers=HEADINGS)
     for row in rows:
-        table.add_row(row.name, *cells(row))
+        table.add_row(*_as_written(row.name), *cells(row))
     return table
 
 
@@ -152,9 +156,16 @@ def standings_table(standings: Sequence[Standing], *, title: str) -> Table:
     table = _framed(title, names=("Environment", "Policy"), numbers=STUDY_HEADINGS)
     for standing in standings:
         ends = (standing.regret, standing.total_reward)
-        values = [_or_dash(value, ".1f") for end in ends for value in (end.mean, end.half_width)]
-        table.add_row(standing.environment, standing.policy, *values)
+        values = [_or_dash(value, "z.1f") for end in ends for value in (end.mean, end.half_width)]
+        table.add_row(*_as_written(standing.environment, standing.policy), *values)
     return table
+
+
+def _as_written(*names: str) -> list[Text]:
+    """Names in which brackets are brackets, not the marks by which `rich` is told colours."""
+    from rich.text import Text
+
+    return [Text(name) for name in names]
 
 
 def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Table:
@@ -171,21 +182,24 @@ def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Tabl
 
 
 def table_console(table: Table) -> Console:
-    """Where to print the table: as wide as the terminal, and as the table where there is none, as in a pipe."""
+    """Where to print the table: as wide as the terminal, and as the table where there is none, as in a pipe.
+
+    A terminal that is too narrow breaks the lines, since a table that fits it would have no room left for names.
+    """
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console(highlight=False)
-    if console.is_terminal:
-        return console
-    wide = Console(highlight=False, width=WIDEST)
-    return Console(highlight=False, width=Measurement.get(wide, wide.options, table).maximum)
+    console, wide = Console(highlight=False), Console(highlight=False, width=WIDEST)
+    needed = Measurement.get(wide, wide.options, table)
+    if not console.is_terminal:
+        return Console(highlight=False, width=needed.maximum)
+    return Console(highlight=False, width=max(console.width, min(needed.minimum, USUAL)))
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:
     """A row's numbers as people read them: regret, half width, share, time."""
     return (
-        f"{row.regret:.1f}",
+        f"{row.regret:z.1f}",
         _or_dash(row.half_width, ".1f"),
         _or_dash(row.share, ".0%"),
         duration(row.seconds_per_round),

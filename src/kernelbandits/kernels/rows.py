@@ -197,7 +197,7 @@ def _dense_rows(points: Points) -> Matrix:
     if rows.dtype.kind not in "buif":
         raise InvalidContexts(
             f"This kernel takes rows of real numbers, got {type(points).__name__} with dtype {rows.dtype}. "
-            "Strings, sets and ids have kernels of their own (Spectrum, Jaccard, Precomputed, ...)."
+            "Strings, sets, ids and pairs have kernels of their own (Spectrum, Jaccard, Precomputed, PairProduct, ...)."
         )
     if rows.ndim != 2:
         raise InvalidContexts(

@@ -123,3 +123,12 @@ def test_a_lazy_frame_is_carried_out():
 
     assert found["age"].tolist() == [30.0, 41.0]
     assert found["city"].tolist() == ["Bonn", None]
+
+
+def test_a_column_named_by_a_number_is_asked_for_by_its_text():
+    columns = columns_of({0: [1.0, 2.0], 1: [3.0, 4.0]})
+
+    with pytest.raises(InvalidParameter, match=r"'1'\]\. Columns are named by texts here: '1'"):
+        without_column(columns, 1)
+    with pytest.raises(InvalidParameter, match=r"no column 'x', only \['0', '1'\]\.$"):
+        without_column(columns, "x")

@@ -89,7 +89,7 @@ def test_several_workers_find_the_same(tmp_path):
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known(tmp_path):
-    with pytest.raises(InvalidParameter, match=r"'Nobody'. There are: .*KernelUCB"):
+    with pytest.raises(InvalidParameter, match=r"'Nobody'. There are: .*'KernelUCB', 'KernelUCB, theory'"):
         run_policy_study(tmp_path, only=["Nobody"])
 
 

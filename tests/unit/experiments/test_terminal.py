@@ -3,7 +3,16 @@ from io import StringIO
 import pytest
 
 from kernelbandits.experiments import Row
-from kernelbandits.experiments.terminal import cells, progress_bar, regret_table, rounds_bar, time_left
+from kernelbandits.experiments.studies.results import EndValue, Standing
+from kernelbandits.experiments.terminal import (
+    cells,
+    progress_bar,
+    regret_table,
+    rounds_bar,
+    standings_table,
+    table_console,
+    time_left,
+)
 
 
 def a_row(**values):
@@ -33,6 +42,39 @@ def test_the_table_fits_an_ordinary_terminal_and_lines_up():
 
     assert len(lines) == 2
     assert lines[0].index("12.3") + 4 == lines[1].index("1234.5") + 6
+
+
+@pytest.mark.parametrize("name", ["a [/x] b", "[red]", "[bold]a[/bold]", "a\\"])
+def test_brackets_in_names_are_brackets(name):
+    from rich.console import Console
+
+    end = EndValue(mean=-0.01, deviation=0.0, half_width=0.0)
+    standing = Standing(environment=name, policy=f"of {name}", n_seeds=2, regret=end, total_reward=end)
+    console = Console(width=80, record=True, file=StringIO())
+
+    console.print(standings_table([standing], title="Standings"))
+    console.print(regret_table([a_row(name=f"row {name}")], title="Regret"))
+
+    text = console.export_text()
+    assert text.count(name) == 3
+    assert "-0.0" not in text
+
+
+@pytest.mark.parametrize(("columns", "least"), [(30, 70), (79, 79), (100, 100)])
+def test_a_narrow_terminal_does_not_take_the_names_away(columns, least, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    end = EndValue(mean=1234.5, deviation=0.0, half_width=12345.6)
+    standing = Standing(environment="groups", policy="KernelUCB, " + "x" * 90, n_seeds=2, regret=end, total_reward=end)
+    table = standings_table([standing], title="Standings")
+
+    console = table_console(table)
+
+    assert least <= console.width <= max(columns, 80)
+    with console.capture() as shown:
+        console.print(table)
+    assert all(word in shown.get() for word in ("groups", "Kernel", "1234.5", "12345.6"))
 
 
 @pytest.mark.parametrize(

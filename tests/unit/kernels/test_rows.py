@@ -68,7 +68,7 @@ def test_long_doubles_are_taken_where_they_fit():
     [
         ([[1.0, 2.0], [3.0]], "Contexts have to be rows of equal length"),
         (np.ones((2, 2)) * 1j, "takes rows of real numbers, got ndarray with dtype complex128"),
-        ([["a"], ["b"]], "takes rows of real numbers, got list with dtype <U1. Strings, sets and ids have kernels"),
+        ([["a"], ["b"]], "takes rows of real numbers, got list with dtype <U1. Strings, sets, ids and pairs have"),
         (np.array([[1.0], [None]]), "takes rows of real numbers, got ndarray with dtype object"),
         ([[Decimal("1.5")]], "takes rows of real numbers, got list with dtype object"),
         (np.array([["2020-01-01"]], dtype="M8[D]"), "takes rows of real numbers, got ndarray with dtype datetime64"),

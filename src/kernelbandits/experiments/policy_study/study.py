@@ -111,7 +111,8 @@ def chosen(only: Sequence[str]) -> tuple[Contender, ...]:
     known = {contender.name: contender for contender in FIELD}
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise InvalidParameter(f"No policy of the study is called {unknown[0]!r}. There are: {', '.join(known)}.")
+        there_are = ", ".join(map(repr, known))
+        raise InvalidParameter(f"No policy of the study is called {unknown[0]!r}. There are: {there_are}.")
     return tuple(known[name] for name in dict.fromkeys(only)) or tuple(FIELD)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from kernelbandits.experiments.reporting.coverage import coverage_drawings
@@ -16,6 +15,7 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import looks_of
 from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.sensitivity import sensitivity_drawings
+from kernelbandits.experiments.reporting.wording import own_names
 
 __all__ = ["drawings_of"]
 
@@ -31,12 +31,5 @@ def drawings_of(recorded: Recorded) -> tuple[Drawing, ...]:
         *information_drawings(recorded, looks),
         *time_drawings(recorded, looks),
     )
-    taken: Counter[str] = Counter()
-    return tuple(_with_own_name(drawing, taken) for drawing in drawings)
-
-
-def _with_own_name(drawing: Drawing, taken: Counter[str]) -> Drawing:
-    """Two names that differ in signs only would share a file."""
-    taken[drawing.name] += 1
-    n_before = taken[drawing.name]
-    return drawing if n_before == 1 else replace(drawing, name=f"{drawing.name}-{n_before}")
+    names = own_names(drawing.name for drawing in drawings)
+    return tuple(replace(drawing, name=name) for drawing, name in zip(drawings, names, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelbandits.checks import counted
+from kernelbandits.experiments.letters import FONT, unknown_letters
 from kernelbandits.experiments.reporting.measure import measure_of
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
@@ -17,7 +18,8 @@ MOST_NAMED = 8
 
 def gaps(recorded: Recorded) -> tuple[str, ...]:
     """Sentences, the gravest first; none where the study is complete and every run has its full length."""
-    return (*_unfinished(recorded), *_empty(recorded), *_short(recorded), *_alone(recorded), *_no_regret(recorded))
+    parts = (_unfinished, _empty, _short, _alone, _no_regret, _unknown_rewards, _boxes)
+    return tuple(sentence for part in parts for sentence in part(recorded))
 
 
 def _unfinished(recorded: Recorded) -> Iterator[str]:
@@ -80,6 +82,26 @@ def _no_regret(recorded: Recorded) -> Iterator[str]:
     unknown = [name for name, policies in recorded.environments.items() if not measure_of(policies).is_regret]
     if unknown:
         yield f"Expected rewards, and so regret, are not known in {', '.join(unknown)}: rewards are shown instead."
+
+
+def _unknown_rewards(recorded: Recorded) -> Iterator[str]:
+    unknown = [
+        name
+        for name, policies in recorded.environments.items()
+        if not all(played.knows_rewards for played in policies.values())
+    ]
+    if unknown:
+        yield (
+            f"Some rewards are not known in {', '.join(unknown)}, as where a log shows another action: totals grow in "
+            "the other rounds only, so a policy that agrees with the log more often has more of them. Mean rewards are "
+            "over these rounds, which takes a study that keeps every round."
+        )
+
+
+def _boxes(recorded: Recorded) -> Iterator[str]:
+    lacking = unknown_letters([*recorded.environments, *(played.label for played in recorded.all_played)])
+    if lacking:
+        yield f"Figures show boxes for letters that their font, {FONT}, does not have: {lacking}"
 
 
 def _named(sentences: list[str]) -> str:

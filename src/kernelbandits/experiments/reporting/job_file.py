@@ -24,6 +24,7 @@ WHOLE_NUMBERS: Final = ("round", "n_covered")
 
 COLUMNS: Final = (
     "round",
+    "reward",
     "total_reward",
     "regret",
     "potential",

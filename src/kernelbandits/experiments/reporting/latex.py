@@ -8,14 +8,18 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.latex_text import escaped, packages
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
-from kernelbandits.experiments.reporting.wording import file_name
+from kernelbandits.experiments.reporting.wording import file_name, own_names
 
 __all__ = ["latex_figures", "latex_tables"]
 
 
 def latex_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
     """A table for each environment, for the package booktabs; the best in bold."""
-    tables = "\n".join(_latex_table(environment, rows) for environment, rows in entries.items())
+    labels = own_names(map(file_name, entries))
+    tables = "\n".join(
+        _latex_table(environment, rows, label=label)
+        for (environment, rows), label in zip(entries.items(), labels, strict=True)
+    )
     return packages(tables, "booktabs") + tables
 
 
@@ -38,7 +42,7 @@ def latex_figures(drawings: Sequence[Drawing], folder: str) -> str:
     return packages(figures, "graphicx") + figures
 
 
-def _latex_table(environment: str, rows: Sequence[Entry]) -> str:
+def _latex_table(environment: str, rows: Sequence[Entry], *, label: str) -> str:
     headings, cells = table_of(rows)
     body = [
         "    " + " & ".join(_bold(row) if entry.is_best else map(escaped, row)) + r" \\"
@@ -49,7 +53,7 @@ def _latex_table(environment: str, rows: Sequence[Entry]) -> str:
             r"\begin{table}",
             r"  \centering",
             rf"  \caption{{{escaped(environment)}. {escaped(table_caption(rows))}}}",
-            rf"  \label{{tab:{file_name(environment)}}}",
+            rf"  \label{{tab:{label}}}",
             rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
             r"    \toprule",
             "    " + " & ".join(map(escaped, headings)) + r" \\",

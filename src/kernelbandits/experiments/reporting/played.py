@@ -79,8 +79,13 @@ class Played:
 
     @property
     def mean_rewards(self) -> Vector:
-        """Reward a round of each run."""
-        return np.asarray(self.final("total_reward") / self.n_rounds)
+        """Reward a round of each run, over rounds whose reward is known; nan where nobody can tell how many are."""
+        return np.array([_mean_reward(run) for run in self.runs])
+
+    @property
+    def knows_rewards(self) -> bool:
+        """Whether every reward that was kept is known, as it is not where a log is played."""
+        return not any(np.isnan(run.columns["reward"]).any() for run in self.runs)
 
     def final_band(self, column: str) -> Band:
         """Mean and interval over the runs at their ends."""
@@ -90,6 +95,15 @@ class Played:
     def seconds_per_round(self) -> Vector:
         """Mean time a round of each run; nan where none was kept."""
         return np.array([_mean_seconds(run) for run in self.runs])
+
+
+def _mean_reward(run: Run) -> float:
+    """The sum over all rounds, over their number; where some rewards are unknown, the rows have to be all rounds."""
+    rewards, n_rounds = run.columns["reward"], run.n_rounds
+    n_unknown = np.count_nonzero(np.isnan(rewards))
+    if n_unknown and (len(rewards) < n_rounds or n_unknown == n_rounds):
+        return float("nan")
+    return float(run.columns["total_reward"][-1] / (n_rounds - n_unknown))
 
 
 def _mean_seconds(run: Run) -> float:

@@ -81,9 +81,9 @@ def number_with_interval(value: float, half_width: float, sign: str = "±") -> s
     if isnan(value):
         return UNKNOWN
     if isnan(half_width):
-        return f"{value:.{_places(abs(value), 3)}f}"
+        return f"{value:z.{_places(abs(value), 3)}f}"
     places = _places(half_width or abs(value), DIGITS_OF_INTERVAL if half_width else 3)
-    return f"{value:.{places}f} {sign} {half_width:.{places}f}"
+    return f"{value:z.{places}f} {sign} {half_width:.{places}f}"
 
 
 def _places(size: float, digits: int) -> int:

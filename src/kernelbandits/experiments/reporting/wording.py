@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, count
 
 from kernelbandits.experiments.reporting.looks import Look
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.summary import CONFIDENCE
 
-__all__ = ["INTERVAL", "background", "file_name", "repeats"]
+__all__ = ["INTERVAL", "background", "file_name", "own_names", "repeats"]
 
 INTERVAL = f"{CONFIDENCE * 100:.0f} % intervals (Student's t over seeds)"
 
@@ -42,3 +43,16 @@ def file_name(text: str) -> str:
     'linear-noisy-0-1'
     """
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def own_names(names: Iterable[str]) -> list[str]:
+    """The names in their order, each once: what differs in signs only would share a file, or a label of LaTeX.
+
+    >>> own_names(["regret", "time", "regret", "regret-2"])
+    ['regret', 'time', 'regret-2', 'regret-2-2']
+    """
+    given: list[str] = []
+    for name in names:
+        candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+        given.append(next(candidate for candidate in candidates if candidate not in given))
+    return given

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.errors import DamagedFile, NewerFile
 from kernelbandits.experiments.durable import leftovers, write_durably
+from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.study import Study
@@ -143,6 +144,7 @@ def check_format(found: Any, path: Path) -> None:
 
 def sound_table(path: Path, id: str) -> pa.Table | None:
     """The rows of a job's file; None where there is none, or what is there is damaged or another's."""
+    require("pyarrow")
     import pyarrow as pa
     from pyarrow import parquet as files
 

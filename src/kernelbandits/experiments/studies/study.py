@@ -68,11 +68,14 @@ class Study:
     """The policies with every combination of grid values."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidParameter(f"A study needs a name, got {self.name!r}.")
+        if not _is_name(self.name):
+            raise InvalidParameter(f"A study needs a name, a text of one line, got {self.name!r:.80}.")
         for kind in ("environments", "policies"):
             if not isinstance(getattr(self, kind), Mapping) or not getattr(self, kind):
                 raise InvalidParameter(f"A study needs {kind} by name, at least one, got {getattr(self, kind)!r:.80}.")
+            for name in getattr(self, kind):
+                if not _is_name(name):
+                    raise InvalidParameter(f"A name in {kind} has to be a text of one line, got {name!r:.80}.")
         for name, environment in self.environments.items():
             if isinstance(environment, type) or not hasattr(environment, "start"):
                 raise InvalidParameter(f"environments.{name}: this is no environment, got {environment!r:.80}.")
@@ -140,6 +143,11 @@ class Study:
                 for entrant in self.entrants
             },
         }
+
+
+def _is_name(name: Any) -> bool:
+    """Whether it can stand in tables, captions and figures: one line of something to read."""
+    return isinstance(name, str) and bool(name.strip()) and name.splitlines() == [name] and "\0" not in name
 
 
 def checked_seeds(seeds: Any) -> tuple[int, ...]:

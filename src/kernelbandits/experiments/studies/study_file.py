@@ -24,7 +24,7 @@ NEEDED: Final = ("name", "horizon", "seeds", "environments", "policies")
 def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
     """The arguments of `Study` that a file gives; InvalidParameter that names file and place."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a mark at the beginning
     except OSError as error:
         raise InvalidParameter(f"The study {str(path)!r} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

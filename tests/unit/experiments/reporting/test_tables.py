@@ -9,6 +9,7 @@ from scipy import stats
 
 from kernelbandits.experiments.reporting import read_results
 from kernelbandits.experiments.reporting.entries import entries_of
+from kernelbandits.experiments.reporting.gaps import gaps
 from kernelbandits.experiments.reporting.latex import latex_tables
 from kernelbandits.experiments.reporting.latex_text import escaped
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables, number_with_interval, table_of
@@ -141,3 +142,32 @@ def test_numbers_have_as_many_places_as_their_interval_makes_sense_of():
     assert number_with_interval(float("nan"), float("nan")) == "–"
     assert number_with_interval(1234.6, float("nan")) == "1235"
     assert number_with_interval(0.0, float("nan")) == "0.00"
+
+
+def test_nothing_is_not_below_zero():
+    assert number_with_interval(-0.01, 2.5) == "0.0 ± 2.5"
+    assert number_with_interval(-0.06, 2.5) == "-0.1 ± 2.5"
+
+
+def test_tables_of_like_names_have_labels_of_their_own(folder):
+    rows = entries_of(read_results(folder))["R&D_1"]
+
+    latex = latex_tables({"чан": rows, "机会": rows, "A b": rows, "a-b": rows})
+
+    labels = re.findall(r"\\label\{(.*)\}", latex)
+    assert labels == ["tab:unnamed", "tab:unnamed-2", "tab:a-b", "tab:a-b-2"]
+
+
+@pytest.mark.parametrize(("every", "mean"), [(1, 1.5), (2, np.nan)])
+def test_rewards_that_nobody_knows_are_no_nothings(tmp_path, every, mean):
+    rewards = np.array([1.0, np.nan, np.nan, 2.0, np.nan, np.nan])
+    columns = {**simple_columns([np.nan] * 6), "reward": rewards, "total_reward": np.nancumsum(rewards)}
+    kept = {name: column[every - 1 :: every] for name, column in columns.items()}
+    job = write_job(tmp_path, environment="log", policy="A", seed=0, columns=kept)
+    write_head(tmp_path, [job], seeds=[0], horizon=6)
+
+    recorded = read_results(tmp_path)
+
+    (entry,) = entries_of(recorded)["log"]
+    assert_allclose(entry.mean_reward, mean)
+    assert any("Some rewards are not known in log" in sentence for sentence in gaps(recorded))

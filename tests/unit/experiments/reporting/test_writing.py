@@ -144,3 +144,14 @@ def test_unknown_formats_are_refused_before_anything_is_written(results, tmp_pat
         report(results, tmp_path / "out", formats=formats)
 
     assert not (tmp_path / "out").exists()
+
+
+def test_letters_without_a_glyph_are_told_once(tmp_path):
+    job = write_job(tmp_path, environment="机会 γ", policy="机", seed=0, columns=simple_columns([1.0, 2.0]))
+    write_head(tmp_path, [job], seeds=[0], horizon=2)
+
+    made = write_report(tmp_path, tmp_path / "report", formats=["svg"])
+
+    told = [warning for warning in made.warnings if "boxes" in warning]
+    assert len(told) == 1
+    assert told[0].endswith("does not have: 机会")

@@ -219,3 +219,9 @@ def test_items_that_are_not_there_are_named(tmp_path, before, after, message):
 
     with pytest.raises(InvalidParameter, match=message):
         Study.from_toml(path)
+
+
+def test_the_mark_that_some_editors_write_first_is_no_mistake(tmp_path):
+    path = written(tmp_path, "\ufeff" + STUDY)
+
+    assert Study.from_toml(path).name == "bump"
