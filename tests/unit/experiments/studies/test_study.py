@@ -37,7 +37,7 @@ def test_it_describes_itself_in_plain_values():
         ({"name": ""}, "needs a name"),
         ({"environments": {}}, "needs environments by name"),
         ({"policies": [1]}, "needs policies by name"),
-        ({"environments": {"a": Clustered}}, r"environments\.a: this is no environment"),
+        ({"environments": {"a": Clustered}}, r"environments\.a has to be made already, got the class Clustered"),
         ({"horizon": 0}, "The horizon has to be a whole number"),
         ({"every": 0}, "rounds a row has to be a whole number"),
         ({"seeds": [1, 1]}, "each only once"),
