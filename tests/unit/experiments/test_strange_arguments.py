@@ -43,7 +43,7 @@ CALLS = {
     "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
     "tune, world": (
         lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
-        "no environment|an estimator",
+        "is an environment|an estimator",
     ),
     "comparison, policies": (lambda strange: comparison(policies=strange), "The policies have to be given by name"),
     "comparison, a policy": (
