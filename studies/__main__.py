@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kernelbandits.experiments import Results, Study, run
-from kernelbandits.experiments.terminal import rounds_bar
+from kernelbandits.experiments.progress import rounds_bar
 from kernelbandits.experiments.versions import versions
 from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
 from studies.pictures import FOLDER, drawn
