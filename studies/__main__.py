@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kernelbandits.experiments import Results, Study, run
-from kernelbandits.experiments.terminal import rounds_bar
+from kernelbandits.experiments.progress import rounds_bar
 from kernelbandits.experiments.versions import versions
 from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
 from studies.pictures import FOLDER, drawn
@@ -86,8 +86,8 @@ def collected(section: ModuleType, into: Path, workers: int | None) -> dict[str,
 
 def _played(name: str, folder: Path, workers: int | None) -> Results:
     study = Study.from_toml(HERE / f"{name}.toml")
-    with rounds_bar(name) as progress:
-        return run(study, folder, workers=workers, progress=progress)
+    with rounds_bar(name) as bar:
+        return run(study, folder, workers=workers, progress=bar.move, time_left=bar.expect)
 
 
 def as_json(found: Mapping[str, Any]) -> str:
@@ -98,12 +98,11 @@ def as_json(found: Mapping[str, Any]) -> str:
 
 def pictures(found: Mapping[str, Any]) -> dict[Path, str]:
     """All figures of the page as SVG, by path, from the numbers alone."""
-    drawings = {name: section.drawing(found[name]) for name, section in SECTIONS.items()
-                if name in found and hasattr(section, "drawing")}  # fmt: skip
     return {
         PAGE.parent / FOLDER / file: text
-        for name, drawing in drawings.items()
-        for file, text in drawn(drawing, found[name])
+        for name, section in SECTIONS.items()
+        if name in found and hasattr(section, "drawing")
+        for file, text in drawn(section.drawing(found[name]), found[name])
     }
 
 

@@ -38,33 +38,21 @@ COLOURS: Final = {"0.03": "orange", "0.1": "blue"}
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     """Regret as a share of a uniform policy's in the same runs."""
-    curves = by_policy(results["abalone"], "regret")
-    chance = next(runs for (_, policy), runs in curves.items() if policy == "Random")
+    played = {policy: runs for (_, policy), runs in by_policy(results["abalone"], "regret").items()}
+    chance = played.pop("Random")
     parameters = {job["policy"]: job["parameters"] for job in results["abalone"].jobs}
     places = few_rounds(chance, logarithmic=True)
-    settings = {
-        policy: {
+    rows, curves = [], []
+    for policy, runs in played.items():
+        setting = {
             "exploration": f"{parameters[policy]['exploration']:g}",
             "length_scale": f"{parameters[policy]['kernel.length_scale']:g}",
         }
-        for _, policy in curves
-        if policy != "Random"
-    }
-    rows = [
-        {
-            **settings[policy],
-            **{str(t): spread(at_rounds(runs, t) / at_rounds(chance, t)) for t in ROUNDS},
-            "n_caught": int(np.sum(at_rounds(runs, ROUNDS[-1]) / at_rounds(chance, ROUNDS[-1]) > CAUGHT)),
-        }
-        for (_, policy), runs in curves.items()
-        if policy in settings
-    ]
-    shares = [
-        {**settings[policy], **curve_numbers(values_at(runs, places) / values_at(chance, places), places)}
-        for (_, policy), runs in curves.items()
-        if policy in settings
-    ]
-    return {"rows": rows, "curves": shares}
+        shares = {t: at_rounds(runs, t) / at_rounds(chance, t) for t in ROUNDS}
+        n_caught = int(np.sum(shares[ROUNDS[-1]] > CAUGHT))
+        rows.append({**setting, **{str(t): spread(share) for t, share in shares.items()}, "n_caught": n_caught})
+        curves.append({**setting, **curve_numbers(values_at(runs, places) / values_at(chance, places), places)})
+    return {"rows": rows, "curves": curves}
 
 
 def drawing(found: Mapping[str, Any]) -> Drawing:

@@ -10,7 +10,7 @@ from kernelbandits.experiments import Curve, Results
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.panels import curve_sheet
-from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
+from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
 
@@ -47,13 +47,13 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
                     "end": spread(at_rounds(runs, 10_000)),
                 }
             )
-    return {"rows": rows, "curves": curves(results)}
+    return {"rows": rows, "curves": _curves(results)}
 
 
-def curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
+def _curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
     """Errors over rounds on the sets of this section, without chance, which would leave the others no room."""
     return [
-        {"data": data, "policy": policy, **curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))}
+        {"data": data, "policy": policy, **thinned(runs)}
         for study in results.values()
         for (data, policy), runs in by_policy(study, "regret").items()
         if data in REFERENCE and policy in LOOKS

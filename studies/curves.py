@@ -12,7 +12,7 @@ from kernelbandits.experiments.curves import Curve, Points
 from kernelbandits.experiments.summary import Band
 from studies.numbers import at_rounds
 
-__all__ = ["as_curve", "curve_numbers", "ends_in_words", "few_rounds", "repeats", "values_at"]
+__all__ = ["as_curve", "curve_numbers", "ends_in_words", "few_rounds", "repeats", "thinned", "values_at"]
 
 N_PLACES: Final = 25
 """Rounds of a curve that are kept."""
@@ -47,6 +47,12 @@ def curve_numbers(values: NDArray[np.float64], rounds: Sequence[int]) -> dict[st
         "mean": [_rounded(value) for value in values.mean(axis=0)],
         "deviation": [_rounded(value) for value in deviation],
     }
+
+
+def thinned(runs: Sequence[Mapping[int, float]]) -> dict[str, Any]:
+    """Plain values of the curve of some runs at a few rounds."""
+    rounds = few_rounds(runs)
+    return curve_numbers(values_at(runs, rounds), rounds)
 
 
 def as_curve(found: Mapping[str, Any], *, label: str, colour: str, points: Points | None = None) -> Curve:

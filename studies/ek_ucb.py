@@ -11,7 +11,7 @@ from kernelbandits.experiments import Curve, Results
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.panels import curve_sheet
-from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
+from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
 
@@ -46,17 +46,16 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
         {"world": world, "policy": policy, "regret": spread(at_rounds(runs, STEPS[-1] + 1))}
         for (world, policy), runs in by_policy(results["ek_ucb_exploration"], "regret").items()
     ]
-    return {"published": rows, "grid": grid, "curves": curves(results)}
+    return {"published": rows, "grid": grid, "curves": _curves(results["ek_ucb"])}
 
 
-def curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
+def _curves(results: Results) -> list[dict[str, Any]]:
     """Regret against the attainable best, without ties."""
     found = []
-    for (world, policy), runs in by_policy(results["ek_ucb"], "regret").items():
+    for (world, policy), runs in by_policy(results, "regret").items():
         name, _, regularisation = policy.rpartition(", regularisation=")
         if "ordinary" not in name:
-            numbers = curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))
-            found.append({"world": world, "regularisation": regularisation, **numbers})
+            found.append({"world": world, "regularisation": regularisation, **thinned(runs)})
     return found
 
 

@@ -11,7 +11,7 @@ from kernelbandits.experiments.curves import Points
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.panels import curve_sheet
-from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
+from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_of, spread_text
 from studies.pictures import markdown_of
 
@@ -52,10 +52,7 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     rows = [
         {"policy": policy, **{str(t): spread(at_rounds(runs, t)) for t in ROUNDS}} for policy, runs in played.items()
     ]
-    curves = [
-        {"policy": policy, **curve_numbers(values_at(runs, few_rounds(runs)), few_rounds(runs))}
-        for policy, runs in played.items()
-    ]
+    curves = [{"policy": policy, **thinned(runs)} for policy, runs in played.items()]
     return {"rows": rows, "curves": curves}
 
 
@@ -74,7 +71,7 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     shown = everything | {"Without the frozen one": [*others, *published]}
     return Drawing(
         name="mnist",
-        title="MNIST",
+        title=TITLE,
         section=TITLE,
         caption=(
             "Cumulative regret (errors) on MNIST. Lines: KernelUCB with three settings of this section. "

@@ -23,7 +23,8 @@ NAMES: Final = {
     ("wheel", "KernelUCB, regularisation 0.1"): "KernelUCB, ℓ = 0.3, γ = 0.1",
     ("wheel_long", "KernelUCB"): "KernelUCB, ℓ = 0.5, γ = 0.1",
 }
-STUDIED_BEFORE: Final = ("wheel", "KernelUCB")
+REFERENCED: Final = ("wheel", "KernelUCB")
+"""The one that an independent run has played as well."""
 
 REFERENCE: Final = ("3.51 ± 0.27", "4.73 ± 0.40", "10.93 ± 1.50", "26.83 ± 2.43", "82.50 ± 8.28")
 PUBLISHED: Final = ("0.95 ± 0.02", "1.60 ± 0.03", "4.65 ± 0.18", "9.56 ± 0.36", "49.63 ± 2.41")
@@ -107,7 +108,7 @@ def render(found: Mapping[str, Any]) -> str:
         rows = [row for row in found["rows"] if (row["study"], row["policy"]) == key]
         horizon, n_runs = f"{rows[0]['horizon']:,}", rows[0]["share"]["n_runs"]
         table.append([horizon, f"{name} ({n_runs} runs)", *(spread_text(row["share"], ".2f") for row in rows)])
-        if key == STUDIED_BEFORE:
+        if key == REFERENCED:
             table.append([horizon, "the same, independent reference (4 runs)", *REFERENCE])
     table.append(["80,000", "NeuralLinear, published", *PUBLISHED])
     return f"""\

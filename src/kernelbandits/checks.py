@@ -1,4 +1,4 @@
-"""What is asked of the numbers that users give: the rule, the value and the way out, said once."""
+"""What is asked of the numbers and things that users give: the rule, the value and the way out, said once."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ __all__ = [
     "a_seed",
     "a_vector",
     "an_array",
+    "an_instance",
     "an_object",
     "counted",
     "not_negative",
@@ -177,13 +178,20 @@ def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thin
     return value
 
 
-def counted(n: int, noun: str) -> str:
-    """A number with its noun, which takes an s but after one.
+def an_instance(value: Any, kind: type[Thing], name: str, way_out: str = "") -> Thing:
+    """What is of this class, or InvalidParameter."""
+    if not isinstance(value, kind):
+        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(way_out)}")
+    return value
 
-    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "round")
-    ('1 round', '2,000 rounds', '0 rounds')
+
+def counted(n: int, noun: str, many: str = "") -> str:
+    """A number with its noun, which takes an s but after one; `many` is for nouns that take something else.
+
+    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "policy", "policies")
+    ('1 round', '2,000 rounds', '0 policies')
     """
-    return f"{n:,} {noun if n == 1 else f'{noun}s'}"
+    return f"{n:,} {noun if n == 1 else many or f'{noun}s'}"
 
 
 def _refuse_large(number: float, name: str, way_out: str) -> None:

@@ -109,8 +109,8 @@ def our_values(feedback, predicted):
     class Known:
         """A policy of these probabilities, and a model of these predictions; rounds are known by their context."""
 
-        def probabilities(self, contexts, *, ids=None):
-            return odds[place[contexts.context.tobytes()]]
+        def probabilities_many(self, rounds, *, ids=None):
+            return [odds[place[points.context.tobytes()]] for points in rounds]
 
         def fit(self, log):
             return self

@@ -59,7 +59,8 @@ def test_json_is_json_and_nothing_else(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], []])
-def test_help_gives_examples(arguments, capsys):
+def test_help_gives_examples(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     try:
         status = main(arguments)
     except SystemExit as stop:

@@ -53,7 +53,9 @@ def test_what_is_no_result_folder_is_one_clean_line(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_help_gives_examples(capsys):
+def test_help_gives_examples(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
     with pytest.raises(SystemExit):
         main(["report", "--help"])
 

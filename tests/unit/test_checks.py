@@ -14,6 +14,7 @@ from kernelbandits.checks import (
     a_seed,
     a_vector,
     an_array,
+    an_instance,
     an_object,
     counted,
     not_negative,
@@ -130,15 +131,26 @@ def test_a_probability_too_small_to_divide_by_is_refused(value):
         a_probability(value)
 
 
-def test_objects_functions_and_mappings_are_what_they_say():
+def test_objects_functions_and_mappings_are_given_back():
     assert an_object("text", "The thing", "upper") == "text"
+    assert an_instance("text", str, "The thing") == "text"
     assert a_function(len, "The thing") is len
     assert a_mapping({"a": 1}, "The things") == {"a": 1}
-    with pytest.raises(InvalidParameter, match=r"The thing needs the methods start, stop, got str\. Wind it up\."):
-        an_object("text", "The thing", "start", "upper", "stop", way_out="Wind it up.")
-    with pytest.raises(InvalidParameter, match="The thing has to be made already, got the class str"):
-        an_object(str, "The thing", "upper")
-    with pytest.raises(InvalidParameter, match="The thing has to be a function, got 3"):
-        a_function(3, "The thing")
-    with pytest.raises(InvalidParameter, match="The things have to be given by name, got 3"):
-        a_mapping(3, "The things")
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (
+            lambda: an_object("text", "The thing", "start", "upper", "stop", way_out="Wind it up."),
+            r"The thing needs the methods start, stop, got str\. Wind it up\.",
+        ),
+        (lambda: an_object(str, "The thing", "upper"), "The thing has to be made already, got the class str"),
+        (lambda: an_instance(3, str, "The thing", "Try 'a'."), r"The thing has to be a str, got int\. Try 'a'\."),
+        (lambda: a_function(3, "The thing"), "The thing has to be a function, got 3"),
+        (lambda: a_mapping(3, "The things"), "The things have to be given by name, got 3"),
+    ],
+)
+def test_other_things_are_refused(check, message):
+    with pytest.raises(InvalidParameter, match=message):
+        check()

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kernelbandits.experiments.policy_study.problems import PROBLEMS  # here, so that --help does not wait for it
     from kernelbandits.experiments.policy_study.study import HORIZON, N_SEEDS, run_policy_study
     from kernelbandits.experiments.policy_study.table import parts_of_page, put_into_page
-    from kernelbandits.experiments.terminal import progress_bar
+    from kernelbandits.experiments.progress import progress_bar
 
     horizon, n_seeds = size_of(arguments, usual=Size(HORIZON, N_SEEDS), quick=QUICK)
     if arguments.page is not None:

@@ -7,7 +7,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.checks import counted
 from kernelbandits.cli.size import Size, add_size_options, size_of
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Play, write, print."""
     from kernelbandits.experiments.demo import run_demo  # here, so that --help does not wait for it
     from kernelbandits.experiments.demo_study import HORIZON, N_SEEDS, demo_comparison
-    from kernelbandits.experiments.terminal import progress_bar
+    from kernelbandits.experiments.progress import progress_bar
 
     horizon, n_seeds = size_of(arguments, usual=Size(HORIZON, N_SEEDS), quick=QUICK)
     n_rounds = demo_comparison(horizon=horizon, n_seeds=n_seeds).n_rounds
@@ -66,12 +65,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _print(result: DemoResult) -> None:
     from rich.console import Console
 
-    from kernelbandits.experiments.terminal import regret_table
+    from kernelbandits.experiments.terminal import after_rounds, regret_table
 
     console = Console(highlight=False)
     horizon, n_seeds = result.comparison.horizon, len(result.comparison.seeds)
-    repeats = f"mean over {n_seeds} seeds" if n_seeds > 1 else "one seed"
-    console.print(regret_table(result.rows, title=f"Cumulative regret after {counted(horizon, 'round')}, {repeats}"))
+    console.print(regret_table(result.rows, title=f"Cumulative regret {after_rounds(horizon, n_seeds)}"))
     for name, bound in result.bounds.items():
         verdict = f" (says nothing yet: no policy can lose more than {horizon})" if bound > horizon else ""
         console.print(f"Bound of {name}: {bound:,.0f}{verdict}", soft_wrap=True)

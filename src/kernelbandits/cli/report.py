@@ -53,8 +53,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, draw, write, print."""
+    from kernelbandits.experiments.progress import progress_bar
     from kernelbandits.experiments.reporting import write_report  # here, so that --help does not wait for it
-    from kernelbandits.experiments.terminal import progress_bar
 
     with ExitStack() as stack:
 

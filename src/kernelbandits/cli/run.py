@@ -68,9 +68,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, play, print."""
+    from kernelbandits.experiments.progress import rounds_bar
     from kernelbandits.experiments.studies import Study  # here, so that --help does not wait for it
     from kernelbandits.experiments.studies import run as run_study
-    from kernelbandits.experiments.terminal import rounds_bar
 
     study = Study.from_toml(arguments.study)
     into = _folder(arguments.into, study.name)
@@ -130,10 +130,10 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
 
 
 def _print_summary(study: Study, results: Results) -> None:
-    from kernelbandits.experiments.terminal import standings_table, table_console
+    from kernelbandits.experiments.terminal import after_rounds, standings_table, table_console
 
-    repeats = f"mean over {len(study.seeds)} seeds" if len(study.seeds) > 1 else "one seed"
-    table = standings_table(results.summary(), title=f"After {counted(study.horizon, 'round')}, {repeats}")
+    title = after_rounds(study.horizon, len(study.seeds)).capitalize()
+    table = standings_table(results.summary(), title=title)
     console = table_console(table)
     console.print(table)
     console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)

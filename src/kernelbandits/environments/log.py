@@ -129,14 +129,17 @@ def _count(contexts: Points, t: int) -> int:
 
 def _n_lists(ids: Any) -> int:
     """How many rounds have names; InvalidParameter where these are not lists."""
-    lists = list(ids) if hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str) else [None]
+    lists = list(ids) if _is_list(ids) else [ids]
     for t, names in enumerate(lists):
-        if isinstance(names, str) or not hasattr(names, "__len__"):
+        if not _is_list(names):
             raise InvalidParameter(
-                f"The ids of a log are a list of names for every round, got {ids if lists == [None] else names!r:.60} "
-                f"in round {t}."
+                f"The ids of a log are a list of names for every round, got {names!r:.60} in round {t}."
             )
     return len(lists)
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, str)
 
 
 def _whole_numbers(values: Any) -> Indices:

@@ -13,7 +13,7 @@ from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Environment, Round, World
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_user
 from kernelbandits.evaluation.diagnosis import shows_one_action_only
-from kernelbandits.evaluation.distinct_rounds import probabilities_in
+from kernelbandits.evaluation.distinct_rounds import DistinctRounds
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
 from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.evaluation.simulation import simulate, start_world
@@ -104,11 +104,10 @@ def true_value(
     confidence = a_confidence(confidence)
     a_policy(policy, "probabilities_many")
     rounds = list(_shown_by(world, horizon))
-    keys, expected = [(id(shown.contexts), id(shown.ids)) for shown in rounds], [_expected(shown) for shown in rounds]
-    sets = dict(zip(keys, rounds, strict=True))  # all rounds are held, so that no identity is used again
-    asked = [one.contexts for one in sets.values()], [one.ids for one in sets.values()]
-    probabilities = dict(zip(sets, probabilities_in(policy, *asked), strict=True))
-    values = [float(probabilities[key] @ rewards) for key, rewards in zip(keys, expected, strict=True)]
+    expected = [_expected(shown) for shown in rounds]
+    sets = DistinctRounds([(shown.contexts, shown.ids) for shown in rounds])
+    probabilities = sets.probabilities(policy)
+    values = [float(probabilities[place] @ rewards) for place, rewards in zip(sets.which, expected, strict=True)]
     value, error = mean_with_error(np.array(values))
     low, high = normal_interval(value, error, confidence)
     return Estimate(

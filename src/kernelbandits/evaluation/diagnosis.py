@@ -37,7 +37,7 @@ def log_warnings(log: Log) -> tuple[str, ...]:
     most = int(log.n_actions.max())
     said = []
     if len(log) < most:
-        rounds = f"{counted(len(log), 'round')}"
+        rounds = counted(len(log), "round")
         said.append(f"The log has {rounds} and up to {most:,} actions: most of them were never shown.")
     if shows_one_action_only(log):
         said.append(

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.checks import a_confidence, positive
 from kernelbandits.environments import Log
-from kernelbandits.evaluation.diagnosis import MODEL_TRUSTED, MODEL_UNKNOWN, log_warnings
+from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
 from kernelbandits.evaluation.importance import weighted_estimate
 from kernelbandits.evaluation.kernel_rewards import GaussianRewards, KernelRewards, learn_log
@@ -103,6 +103,5 @@ class DirectMethod:
         target = Target.of(log, policy)
         said = model_values(self, log, target, folds=1)
         value, of_rounds = mean_with_error(said.of_policy)
-        with_model = error_with_model(said, log, target, np.zeros(len(log)))
-        error, warning = (of_rounds, MODEL_UNKNOWN) if with_model is None else (with_model, MODEL_TRUSTED)
+        error, warning = error_with_model(of_rounds, said, log, target, np.zeros(len(log)))
         return weighted_estimate(value, error, target, target.weights, self.confidence, (warning, *log_warnings(log)))

@@ -9,7 +9,7 @@ import numpy as np
 from kernelbandits.checks import a_confidence, a_count, a_number
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.diagnosis import MODEL_TRUSTED, MODEL_UNKNOWN, weight_warnings
+from kernelbandits.evaluation.diagnosis import weight_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
 from kernelbandits.evaluation.importance import weighted_estimate
 from kernelbandits.evaluation.model_errors import error_with_model
@@ -141,9 +141,8 @@ class Switch:
         if not is_trusted.all():
             share = 100.0 * float(np.mean(~is_trusted))
             warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
-            with_model = error_with_model(said, log, target, weights)
-            warnings += (MODEL_UNKNOWN if with_model is None else MODEL_TRUSTED,)
-            error = error if with_model is None else with_model
+            error, trust = error_with_model(error, said, log, target, weights)
+            warnings += (trust,)
         return weighted_estimate(value, error, target, weights, self.confidence, warnings)
 
 

@@ -33,7 +33,7 @@ class KernelRewards:
         sizes, means = sizes_of(rounds), []
         for part in parts(sizes):
             ends = np.cumsum(sizes[part])[:-1]
-            means += np.split(means_of(self.posterior, stacked(self.posterior.kernel.kind, rounds[part])), ends)
+            means += np.split(_means_of(self.posterior, stacked(self.posterior.kernel.kind, rounds[part])), ends)
         return means
 
 
@@ -71,7 +71,7 @@ class GaussianRewards(KernelRewards):
         return self.posterior.covariance_of_sum(points, summed.weights, theirs)
 
 
-def means_of(posterior: Posterior, points: Points) -> Vector:
+def _means_of(posterior: Posterior, points: Points) -> Vector:
     """Means alone: widths would take as long as the number of points squared, and nobody asks for them."""
     kernel = posterior.kernel
     n_features = kernel.n_features(points)
@@ -102,7 +102,7 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
     some = np.linspace(0, n_rewards - 1, min(n_rewards, WIDTHS)).round().astype(np.intp)
     widths = posterior.predict(posterior.kernel.kind.take(posterior.kernel.kind.check(points), some)).width
     left = n_rewards * (1.0 - float(np.mean(widths**2)))
-    residuals = rewards - means_of(posterior, points)
+    residuals = rewards - _means_of(posterior, points)
     if left < 1.0:
         return max(0.0, float(rewards @ residuals)) / n_rewards
     return float(residuals @ residuals) / left
@@ -110,7 +110,7 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
 
 def learn_log(posterior: Posterior, log: Log) -> Points:
     """Let a posterior observe every action shown with its reward, in the order of the log, in one call; gives them."""
-    rounds = DistinctRounds(log)
+    rounds = DistinctRounds.of_log(log)
     shown = gathered(posterior.kernel.kind, rounds.contexts, rounds.which, log.actions)
     posterior.observe(shown, log.rewards)
     return shown

@@ -6,8 +6,10 @@ from math import sqrt
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.environments import Log
+from kernelbandits.evaluation.diagnosis import MODEL_TRUSTED, MODEL_UNKNOWN
 from kernelbandits.evaluation.estimate import mean_with_error
 from kernelbandits.evaluation.reward_models import FittedModel, ModelValues
 from kernelbandits.evaluation.weighted_actions import WeightedActions
@@ -32,17 +34,18 @@ class ModelWithErrors(FittedModel, Protocol):
         """Covariance of the error of a weighted sum of rewards with that at each other action, divided by σ²."""
 
 
-def error_with_model(said: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
-    """Standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))]; None if a model knows no errors.
+def error_with_model(without: float, said: ModelValues, log: Log, target: Target, weights: Vector) -> tuple[float, str]:
+    """Standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))], and what it takes for granted.
 
     Its square is the variance of the rounds' expected rewards over n, as if the model were right, plus the variance of
-    what the model and the rewards err for the rounds that there are.
+    what the model and the rewards err for the rounds that there are. Where a model knows no errors, it is the error
+    `without` them.
     """
     of_model = model_variance(said, log, target, weights)
     if of_model is None:
-        return None
+        return without, MODEL_UNKNOWN
     _, of_rounds = mean_with_error(said.of_policy)
-    return sqrt(of_rounds**2 + of_model)
+    return sqrt(of_rounds**2 + of_model), MODEL_TRUSTED
 
 
 def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
@@ -83,7 +86,7 @@ def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector)
     return noise_variance * max(0.0, float(coefficients @ coefficients + left))
 
 
-def _asked(target: Target, is_own: Vector) -> WeightedActions:
+def _asked(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
     """What the policy takes in some rounds of the log, each set of actions once: Σ weight = rounds / all rounds."""
     places, times = np.unique(target.rounds.which[is_own], return_counts=True)
     odds = [n * target.probabilities[place] / len(is_own) for place, n in zip(places, times, strict=True)]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
-from kernelbandits.checks import an_object
+from kernelbandits.checks import an_instance, an_object
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import Environment
-from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
-
-Given = TypeVar("Given")
 
 __all__ = ["a_log", "a_policy", "a_trace", "an_environment"]
 
@@ -31,15 +26,9 @@ def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
 
 def a_log(value: Log) -> Log:
     """A log, or InvalidParameter."""
-    return _of_class(value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one.")
+    return an_instance(value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one.")
 
 
 def a_trace(value: Trace) -> Trace:
     """A trace, or InvalidParameter."""
-    return _of_class(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
-
-
-def _of_class(value: Any, kind: type[Given], name: str, way_out: str) -> Given:
-    if not isinstance(value, kind):
-        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}. {way_out}")
-    return value
+    return an_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from kernelbandits.checks import positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.distinct_rounds import DistinctRounds, probabilities_in
+from kernelbandits.evaluation.distinct_rounds import DistinctRounds
 from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
@@ -43,15 +42,10 @@ class Target:
         a_policy(policy, "probabilities_many")
         if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
-        rounds = DistinctRounds(log)
-        probabilities = probabilities_in(policy, rounds.contexts, rounds.ids)
+        rounds = DistinctRounds.of_log(log)
+        probabilities = rounds.probabilities(policy)
         shown = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
         return cls(rounds, probabilities, np.array(shown) / log.propensities)
-
-    def expectation(self, values: Sequence[Vector]) -> Vector:
-        """Σ_a π(a|x) values(a) of every round of the log, from one row of values for each different set."""
-        means = [float(ours @ row) for ours, row in zip(self.probabilities, values, strict=True)]
-        return np.array(means)[self.rounds.which]
 
     @property
     def n_matched(self) -> int:

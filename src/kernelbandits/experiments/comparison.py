@@ -30,9 +30,8 @@ class Comparison:
     def __post_init__(self) -> None:
         a_count(self.horizon, "The horizon")
         an_environment(self.environment)
-        for name, make in a_mapping(
-            self.policies, "The policies", "{'KernelUCB': make}, where make(seed) does."
-        ).items():
+        policies = a_mapping(self.policies, "The policies", "{'KernelUCB': make}, where make(seed) does.")
+        for name, make in policies.items():
             a_function(make, f"What makes the policy {name!r}", "lambda seed: KernelUCB(kernel) is one.")
         if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
             raise InvalidParameter(f"The seeds are a list of whole numbers, got {self.seeds!r:.80}.")

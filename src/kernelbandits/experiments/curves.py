@@ -114,20 +114,12 @@ def draw_curves(
         else:
             _draw_points(axes, curve, curve.points, theme)
     low, high = _limits(curves, from_zero=from_zero, logarithmic=logarithmic)
-    high = high if top is None else top
     if logarithmic:
         axes.set_yscale("log")
-    axes.set_ylim(low, high)
+    axes.set_ylim(low, high if top is None else top)
     if logarithmic:
         tick_logarithmically(axes.yaxis)
-    last = max(int(curve.at[-1]) for curve in curves)
-    if logarithmic_rounds:
-        axes.set_xscale("log")
-        first = min(int(curve.at[0]) for curve in curves)
-        axes.set_xlim(first, max(last, first + 1))
-        tick_logarithmically(axes.xaxis)
-    else:
-        axes.set_xlim(0, last)
+    _set_rounds(axes, curves, logarithmic=logarithmic_rounds)
     named = [
         EndLabel(
             text=shortened(curve.label, room - 0.4, font_size), colour=curve.colour, height=float(curve.band.mean[-1])
@@ -136,6 +128,18 @@ def draw_curves(
         if not curve.is_quiet
     ]
     label_ends(axes, named, theme, font_size=font_size)
+
+
+def _set_rounds(axes: Axes, curves: Sequence[Curve], *, logarithmic: bool) -> None:
+    """The horizontal axis: from no round, or from the first that is known where the axis has no zero."""
+    last = max(int(curve.at[-1]) for curve in curves)
+    if not logarithmic:
+        axes.set_xlim(0, last)
+        return
+    first = min(int(curve.at[0]) for curve in curves)
+    axes.set_xscale("log")
+    axes.set_xlim(first, max(last, first + 1))
+    tick_logarithmically(axes.xaxis)
 
 
 def _draw_curve(axes: Axes, curve: Curve, theme: Theme) -> None:

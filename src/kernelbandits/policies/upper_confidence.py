@@ -131,22 +131,28 @@ class UpperConfidencePolicy(PosteriorPolicy):
         """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
-        n_actions = sum(actions.n_actions for actions in rounds)
         if not self.posterior.size:  # nothing learnt: rounds need not be alike
             choices = super()._pick_for_each(rounds)
-            self._note_exhaustive(n_actions)
+            self._note_exhaustive(sum(actions.n_actions for actions in rounds))
             return choices
-        self._note_exhaustive(n_actions)
-        points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
+        self._note_exhaustive(sum(actions.n_actions for actions in rounds))
+        return [
+            self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
+            for estimate in self._estimates(rounds)
+        ]
+
+    def _estimates(self, rounds: Sequence[Actions]) -> Iterator[Estimate]:
+        """Of the actions of each round, from one question to the posterior."""
         waiting = self._waiting()
-        whole, choices, first = self._predict(points, waiting), [], 0
+        whole, first = self._predict(self._stacked(rounds), waiting), 0
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
             exploration = self._exploration_now(actions.n_actions, waiting, self.round_index)
-            estimate = Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
-            choices.append(self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng)))
+            yield Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
             first = part.stop
-        return choices
+
+    def _stacked(self, rounds: Sequence[Actions]) -> Points:
+        return self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
 
     def _is_selective(self, actions: Actions) -> bool:
         """Whether these actions are better asked about alone, since few of their widths will be computed."""
@@ -238,16 +244,15 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _tied_in_each(self, rounds: Sequence[Actions]) -> list[Indices]:
         """Rows tied for the best score of each round."""
-        waiting, sizes = self._waiting(), np.array([actions.n_actions for actions in rounds])
-        points = self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
-        exploration = np.array([self._exploration_now(int(size), waiting, self.round_index) for size in sizes])
-        exact = screened(self.posterior, len(rounds)) if waiting is None and self._uses_engines else None
-        tied = None if exact is None else tied_in_each(exact, points, sizes, exploration)
+        tied = None
+        exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_engines else None
+        if exact is not None:
+            sizes = [actions.n_actions for actions in rounds]
+            exploration = [self._exploration_now(size, None, self.round_index) for size in sizes]
+            tied = tied_in_each(exact, self._stacked(rounds), np.array(sizes), np.array(exploration))
         if tied is not None:
             return tied
-        whole = self._predict(points, waiting)
-        scores = whole.mean + np.repeat(exploration, sizes) * whole.width
-        return [tied_rows(own, self._ties) for own in np.split(scores, np.cumsum(sizes)[:-1])]
+        return [tied_rows(estimate.scores, self._ties) for estimate in self._estimates(rounds)]
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection.contest import Terms
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.panel_table import PanelTable
+from kernelbandits.selection.similarities import SIMILARITY_ERROR
 from kernelbandits.selection.ties import lowered, tied_for_best
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
@@ -75,7 +76,7 @@ class _Contest:
         similarity = posterior.kernel.gram(posterior.record.points, points)
         self._prior = posterior.kernel.diagonal(points)
         largest = float(np.sqrt(self._prior.max() * whitening.diagonal.max()))
-        self._terms = Terms(*Terms.vector(posterior, self._weights, 1e-11 * largest, 1.0))
+        self._terms = Terms(*Terms.vector(posterior, self._weights, SIMILARITY_ERROR * largest, 1.0))
         self._mean = self._weights.weights @ similarity
         self._columns: Matrix = np.ascontiguousarray(np.sqrt(posterior.record.counts)[:, None] * similarity)
         self._explained = np.zeros(len(self._prior))

@@ -21,6 +21,7 @@ from kernelbandits.types import Indices, Matrix, Points, Vector
 __all__ = [
     "BYTES_PER_ENTRY",
     "FARTHEST",
+    "SIMILARITY_ERROR",
     "AnyKernel",
     "Distances",
     "Scan",
@@ -36,6 +37,10 @@ SMALLER_BLOCKS: Final = 32
 
 FARTHEST: Final = 1e3
 """Largest ‖x / ℓ‖ from the first observation for which single precision is of use."""
+
+SIMILARITY_ERROR: Final = 1e-11
+"""Share of sqrt(k(x, x) k(z, z)) by which k(x, z) may be off: distances by products are by up to 1e-12, others by a few
+roundings."""
 
 BYTES_PER_ENTRY: Final = 32
 """An entry of a scan takes as long as moving so many bytes."""
@@ -100,10 +105,9 @@ class AnyKernel(Similarities):
             explained[block] = squared.max(axis=1)
             if part is points:
                 self._kept = points, similarity
-        # Distances by products are off by up to 1e-12; other kernels by a few roundings of sqrt(k(x, x) k(z, z)).
         largest = float(self._kernel.diagonal(points).max())
         known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
-        error = 1e-11 * float(np.sqrt(largest * known_largest))
+        error = SIMILARITY_ERROR * float(np.sqrt(largest * known_largest))
         return Scan(mean, np.maximum(explained - 1e-10 * largest, 0.0), error)
 
     def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
@@ -259,7 +263,7 @@ class SharedContext(Similarities):
             explained[block] = similarity.max(axis=1)
         prior = float(self._kernel.diagonal(points).max())
         known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
-        error = 1e-11 * float(np.sqrt(prior * known_largest))
+        error = SIMILARITY_ERROR * float(np.sqrt(prior * known_largest))
         return Scan(mean, np.maximum(explained - 1e-10 * prior, 0.0), error)
 
     def rows(self, points: PairRows, chosen: Indices, roots: Vector) -> Matrix:

@@ -82,18 +82,25 @@ def test_a_log_and_a_policy_are_taken(judge):
     assert judge(LOG, UniformRandom()).n_rounds == 4
 
 
-@pytest.mark.parametrize("strange", [None, "text", [], LOG])
-def test_what_is_no_trace_or_log_or_function_is_told(strange):
-    with pytest.raises(InvalidParameter, match="The trace has to be a Trace"):
-        evaluation.calibration(strange)
-    with pytest.raises(InvalidParameter, match="What makes a policy has to be a function"):
-        evaluation.coverage(WORLD, strange, horizon=3, repeats=2)
-    if strange is not LOG:
-        with pytest.raises(InvalidParameter, match="The log has to be a Log"):
-            evaluation.mean_reward(strange)
-    if strange is not None:
-        with pytest.raises(InvalidParameter, match="What is told of progress has to be a function"):
-            evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange)
+OTHERS = {
+    "calibration": (evaluation.calibration, "The trace has to be a Trace"),
+    "coverage": (
+        lambda strange: evaluation.coverage(WORLD, strange, horizon=3, repeats=2),
+        "What makes a policy has to be a function",
+    ),
+    "mean_reward": (evaluation.mean_reward, "The log has to be a Log"),
+    "progress": (
+        lambda strange: evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange),
+        "What is told of progress has to be a function",
+    ),
+}
+
+
+@pytest.mark.parametrize("strange", ["text", [], {}], ids=lambda strange: type(strange).__name__)
+@pytest.mark.parametrize(("call", "message"), OTHERS.values(), ids=OTHERS)
+def test_what_is_no_trace_or_log_or_function_is_told(call, message, strange):
+    with pytest.raises(InvalidParameter, match=message):
+        call(strange)
 
 
 @pytest.mark.parametrize("part", ["x", 1.5, [7], {}, object(), [0.5]])

@@ -5,7 +5,8 @@ import pytest
 from kernelbandits.errors import MissingExtra
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.figures import regret_figure
-from kernelbandits.experiments.terminal import progress_bar, regret_table
+from kernelbandits.experiments.progress import progress_bar
+from kernelbandits.experiments.terminal import regret_table
 
 
 def test_an_installed_package_is_no_news(capsys):

@@ -29,7 +29,7 @@ def comparison(**changes):
 
 
 CALLS = {
-    "run, study": (lambda strange: run(strange, "never"), "A study is needed"),
+    "run, study": (lambda strange: run(strange, "never"), "The study has to be a Study"),
     "run, folder": (lambda strange: run(small_study(), strange), "A file or a folder is named by"),
     "run, engine": (lambda strange: run(small_study(), "never", engine=strange), "The engine is 'local' or 'ray'"),
     "results": (Results, "A file or a folder is named by"),
@@ -43,7 +43,7 @@ CALLS = {
     "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
     "tune, world": (
         lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
-        "no environment|an estimator",
+        "is an environment|an estimator",
     ),
     "comparison, policies": (lambda strange: comparison(policies=strange), "The policies have to be given by name"),
     "comparison, a policy": (

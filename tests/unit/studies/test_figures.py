@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scripts.site.hooks import PICTURE, on_page_markdown
-from studies import off_policy
 from studies.__main__ import NUMBERS, PAGE, SECTIONS, as_json, page, pictures
 from studies.curves import N_PLACES, as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import spread_of, spread_text
@@ -198,15 +197,3 @@ def test_the_site_shows_the_figure_of_its_own_appearance(numbers):
         light, dark = (path.name for path in files_of(name, numbers))
         assert f'<img src="results/{light}#only-light" alt="' in shown
         assert f'<img src="results/{dark}#only-dark" alt="' in shown
-
-
-def test_intervals_are_said_to_hold_only_under_the_log_where_they_do():
-    numbers = {"bias": 0.1, "bias_error": 0.01}
-    rows = [
-        {"log": log, "estimator": estimator, "coverage_low": low, "coverage_high": low + 0.04, **numbers}
-        for log, estimator, low in [("x", "A", 0.93), ("x", "B, 5", 0.94), ("y", "A", 0.80), ("y", "B, 5", 0.93)]
-    ]
-
-    description = off_policy.drawing({"rows": rows}).description
-
-    assert description.endswith("as promised: Log 'x': A; B, 5. Log 'y': B, 5.")

@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from studies import __main__ as command
 from studies.__main__ import NUMBERS, PAGE, SECTIONS, page
 from studies.numbers import at_rounds, by_policy, spread
 
@@ -57,13 +59,22 @@ def test_values_are_those_of_the_runs(tmp_path):
         assert at_rounds(curves["clustered", policy], 999).shape == (3,)
 
 
+def test_a_section_plays_what_is_missing_of_its_studies(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "HERE", _short_study(tmp_path).parent)
+    section = SimpleNamespace(STUDIES=("short",), collect=lambda results: {"n_jobs": len(results["short"].jobs)})
+
+    numbers = command.collected(section, tmp_path / "results", workers=1)
+
+    assert numbers == {"n_jobs": 6}
+
+
 def test_a_spread_has_a_sample_standard_deviation():
     assert spread(np.array([1.0, 3.0])) == {"mean": 2.0, "deviation": pytest.approx(2.0**0.5), "n_runs": 2}
     assert spread(np.array([1.0]))["deviation"] is None
 
 
 def _short_study(folder):
-    path = folder / "study.toml"
+    path = folder / "short.toml"
     path.write_text(
         'name = "short"\nhorizon = 10\nseeds = 3\nevery = 2\n'
         '[environments.clustered]\nclass = "Clustered"\nn_actions = 4\n'

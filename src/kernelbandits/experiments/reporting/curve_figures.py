@@ -47,13 +47,13 @@ def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[D
         if not curves:
             continue
         name = "regret" if len(known) == 1 else f"regret-{file_name(environment)}"
-        bounds = _bounds(policies, looks)
+        bounds, rounds = _bounds(policies, looks), counted(int(curves[0].at[-1]), "round")
         yield Drawing(
             name=name,
             title=f"Regret in {environment}",
             section="Regret",
             caption=f"Cumulative regret in {environment}. {_repeats(policies, looks)}{_about(bounds)}",
-            description=_in_words(f"Cumulative regret in {environment} after {_rounds(curves[0])}", curves),
+            description=_in_words(f"Cumulative regret in {environment} after {rounds}", curves),
             draw=partial(_draw_regret, curves, bounds),
         )
 
@@ -156,8 +156,3 @@ def _in_words(what: str, curves: Sequence[Curve]) -> str:
     """Ends of the curves, for those who cannot see them."""
     ends = ", ".join(f"{curve.label} {float(curve.band.mean[-1]):.3g}" for curve in curves if not curve.is_quiet)
     return f"{what}: {ends}."
-
-
-def _rounds(curve: Curve) -> str:
-    n_rounds = int(curve.at[-1])
-    return f"{counted(n_rounds, 'round')}"

@@ -26,8 +26,8 @@ def _unfinished(recorded: Recorded) -> Iterator[str]:
     if recorded.n_missing:
         n_jobs = len(recorded.head["jobs"])
         yield (
-            f"The study is not complete: {n_jobs - recorded.n_missing} of {n_jobs:,} jobs are finished. Policies with "
-            f"fewer seeds met other luck, so compare with care. {_named(list(_missing(recorded)))}"
+            f"The study is not complete: {n_jobs - recorded.n_missing:,} of {n_jobs:,} jobs are finished. Policies "
+            f"with fewer seeds met other luck, so compare with care. {_named(list(_missing(recorded)))}"
         ).strip()
     if recorded.n_foreign:
         n = recorded.n_foreign
@@ -113,4 +113,4 @@ def _named(sentences: list[str]) -> str:
 
 def _span(played: Played) -> str:
     low, high = int(played.n_rounds.min()), int(played.n_rounds.max())
-    return f"{counted(low, 'round')}" if low == high else f"{low} to {high} rounds"
+    return counted(low, "round") if low == high else f"{low:,} to {high:,} rounds"

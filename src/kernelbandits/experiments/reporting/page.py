@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from kernelbandits.checks import counted
 from kernelbandits.experiments.blocks import code_block, contents, details, document, picture, table
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.entries import Entry
@@ -57,9 +58,9 @@ def report_page(
 def _introduction(recorded: Recorded) -> str:
     labels = {played.label for played in recorded.all_played}
     return (
-        f"{_count(len(labels), 'policy', 'policies')} in {_count(len(recorded.environments), 'environment')}, "
-        f"{_count(len(recorded.seeds), 'seed')}"
-        + (f", {_count(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
+        f"{counted(len(labels), 'policy', 'policies')} in {counted(len(recorded.environments), 'environment')}, "
+        f"{counted(len(recorded.seeds), 'seed')}"
+        + (f", {counted(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
         + ". Under one seed all policies of an environment meet the same contexts and the same luck. Regret is what "
         "the best action of each round would have brought more, in expectation, added up."
     )
@@ -138,7 +139,3 @@ def _plain(values: Any) -> Mapping[str, Any]:
     if isinstance(values, Mapping):
         return values
     return {} if values is None else {"value": values}
-
-
-def _count(n: int, one: str, many: str = "") -> str:
-    return f"{n} {one if n == 1 else many or one + 's'}"

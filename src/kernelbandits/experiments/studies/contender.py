@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, an_object
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.grid import Grid, plain_value, settings_of, short_text
 from kernelbandits.experiments.studies.registry import call_checked, close_to, takes_seed
@@ -115,9 +115,7 @@ class Entrant:
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         make = self.make
         policy = make.made(f"policies.{self.label}", rng) if isinstance(make, Contender) else make(rng)
-        if not (callable(getattr(policy, "choose", None)) and callable(getattr(policy, "describe", None))):
-            raise InvalidParameter(f"policies.{self.label}: what was made is no policy, got {policy!r:.80}.")
-        return policy
+        return an_object(policy, f"What policies.{self.label} makes", "choose", "describe")
 
 
 def entrants_of(policies: Mapping[str, Contender | MakePolicy]) -> tuple[Entrant, ...]:

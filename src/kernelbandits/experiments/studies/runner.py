@@ -7,7 +7,7 @@ from contextlib import closing
 from os import PathLike
 from typing import Final, Literal, TypeAlias
 
-from kernelbandits.checks import a_function, counted
+from kernelbandits.checks import a_function, an_instance, counted
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
@@ -90,19 +90,14 @@ def run(
     >>> results.is_complete, results.table().num_rows
     (True, 40)
     """
-    if not isinstance(study, Study):
-        raise InvalidParameter(f"A study is needed, got {study!r:.80}. Study.from_toml reads one.")
+    an_instance(study, Study, "The study", "Study.from_toml reads one.")
     for told in (progress, time_left):
         if told is not None:
             a_function(told, "What is told of progress")
-    if not isinstance(engine, str) or engine not in ENGINES:
-        raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
-    if address is not None and engine != "ray":
-        raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")
-    checked_address(address)
+    _check_engine(engine, address)
     require("pyarrow")
-    n_workers = n_workers_for(len(study.jobs), workers)
     jobs = study.jobs
+    n_workers = n_workers_for(len(jobs), workers)
     folder = ResultFolder(writable_folder(results))
     with locked(folder.path) as is_alone:
         folder.prepare(clean=is_alone)
@@ -116,6 +111,14 @@ def run(
             _message(failures, len(jobs), folder), {str(job): failed.full for job, failed in failures.items()}
         )
     return Results(folder.path)
+
+
+def _check_engine(engine: Engine, address: str | None) -> None:
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise InvalidParameter(f"The engine is 'local' or 'ray', got {engine!r}.")
+    if address is not None and engine != "ray":
+        raise InvalidParameter(f"An address is that of a Ray cluster, got {address!r} with engine={engine!r}.")
+    checked_address(address)
 
 
 def _play(

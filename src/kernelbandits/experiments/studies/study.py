@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from kernelbandits.checks import a_count, a_mapping, a_seed
+from kernelbandits.checks import a_count, a_mapping, a_seed, an_object
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.folders import a_path
@@ -77,8 +77,8 @@ class Study:
                 if not _is_name(name):
                     raise InvalidParameter(f"A name in {kind} has to be a text of one line, got {name!r:.80}.")
         for name, environment in self.environments.items():
-            if isinstance(environment, type) or not hasattr(environment, "start"):
-                raise InvalidParameter(f"environments.{name}: this is no environment, got {environment!r:.80}.")
+            way_out = "Clustered(n_actions=3) is an environment."
+            an_object(environment, f"environments.{name}", "start", "describe", way_out=way_out)
         set_field = object.__setattr__
         set_field(self, "horizon", a_count(self.horizon, "The horizon"))
         set_field(self, "every", a_count(self.every, "The number of rounds a row"))

@@ -94,5 +94,5 @@ def test_what_is_no_recipe_is_refused(make, message):
 def test_what_makes_no_policy_is_refused_by_name():
     (entrant,) = entrants_of({"odd": lambda _: 5})
 
-    with pytest.raises(InvalidParameter, match=r"policies\.odd: what was made is no policy, got 5"):
+    with pytest.raises(InvalidParameter, match=r"What policies\.odd makes needs the methods choose, describe, got int"):
         entrant.fresh(0)

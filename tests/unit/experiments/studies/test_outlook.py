@@ -29,6 +29,16 @@ def play(outlook, clock, place, rounds, *, cost, until=HORIZON, step=5):
         outlook.finish(place, cost(HORIZON))
 
 
+def play_two_at_once(outlook, clock, rounds):
+    """Play the first two jobs side by side to their end."""
+    for t in range(0, HORIZON + 1, 10):
+        clock.now = 1000.0 + flat(t)
+        rounds[:2] = [t, t]
+        outlook.look(rounds)
+    for place in (0, 1):
+        outlook.finish(place, flat(HORIZON))
+
+
 def flat(t):
     return 0.3 * t
 
@@ -99,12 +109,8 @@ def test_kinds_that_nobody_has_seen_take_as_long_as_the_others_on_average():
 def test_jobs_that_are_played_at_once_share_the_time():
     clock, rounds = Clock(), [NOT_BEGUN] * 8
     outlook = Outlook(["A"] * 8, HORIZON, clock=clock)
-    for t in range(0, HORIZON + 1, 10):
-        clock.now = 1000.0 + flat(t)
-        rounds[:2] = [t, t]
-        outlook.look(rounds)
-    for place in (0, 1):
-        outlook.finish(place, flat(HORIZON))
+
+    play_two_at_once(outlook, clock, rounds)
 
     assert outlook.seconds_left() == pytest.approx(3 * flat(HORIZON))
 
@@ -112,31 +118,29 @@ def test_jobs_that_are_played_at_once_share_the_time():
 def test_the_last_job_takes_its_time_however_many_play():
     clock, rounds = Clock(), [NOT_BEGUN] * 3
     outlook = Outlook(["A"] * 3, HORIZON, clock=clock)
-    for t in range(0, HORIZON + 1, 10):
-        clock.now = 1000.0 + flat(t)
-        rounds[:2] = [t, t]
-        outlook.look(rounds)
-    for place in (0, 1):
-        outlook.finish(place, flat(HORIZON))
+
+    play_two_at_once(outlook, clock, rounds)
 
     assert outlook.seconds_left() == pytest.approx(flat(HORIZON))
 
 
 def test_before_anything_is_seen_nothing_is_said():
     outlook = Outlook(["A", "B"], HORIZON, clock=Clock())
+
     outlook.look([0, NOT_BEGUN])
 
     assert outlook.seconds_left() is None
 
 
 def test_failures_say_nothing_and_need_no_more_time():
-    clock = Clock()
-    outlook = Outlook(["A", "A"], HORIZON, clock=clock)
-    outlook.finish(0, None)
+    outlook = Outlook(["A", "A"], HORIZON, clock=Clock())
 
-    assert outlook.seconds_left() is None
-    outlook.finish(1, None)
-    assert outlook.seconds_left() == 0.0
+    said = []
+    for place in (0, 1):
+        outlook.finish(place, None)
+        said.append(outlook.seconds_left())
+
+    assert said == [None, 0.0]
 
 
 def test_a_job_that_was_lost_begins_again():

@@ -14,7 +14,7 @@ import pytest
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.experiments.studies import Study, run
 from kernelbandits.experiments.studies.ray_address import checked_address, refuse_silence
-from unit.experiments.studies.test_runner import bytes_of
+from small_studies import bytes_of
 
 STUDY = """
 name = "far"

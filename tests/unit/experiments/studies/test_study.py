@@ -37,7 +37,7 @@ def test_it_describes_itself_in_plain_values():
         ({"name": ""}, "needs a name"),
         ({"environments": {}}, "needs environments by name"),
         ({"policies": [1]}, "needs policies by name"),
-        ({"environments": {"a": Clustered}}, r"environments\.a: this is no environment"),
+        ({"environments": {"a": Clustered}}, r"environments\.a has to be made already, got the class Clustered"),
         ({"environments": {"": Clustered(n_actions=3)}}, "A name in environments has to be a text of one line"),
         ({"environments": {"a\nb": Clustered(n_actions=3)}}, "a text of one line, got 'a.+nb'"),
         ({"policies": {7: Contender(KernelUCB, KERNEL)}}, "A name in policies has to be a text of one line"),
