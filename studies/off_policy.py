@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.environments import SyntheticRKHS
-from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalisedIPS, Switch, collect_log
+from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalisedIPS, Switch, collect_log
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.off_policy_study import estimator_study
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
@@ -29,7 +29,7 @@ TITLE: Final = "Off-policy estimators"
 KERNEL: Final = Gaussian(length_scale=0.3)
 WORLD: Final = SyntheticRKHS(KERNEL, n_actions=8, n_features=2, noise="bernoulli", seed=4)
 MODEL: Final = DirectMethod(KERNEL, 0.5)
-ESTIMATORS: Final = {
+ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "IPS": IPS(),
     "IPS, weights clipped at 5": IPS(clip=5.0),
     "self-normalised IPS": SelfNormalisedIPS(),
