@@ -63,7 +63,9 @@ class ResultFolder:
                     file.unlink(missing_ok=True)
 
     def write_study(self, study: Study, jobs: Sequence[Job]) -> None:
-        """Say what the study is, and which jobs it is made of."""
+        """Say what the study is, and which jobs it is made of; what a later version wrote is refused, not replaced."""
+        with suppress(DamagedFile):
+            self.read_study()
         said = {
             "format": FORMAT,
             "name": study.name,
@@ -90,10 +92,11 @@ class ResultFolder:
             return {}
         except (OSError, ValueError) as error:
             raise DamagedFile(f"The file {str(path)!r} cannot be read: {error}. {WAY_OUT}") from error
+        if isinstance(said, dict):
+            check_format(said.get("format"), path)
         jobs = said.get("jobs") if isinstance(said, dict) else None
         if not isinstance(jobs, list) or not all(isinstance(job, str) for job in jobs):
             raise DamagedFile(f"The file {str(path)!r} does not say the jobs of a study. {WAY_OUT}")
-        check_format(said.get("format"), path)
         return dict(said)
 
     def save(self, job: Job, played: Played) -> None:
@@ -125,9 +128,12 @@ class ResultFolder:
         return sound_table(self.job_file(id), id) is not None
 
     def has(self, job: Job) -> bool:
-        """Whether the job is finished and its file is sound; a job that was renamed since gets its new names."""
-        table = sound_table(self.job_file(job.id), job.id)
-        if table is None:
+        """Whether the job is finished and its files are sound; a job that was renamed since gets its new names.
+
+        Times that were taken away are no reason to play a job again, since nobody else misses them.
+        """
+        table, timing = sound_table(self.job_file(job.id), job.id), self.timing_file(job.id)
+        if table is None or (timing.exists() and _read(timing) is None):
             return False
         if said_of(table) != json.loads(canonical(job.metadata())):
             write_durably(self.job_file(job.id), parquet(relabelled(job, table)))
@@ -138,24 +144,31 @@ def check_format(found: Any, path: Path) -> None:
     """Nothing for a form that is understood, NewerFile for a later one."""
     if isinstance(found, int) and found > FORMAT:
         raise NewerFile(
-            f"{str(path)!r} has format {found}, this version reads up to {FORMAT}. Upgrade kernelbandits to read it."
+            f"{str(path)!r} has format {found}, this version reads up to {FORMAT}. Upgrade kernelbandits, or use "
+            "another folder."
         )
 
 
 def sound_table(path: Path, id: str) -> pa.Table | None:
     """The rows of a job's file; None where there is none, or what is there is damaged or another's."""
+    table = _read(path)
+    if table is None:
+        return None
+    said = said_of(table)
+    is_ours = said.get("id") == id and said.get("format") in range(1, FORMAT + 1)
+    return table if is_ours and table.column_names == list(COLUMNS) else None
+
+
+def _read(path: Path) -> pa.Table | None:
+    """As one file, every page compared with its checksum; None where it is damaged or not there."""
     require("pyarrow")
     import pyarrow as pa
     from pyarrow import parquet as files
 
     try:
-        # As one file, and every page compared with its checksum.
-        table = files.ParquetFile(path, page_checksum_verification=True).read()
+        return files.ParquetFile(path, page_checksum_verification=True).read()
     except (OSError, pa.ArrowException):
         return None
-    said = said_of(table)
-    is_ours = said.get("id") == id and said.get("format") in range(1, FORMAT + 1)
-    return table if is_ours and table.column_names == list(COLUMNS) else None
 
 
 def said_of(table: pa.Table) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
 from kernelbandits.experiments.durable import locked
+from kernelbandits.experiments.reporting.reading import read_results
 from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, FailsLater, bytes_of, deadly, failing, mixed, small_study
@@ -148,7 +149,6 @@ def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_
         (b"\xff", DamagedFile, r"study\.json' cannot be read"),
         (b"[]", DamagedFile, "does not say the jobs"),
         (b'{"format": 1}', DamagedFile, "does not say the jobs"),
-        (b'{"format": 99, "jobs": []}', NewerFile, "has format 99, this version reads up to 2"),
     ],
 )
 def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, text, error, message):
@@ -159,6 +159,33 @@ def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, te
         Results(tmp_path)
 
     assert run(small_study(), tmp_path, workers=1).is_complete
+
+
+def test_what_a_later_version_wrote_is_left_alone(tmp_path):
+    run(small_study(), tmp_path, workers=1)
+    (tmp_path / "study.json").write_bytes(b'{"format": 99}')
+
+    for read in (Results, lambda folder: run(small_study(), folder, workers=1)):
+        with pytest.raises(NewerFile, match="has format 99, this version reads up to 2"):
+            read(tmp_path)
+
+    assert (tmp_path / "study.json").read_bytes() == b'{"format": 99}'
+
+
+@pytest.mark.parametrize(("damage", "n_played"), [("cut", 1), ("gone", 0)])
+def test_damaged_times_are_made_again_and_missing_ones_are_not(tmp_path, played, damage, n_played):
+    results = run(small_study(), tmp_path, workers=1)
+    before, timing = bytes_of(tmp_path), tmp_path / "timings" / f"{results.study['jobs'][2]}.parquet"
+    timing.write_bytes(timing.read_bytes()[:50])
+    if damage == "gone":
+        timing.unlink()
+    played.clear()
+
+    run(small_study(), tmp_path, workers=1)
+
+    assert len(played) == n_played
+    assert bytes_of(tmp_path) == before
+    assert read_results(tmp_path).n_missing == 0
 
 
 def test_a_full_disk_names_the_file_and_keeps_what_is_finished(tmp_path, monkeypatch):
