@@ -36,6 +36,11 @@ class KernelRewards:
             means += np.split(_means_of(self.posterior, stacked(self.posterior.kernel.kind, rounds[part])), ends)
         return means
 
+    def predict_at(self, actions: WeightedActions) -> Vector:
+        """Expected reward of each of these actions."""
+        kind = self.posterior.kernel.kind
+        return _means_of(self.posterior, gathered(kind, actions.rounds, actions.which, actions.actions))
+
 
 class GaussianRewards(KernelRewards):
     """Means of a posterior and their errors, had the rewards been drawn from a Gaussian process.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import Final, Protocol, runtime_checkable
 
@@ -89,8 +90,6 @@ def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector)
 def _asked(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
     """What the policy takes in some rounds of the log, each set of actions once: Σ weight = rounds / all rounds."""
     places, times = np.unique(target.rounds.which[is_own], return_counts=True)
-    odds = [n * target.probabilities[place] / len(is_own) for place, n in zip(places, times, strict=True)]
-    rows = [np.flatnonzero(row) for row in odds]
-    which, weights = np.repeat(places, [len(row) for row in rows]), np.concatenate(odds)
-    whole = WeightedActions(target.rounds.contexts, which, np.concatenate(rows), weights[weights != 0.0])
-    return whole.thinned(ACTIONS_AT_MOST)
+    taken = target.taken(places)
+    share = np.bincount(places, times / len(is_own), minlength=len(target.rounds))
+    return replace(taken, weights=share[taken.which] * taken.weights).thinned(ACTIONS_AT_MOST)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from kernelbandits.checks import an_array, counted
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.weighted_actions import WeightedActions
 from kernelbandits.evaluation.weights import Target
 from kernelbandits.types import Indices, Points, Vector
 
@@ -28,6 +29,14 @@ class RewardModel(Protocol):
 
     def fit(self, log: Log) -> FittedModel:
         """Learn from what was shown and paid."""
+
+
+@runtime_checkable
+class ModelOfSome(FittedModel, Protocol):
+    """A model that need not be asked about whole sets, which spares those that a policy would hardly ever take."""
+
+    def predict_at(self, actions: WeightedActions) -> Vector:
+        """Expected reward of each of these actions, whatever its weight."""
 
 
 class ModelValues(NamedTuple):
@@ -57,14 +66,23 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
     fold_of = np.arange(len(log)) % folds
     for fold in range(folds):
         own = np.flatnonzero(fold_of == fold)
-        fitted = model.fit(log if folds == 1 else log[fold_of != fold])
-        models.append(fitted)
-        places, which = np.unique(target.rounds.which[own], return_inverse=True)
-        means = _checked_means(fitted.predict([target.rounds.contexts[place] for place in places]), target, places)
-        expected = [float(target.probabilities[place] @ row) for place, row in zip(places, means, strict=True)]
-        of_policy[own] = np.array(expected)[which]
-        of_shown[own] = [means[place][action] for place, action in zip(which, log.actions[own], strict=True)]
+        models.append(model.fit(log if folds == 1 else log[fold_of != fold]))
+        which = target.rounds.which[own]
+        taken = target.taken(np.unique(which))
+        shown = WeightedActions(target.rounds.contexts, which, log.actions[own], np.ones(len(own)))
+        means = _predicted(models[-1], taken + shown, target)
+        expected = np.bincount(taken.which, taken.weights * means[: len(taken)], minlength=len(target.rounds))
+        of_policy[own], of_shown[own] = expected[which], means[len(taken) :]
     return ModelValues(of_policy, of_shown, models, fold_of)
+
+
+def _predicted(fitted: FittedModel, actions: WeightedActions, target: Target) -> Vector:
+    """What a model says of some actions, from whole sets where it knows no other way."""
+    if isinstance(fitted, ModelOfSome):
+        return fitted.predict_at(actions)
+    places, which = np.unique(actions.which, return_inverse=True)
+    means = _checked_means(fitted.predict([actions.rounds[place] for place in places]), target, places)
+    return np.array([means[place][action] for place, action in zip(which, actions.actions, strict=True)])
 
 
 def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> list[Vector]:

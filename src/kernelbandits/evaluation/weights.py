@@ -11,8 +11,9 @@ from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds
 from kernelbandits.evaluation.parts import a_log, a_policy
+from kernelbandits.evaluation.weighted_actions import WeightedActions
 from kernelbandits.policies.base import Policy
-from kernelbandits.types import Vector
+from kernelbandits.types import Indices, Vector
 
 __all__ = ["Target", "checked_clip", "clipped", "effective_sample_size"]
 
@@ -46,6 +47,13 @@ class Target:
         probabilities = rounds.probabilities(policy)
         shown = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
         return cls(rounds, probabilities, np.array(shown) / log.propensities)
+
+    def taken(self, places: Indices) -> WeightedActions:
+        """The actions that the policy may take in each of these different sets, weighted by its probabilities."""
+        rows = [np.flatnonzero(self.probabilities[place]) for place in places]
+        weights = [self.probabilities[place][row] for place, row in zip(places, rows, strict=True)]
+        which = np.repeat(places, [len(row) for row in rows])
+        return WeightedActions(self.rounds.contexts, which, np.concatenate(rows), np.concatenate(weights))
 
     @property
     def n_matched(self) -> int:

@@ -51,6 +51,47 @@ def test_doubly_robust_is_its_definition(folds, clip):
     assert_allclose(said.standard_error, terms.std(ddof=1) / np.sqrt(len(LOG)), rtol=1e-9)
 
 
+class WholeSets:
+    """The same model, which is asked about whole sets only."""
+
+    def fit(self, log):
+        self.fitted = MODEL.fit(log)
+        return self
+
+    def predict(self, rounds):
+        return self.fitted.predict(rounds)
+
+
+class Counting(DirectMethod):
+    """Notes how many actions were asked about."""
+
+    def fit(self, log):
+        fitted = super().fit(log)
+        answer = fitted.predict_at
+
+        def counted(actions):
+            self.__dict__.setdefault("asked", []).append(len(actions))
+            return answer(actions)
+
+        fitted.predict_at = counted
+        return fitted
+
+
+@pytest.mark.parametrize("policy", [a_target(), KernelUCB(KERNEL)], ids=["spread", "sure"])
+def test_asking_about_whole_sets_gives_the_same(policy):
+    some, whole = (DoublyRobust(model, folds=3).estimate(LOG, policy) for model in (MODEL, WholeSets()))
+
+    assert_allclose((some.value, some.standard_error), (whole.value, whole.standard_error), rtol=1e-12)
+
+
+def test_a_model_is_asked_about_actions_that_matter_only():
+    model = Counting(KERNEL, 0.7)
+
+    DoublyRobust(model, folds=1).estimate(LOG, KernelUCB(KERNEL))  # which is sure of one action a round
+
+    assert model.asked == [2 * len(LOG)]
+
+
 @pytest.mark.parametrize("threshold", [0.4, 1.1])
 def test_switch_is_its_definition(threshold):
     weights = slow_weights(LOG, a_target())
