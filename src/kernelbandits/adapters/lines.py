@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, TypeVar
+from typing import IO, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
 from kernelbandits.adapters.vowpal_wabbit import Event
+from kernelbandits.durable import whole_file
 from kernelbandits.errors import ForeignFile, InvalidParameter
 
 __all__ = ["Malformed", "OnError", "Unused", "numbered_lines", "parsed", "write_lines"]
@@ -73,32 +73,24 @@ def parsed(
 
 
 def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
-    """Write beside the target and rename: a refused event leaves no half of a file."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with _new_file(temporary, _is_packed(path)) as file:
-            for line in lines:
-                file.write(line + "\n")
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """One line each, in a file that is there whole or not at all: a refused event leaves no half of one."""
+    with whole_file(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
+        for line in lines:
+            file.write(line + "\n")
 
 
 @contextmanager
-def _new_file(path: Path, packed: bool) -> Iterator[IO[str]]:
-    if not packed:
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            yield file
-        return
-    # Neither name nor time go into the file, so that equal events give equal bytes.
-    with (
-        path.open("xb") as raw,
-        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packer,
-        TextIOWrapper(packer, encoding="utf-8", newline="\n") as text,
-    ):
+def _text(raw: BinaryIO, *, packed: bool) -> Iterator[IO[str]]:
+    """Lines into bytes, which are left open."""
+    # Neither name nor time go into a packed file, so that equal events give equal bytes.
+    packer = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else None
+    text = TextIOWrapper(packer or raw, encoding="utf-8", newline="\n")
+    try:
         yield text
+    finally:
+        text.detach()
+        if packer is not None:
+            packer.close()
 
 
 def _is_packed(path: str | PathLike[str]) -> bool:

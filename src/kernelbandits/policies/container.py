@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import struct
 from os import PathLike
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.durable import whole_file
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 
 __all__ = ["read_container", "write_container"]
@@ -33,25 +33,15 @@ DTYPES: Final = {"<f8", "<i8", "|u1"}
 
 
 def write_container(content: Any, path: str | PathLike[str]) -> None:
-    """Write nested plain values and arrays: a temporary file beside the target, flushed to disk, then renamed."""
+    """Write nested plain values and arrays: a file that is there whole or not at all."""
     blocks: list[bytes] = []
     head = json.dumps(_without_arrays(content, blocks), allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
-                digest.update(block)
-                file.write(block)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _flush_folder(target.parent)
+    with whole_file(Path(path)) as file:
+        for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
+            digest.update(block)
+            file.write(block)
+        file.write(digest.digest())
 
 
 def read_container(path: str | PathLike[str]) -> Any:
@@ -109,14 +99,3 @@ def _with_arrays(value: Any, data: memoryview) -> Any:
         array = np.frombuffer(data, dtype=np.dtype(dtype), count=count, offset=offset) if count else np.zeros(0, dtype)
         return array.reshape(shape).astype(np.dtype(dtype).newbyteorder("="))
     return {key: _with_arrays(part, data) for key, part in value.items()}
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kernelbandits.durable import leftovers, whole_file
 from kernelbandits.errors import DamagedFile, NewerFile
-from kernelbandits.experiments.durable import leftovers, write_durably
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
@@ -81,7 +81,7 @@ class ResultFolder:
             },
             "jobs": [job.id for job in jobs],
         }
-        write_durably(self.path / STUDY, (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode())
+        _write(self.path / STUDY, (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode())
 
     def read_study(self) -> dict[str, Any]:
         """What `write_study` wrote; empty where nothing was, DamagedFile where it cannot be read."""
@@ -101,14 +101,14 @@ class ResultFolder:
 
     def save(self, job: Job, played: Played) -> None:
         """Keep a finished job: its timings first, so that a job that is there is whole."""
-        write_durably(self.timing_file(job.id), played.timing)
-        write_durably(self.job_file(job.id), played.job)
+        _write(self.timing_file(job.id), played.timing)
+        _write(self.job_file(job.id), played.job)
         self.forget_failure(job.id)
 
     def save_failure(self, job: Job, traceback: str) -> None:
         """Keep what went wrong in a job, in place of what went wrong before."""
         self.failure_file(job.id).parent.mkdir(exist_ok=True)
-        write_durably(self.failure_file(job.id), f"{job}\n\n{traceback.rstrip()}\n".encode(errors="replace"))
+        _write(self.failure_file(job.id), f"{job}\n\n{traceback.rstrip()}\n".encode(errors="replace"))
 
     def forget_failure(self, id: str) -> None:
         """Take away what went wrong in a job, and the folder with the last of them."""
@@ -136,8 +136,13 @@ class ResultFolder:
         if table is None or (timing.exists() and _read(timing) is None):
             return False
         if said_of(table) != json.loads(canonical(job.metadata())):
-            write_durably(self.job_file(job.id), parquet(relabelled(job, table)))
+            _write(self.job_file(job.id), parquet(relabelled(job, table)))
         return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def check_format(found: Any, path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Final, Literal, TypeAlias
 
 from kernelbandits.checks import a_function, an_instance, counted
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
-from kernelbandits.experiments.durable import locked
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.folders import writable_folder
+from kernelbandits.experiments.locking import locked
 from kernelbandits.experiments.studies.engines import Failure, Outcomes, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
 from kernelbandits.experiments.studies.outlook import Outlook

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
-from kernelbandits.experiments.durable import locked
+from kernelbandits.experiments.locking import locked
 from kernelbandits.experiments.reporting.reading import read_results
 from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom
