@@ -13,11 +13,11 @@ from kernelbandits.environments.base import Environment
 from kernelbandits.errors import KernelBanditError
 from kernelbandits.evaluation import start_world
 from kernelbandits.evaluation.distinct_rounds import points_of
-from kernelbandits.experiments.studies.certified_dimension import NEGLIGIBLE, certified_dimension
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory import effective_dimension
+from kernelbandits.theory.certified_dimension import NEGLIGIBLE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["MOST_POINTS", "checkpoints", "effective_dimensions"]

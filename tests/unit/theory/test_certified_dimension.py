@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from kernelbandits.experiments.studies.certified_dimension import certified_dimension
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern
 from kernelbandits.theory import effective_dimension
+from kernelbandits.theory.certified_dimension import certified_dimension
 
 
 @pytest.mark.parametrize("regularisation", [1e-3, 0.3, 40.0])

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kernelbandits.kernels import Kernel
-from kernelbandits.theory import effective_dimension
+from kernelbandits.theory.spectra import effective_dimension
 from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["NEGLIGIBLE", "certified_dimension"]
