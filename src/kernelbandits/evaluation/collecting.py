@@ -12,10 +12,10 @@ from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Environment, Round, World
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_user
+from kernelbandits.evaluation.arguments import a_policy, an_environment
 from kernelbandits.evaluation.diagnosis import shows_one_action_only
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
-from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.evaluation.simulation import simulate, start_world
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters, Seed, Vector

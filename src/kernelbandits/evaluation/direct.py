@@ -8,12 +8,12 @@ import numpy as np
 
 from kernelbandits.checks import a_confidence, positive
 from kernelbandits.environments import Log
+from kernelbandits.evaluation.arguments import a_log
 from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error
 from kernelbandits.evaluation.importance import weighted_estimate
 from kernelbandits.evaluation.kernel_rewards import GaussianRewards, KernelRewards, learn_log
 from kernelbandits.evaluation.model_errors import error_with_model
-from kernelbandits.evaluation.parts import a_log
 from kernelbandits.evaluation.reward_models import model_values
 from kernelbandits.evaluation.weights import Target
 from kernelbandits.kernels import Kernel, as_kernel

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from kernelbandits.checks import a_confidence, counted
 from kernelbandits.environments import Log
-from kernelbandits.evaluation.parts import a_log
+from kernelbandits.evaluation.arguments import a_log
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 

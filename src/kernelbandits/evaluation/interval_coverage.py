@@ -12,10 +12,10 @@ import numpy as np
 from kernelbandits.checks import a_confidence, a_count, a_function, a_seed, a_vector, counted
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
+from kernelbandits.evaluation.arguments import a_trace
 from kernelbandits.evaluation.distinct_rounds import points_of
 from kernelbandits.evaluation.estimate import CONFIDENCE
 from kernelbandits.evaluation.late import LateRewards
-from kernelbandits.evaluation.parts import a_trace
 from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy

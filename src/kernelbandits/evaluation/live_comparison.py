@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from kernelbandits.checks import a_probability, a_range, positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.arguments import a_log
 from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence
 from kernelbandits.evaluation.diagnosis import log_warnings
 from kernelbandits.evaluation.estimate import Estimate
-from kernelbandits.evaluation.parts import a_log
 from kernelbandits.evaluation.weights import Target, effective_sample_size
 from kernelbandits.policies.base import Policy
 

@@ -10,9 +10,9 @@ from kernelbandits.checks import a_confidence, a_seed, counted, positive
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.arguments import a_log, a_policy
 from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
 from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
-from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from kernelbandits.checks import a_count, a_function, a_seed
 from kernelbandits.environments.base import Environment, World
+from kernelbandits.evaluation.arguments import a_policy, an_environment
 from kernelbandits.evaluation.driver import Driver
-from kernelbandits.evaluation.parts import a_policy, an_environment
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters, Seed

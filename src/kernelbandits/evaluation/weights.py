@@ -9,8 +9,8 @@ import numpy as np
 from kernelbandits.checks import positive
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.arguments import a_log, a_policy
 from kernelbandits.evaluation.distinct_rounds import DistinctRounds
-from kernelbandits.evaluation.parts import a_log, a_policy
 from kernelbandits.evaluation.weighted_actions import WeightedActions
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Indices, Vector

@@ -9,7 +9,7 @@ from kernelbandits.checks import a_count, a_function, a_mapping
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace, simulate
-from kernelbandits.evaluation.parts import an_environment
+from kernelbandits.evaluation.arguments import an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
 

@@ -11,7 +11,7 @@ from kernelbandits.checks import a_count, a_function, a_mapping, a_seed, an_obje
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Estimate, Estimator, collect_log, share_interval, true_value
-from kernelbandits.evaluation.parts import a_policy, an_environment
+from kernelbandits.evaluation.arguments import a_policy, an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 
