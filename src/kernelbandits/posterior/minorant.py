@@ -13,6 +13,10 @@ __all__ = ["Minorant", "minorant_of"]
 MARGIN: Final = 1e-6
 """Share by which the matrix stays below what the eigenvalues allow, far above their rounding errors."""
 
+LENGTH: Final = 8.0 * float(np.finfo(float).eps)
+"""Times D, in shares of flat · ‖φ‖²: more than is lost because ‖q‖ is not quite 1 and the difference is rounded, which
+along q is small beside its terms."""
+
 
 class Minorant(NamedTuple):
     """M = μI + κqqᵀ ≤ C with ‖q‖ = 1, so that width² = φᵀC⁻¹φ ≤ φᵀM⁻¹φ = flat · ‖φ‖² − peak · (qᵀφ)².
@@ -22,7 +26,7 @@ class Minorant(NamedTuple):
 
     direction: Vector
     flat: float
-    """1/μ"""
+    """1/μ, and a hair more"""
     peak: float
     """1/μ − 1/(μ + κ)"""
 
@@ -44,4 +48,5 @@ def minorant_of(precision: Matrix, regularisation: float) -> Minorant:
         np.linalg.cholesky(precision - floor * np.eye(len(precision)) - rise * np.outer(direction, direction))
     except np.linalg.LinAlgError:
         return Minorant(direction, 1.0 / (regularisation * (1.0 - MARGIN)), 0.0)
-    return Minorant(direction, 1.0 / floor, 1.0 / floor - 1.0 / (floor + rise))
+    peak = 1.0 / floor - 1.0 / (floor + rise)
+    return Minorant(direction, (1.0 + LENGTH * len(values)) / floor, peak)

@@ -1,5 +1,7 @@
 """A matrix below C: the bound on widths that it gives."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -34,3 +36,16 @@ def test_it_is_tight_along_its_direction():
     bound = minorant_of(precision, 1.0)
     along = bound.flat - bound.peak
     assert along == pytest.approx(bound.direction @ np.linalg.inv(precision) @ bound.direction, rel=1e-4)
+
+
+@pytest.mark.parametrize("n_off", [-4, 0, 4])
+def test_a_direction_that_is_not_quite_of_length_one_bounds_too(n_off):
+    gamma, n_rows, n_features = 1e-6, 500, 7  # C = γI + 500 · 11ᵀ, whose inverse is known in fractions
+    bound = minorant_of(gamma * np.eye(n_features) + n_rows, gamma)
+    direction = [Fraction(float(part)) for part in bound.direction * (1.0 + n_off * np.finfo(float).eps)]
+
+    along = sum(direction)
+    above = n_features * Fraction(bound.flat) - Fraction(bound.peak) * along**2
+
+    exact = (n_features - Fraction(n_rows * n_features**2) / (Fraction(gamma) + n_rows * n_features)) / Fraction(gamma)
+    assert exact <= above <= exact * Fraction(1.01)
