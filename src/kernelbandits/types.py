@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isnan, nan, prod
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ __all__ = [
     "Points",
     "Prediction",
     "Seed",
+    "SelectionCost",
     "Slate",
     "StageStep",
     "Vector",
@@ -52,6 +53,25 @@ class Pairs:
 
     context: Point
     actions: Points
+
+
+class SelectionCost(NamedTuple):
+    """How an action was found: for documentation and tests, never needed to use the library."""
+
+    engine: str
+    """Which form was used."""
+
+    n_actions: int
+    """Actions that could be chosen."""
+
+    means_computed: int
+    """Actions whose mean was brought up to date since the choice before."""
+
+    widths_computed: int
+    """Likewise their widths."""
+
+    bounds_scanned: int
+    """Upper bounds that were read instead; none for an engine that keeps everything up to date."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,9 +117,12 @@ class Decision:
     memo: Mapping[str, Any] = field(default_factory=dict)
     """What this policy's `learn` needs besides: arrays by name."""
 
+    cost: SelectionCost | None = None
+    """What finding this action took, where the policy reports it; not part of `to_dict`."""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON or a table row."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        values = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "cost"}
         for name in ("mean", "width", "score"):
             values[name] = None if isnan(values[name]) else float(values[name])
         values["context"] = _to_plain(self.context)
@@ -145,11 +168,12 @@ class _OpenDecision:
         id: str,
         policy: str,
         memo: Mapping[str, Any],
+        cost: SelectionCost | None = None,
     ) -> None:
         self.action, self.context = action, context
         self.mean, self.width, self.score, self.propensity = mean, width, score, propensity
         self.stage, self.item, self.n_actions, self.round_index = stage, item, n_actions, round_index
-        self.id, self.policy, self.memo = id, policy, memo
+        self.id, self.policy, self.memo, self.cost = id, policy, memo, cost
 
 
 def new_decision(*values: Any) -> Decision:

@@ -99,7 +99,7 @@ class History:
         elif self.rows:
             place = rows[0] % len(self.rows)
             if what == "amend":
-                self.posterior.amend(self.take([self.rows[place]]), values[:1])
+                self.posterior.amend(self.take([self.rows[place]]), was=[0.0], now=values[:1])
                 self.rewards[place] += values[0]
             else:
                 self.posterior.remove(self.take([self.rows.pop(place)]), [self.rewards.pop(place)])

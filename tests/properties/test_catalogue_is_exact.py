@@ -147,7 +147,7 @@ def test_so_is_every_choice_from_a_front(world, regime, early_fronts, passes):
     n_from_front = 0
     for _ in range(200):
         row = int(watched.choose()[0])
-        n_from_front += watched.engine.report().engine == "front"
+        n_from_front += watched.engine.cost().engine == "front"
         watched.posterior.observe(watched.point(row), [values[row] + 0.1 * rng.normal()])
 
     watched.compare_estimates(1e-9 if regularisation > 1e-3 else 1e-6)
@@ -205,7 +205,7 @@ def follow(events, seed, regularisation):  # noqa: C901 – one branch an event
         elif event == "outside":
             observe(rng.uniform(size=(2, 3)), rng.normal(size=2))
         elif event == "amend" and history:
-            watched.posterior.amend(history[-1][0][None], [0.3])
+            watched.posterior.amend(history[-1][0][None], was=[0.0], now=[0.3])
             history[-1] = (history[-1][0], history[-1][1] + 0.3)
         elif event == "remove" and history:
             point, reward = history.pop(int(rng.integers(len(history))))

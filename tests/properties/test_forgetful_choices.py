@@ -57,7 +57,7 @@ class Watched:
         scores = self.scores(contexts)
         best = scores[tied_for_best(scores)[0]]
         assert scores[rows.index(decision.item)] >= best - 1e-9 * max(1.0, abs(best))
-        assert self.policy.last_selection.engine == "exhaustive"
+        assert decision.cost.engine == "exhaustive"
         reward = float(rng.normal())
         self.policy.learn(decision, reward)
         self.past.append(self.policy._point(decision))

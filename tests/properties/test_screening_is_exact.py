@@ -131,7 +131,7 @@ class Watched:
 
     def choose(self, contexts):
         decision = self.policy.choose(contexts)
-        report = self.policy.last_selection
+        report = decision.cost
         self.n_screened += report.engine == "screened"
         self.n_widths += report.widths_computed
         self.n_actions += report.n_actions
@@ -245,7 +245,7 @@ def follow(events, seed, regularisation):
         elif event == "amend" and learnt:
             one, was = learnt[-1]
             policy.amend(one, was=was, now=was + 0.5)
-            plain.amend(one.context[None], [0.5])
+            plain.amend(one.context[None], was=[0.0], now=[0.5])
             learnt[-1] = one, was + 0.5
         elif event == "unlearn" and learnt:
             one, was = learnt.pop(int(rng.integers(len(learnt))))
@@ -271,7 +271,7 @@ def test_ties_are_those_of_brute_force(passes):
     tied = tied_for_best(watched.plain.predict(contexts).upper(0.4))
     taken = {watched.policy.choose(contexts).action for _ in range(100)}
 
-    assert watched.policy.last_selection.engine == "screened"
+    assert watched.policy.choose(contexts).cost.engine == "screened"
     assert len(tied) == 9
     assert taken == set(tied.tolist())
 

@@ -6,8 +6,7 @@ import copy
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from os import PathLike
@@ -17,7 +16,9 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import InvalidContexts, InvalidParameter, NotLearnt, NotSupported
+from kernelbandits.checks import a_count
+from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, warn_user
+from kernelbandits.journal import Transactional, handles_transaction
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import (
     Actions,
@@ -28,6 +29,7 @@ from kernelbandits.policies.action_set import (
 )
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.ledger import Ledger
+from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rewards import Rewards
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.posterior import posterior_from
@@ -43,6 +45,7 @@ from kernelbandits.types import (
     Point,
     Points,
     Seed,
+    SelectionCost,
     Slate,
     Vector,
     new_decision,
@@ -51,6 +54,9 @@ from kernelbandits.types import (
 __all__ = ["Choice", "Policy", "Saved"]
 
 CATALOGUES: Final = (Catalogue, CatalogueView)
+
+LARGEST_EXACT: Final = 1e18
+"""Rewards up to it can be taken back without a trace in the sums of others."""
 
 
 class Choice(NamedTuple):
@@ -63,6 +69,7 @@ class Choice(NamedTuple):
     propensity: float = 1.0
     stage: int | None = None
     memo: Mapping[str, Any] = EMPTY
+    cost: SelectionCost | None = None
 
 
 class Saved(NamedTuple):
@@ -79,11 +86,12 @@ class Saved(NamedTuple):
     """Opens a policy that `packed_policy` put into the structure."""
 
 
-class Policy(ABC):
+class Policy(Transactional, ABC):
     """Chooses among the actions of a round and learns from rewards.
 
-    `choose` changes no later answer; `learn` and its corrections move the model, each wholly or not at all. A new
-    policy writes `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; all else is done for it.
+    `choose` changes no later answer; `learn` and its corrections move the model, each wholly or not at all, whatever
+    interrupts them. Every public method may be called from any thread; calls run one at a time. A new policy writes
+    `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; all else is done for it.
     """
 
     needs_fixed_actions: bool = False
@@ -107,14 +115,23 @@ class Policy(ABC):
                 f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
-        self._rng = _generator(seed)
-        self._ledger = Ledger()
+        self._random = RandomState(seed)
+        self._ledger = Ledger(self._journal)
         self._known_fingerprint = ""
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
         """A reward outside it is refused; None: any finite number."""
         return self._rewards.range
+
+    @property
+    def remember(self) -> int:
+        """Learnt decisions whose rewards are remembered, 100,000 by default: those can be amended without `was`."""
+        return self._ledger.remember
+
+    @remember.setter
+    def remember(self, n_decisions: int) -> None:
+        self._ledger.set_remember(a_count(n_decisions, "The number of remembered decisions", least=0))
 
     # -- what a new policy writes ----------------------------------------------------------------------------------
 
@@ -132,7 +149,7 @@ class Policy(ABC):
 
     @abstractmethod
     def _take_in(self, decision: Decision, reward: float) -> None:
-        """Move the model, or raise and leave it as it was; identity and reward are checked already."""
+        """Move the model; identity and reward are checked already. What was moved before an error is put back."""
 
     @abstractmethod
     def _state(self) -> Parameters:
@@ -162,18 +179,37 @@ class Policy(ABC):
         """Mean and width of one eligible action, where the policy has such estimates."""
         return nan, nan
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        """Move the model by all of them, or raise and leave it as it was."""
-        with self._all_or_nothing():
-            for decision, reward in zip(decisions, rewards, strict=True):
-                self._take_in(decision, float(reward))
+    def _note_model(self) -> None:
+        """Note how to undo the change of the model that comes next.
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        """A learnt reward was off by `change`."""
+        The default notes a copy of the whole model. Policies of the library, whose attributes are replaced and not
+        changed in place, note references (`_note_references`).
+        """
+        self._note_copy()
+
+    def _note_references(self) -> None:
+        """Note the values of all attributes, for a model whose attributes are replaced and not changed in place."""
+        self._journal.note(vars(self).update, dict(vars(self)))
+
+    def _validate_decision(self, decision: Decision) -> None:
+        """DecisionError for a decision that this policy cannot have made."""
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        """Move the model by all of them."""
+        for decision, reward in zip(decisions, rewards, strict=True):
+            self._note_model()
+            self._take_in(decision, float(reward))
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        """Numbers of the observations of decisions just learnt, where it matters for corrections which one is meant."""
+        return [None] * len(decisions)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        """A learnt reward is another one; `number` is what `_numbers_of` gave when it was learnt, if known."""
         raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order.")
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        """A learnt reward never happened."""
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        """A learnt reward never happened; `number` as in `_correct`."""
         raise NotSupported(
             f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards."
         )
@@ -208,11 +244,11 @@ class Policy(ABC):
             arguments["kernel"] = saved.kernel
         return cls(**arguments)
 
-    def _refuse_other_set(self, points: Points) -> None:  # noqa: B027 – most policies take any
+    def _refuse_other_set(self, points: Points) -> None:
         """NotSupported for a whole set of actions that `needs_fixed_actions` rules out."""
 
-    def _pending_changed(self) -> None:  # noqa: B027 – most policies derive nothing from it
-        """The set of awaited decisions has changed: drop what was derived from it."""
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        """A decision is awaited (change 1), or not any more (−1): drop or move what was derived from these."""
 
     def _choose_shortly(self, contexts: Points) -> Decision | None:
         """What `choose` would say, where a policy knows a way without detours; None where there is none."""
@@ -222,7 +258,7 @@ class Policy(ABC):
         """`_pick` for many rounds on the same model."""
         return [self._pick(actions) for actions in rounds]
 
-    def _refuse_incomparable(self, point: Points) -> None:  # noqa: B027 – most policies compare nothing
+    def _refuse_incomparable(self, point: Points) -> None:
         """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
 
     def _catalogue_points(self, view: CatalogueView) -> Points:
@@ -263,6 +299,7 @@ class Policy(ABC):
         ids: Sequence[ItemId] | None = None,
         eligible: NDArray[np.bool_] | None = None,
     ) -> Slate: ...
+    @handles_transaction
     def choose(
         self,
         contexts: Points,
@@ -289,29 +326,92 @@ class Policy(ABC):
         eligible
             A truth value per row: which actions may be taken.
         id
-            A name for the decision, where the caller has one already.
+            An id for the decision, where the caller has one already. A policy that draws its actions then draws by the
+            seed and the id: the same id gets the same answer as long as nothing is learnt.
         """
-        if k is None:
-            if ids is None and eligible is None and id is None and not diverse:
-                shortly = self._choose_shortly(contexts)
-                if shortly is not None:
-                    return shortly
-            if diverse:
-                raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+        journal = self._journal
+        with journal.lock:
+            if journal.notes:
+                journal.roll_back()
+            try:
+                if k is None and ids is None and eligible is None and id is None and not diverse:
+                    chosen: Decision | Slate | None = self._choose_shortly(contexts)
+                    if chosen is None:
+                        chosen = self._choose_one(contexts, None, None, None)
+                elif k is None:
+                    if diverse:
+                        raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+                    chosen = self._choose_one(contexts, ids, eligible, id)
+                else:
+                    chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
+            except BaseException:
+                journal.roll_back()
+                raise
+            journal.notes.clear()
+            return chosen
+
+    def _choose_one(
+        self,
+        contexts: Points,
+        ids: Sequence[ItemId] | None,
+        eligible: NDArray[np.bool_] | None,
+        id: str | None,
+    ) -> Decision:
+        ledger = self._ledger
+        if id is None:
             given = self._actions(contexts, ids, eligible)
             choice = self._pick(given)
-            ledger = self._ledger
-            if id is not None:
-                return self._decision(given, choice, ledger.free_name(id))
-            ledger.latest = self._decision(given, choice, ledger.new_name())
+            ledger.latest = self._decision(given, choice, ledger.new_id())
             return ledger.latest
+        ledger.check_free(id)
+        given = self._actions(contexts, ids, eligible)
+        self._journal.note(self._draw_by, None)
+        self._draw_by(id)
+        choice = self._pick(given)
+        self._draw_by(None)
+        return self._decision(given, choice, id)
+
+    def _choose_slate(
+        self,
+        contexts: Points,
+        k: int,
+        diverse: bool,
+        ids: Sequence[ItemId] | None,
+        eligible: NDArray[np.bool_] | None,
+        id: str | None,
+    ) -> Slate:
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
             raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
         choices = self._rank(given, int(k), diverse=diverse)
-        return Slate(tuple(self._decision(given, choice, self._ledger.new_name()) for choice in choices))
+        return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
+
+    # -- random state ------------------------------------------------------------------------------------------------
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        """What draws come from in this call."""
+        return self._random.generator
+
+    def _draw_by(self, id: str | None) -> None:
+        """Key the draws of this call by the id of its decision; None: the stream again."""
+        self._random.draw_by(id)
+
+    def _note_random(self) -> None:
+        """Note the random state, where a call may be refused after a draw."""
+        self._journal.note(self._random.restore, self._random.state())
+
+    def reseed(self, seed: Seed = None) -> None:
+        """Go on with another random state; what was learnt stays.
+
+        A policy that is loaded, copied or sent to several workers draws the same numbers in each. Give each worker its
+        own seed, or None for an unpredictable one. (A forked process reseeds itself.)
+        """
+        random = RandomState(seed)
+        self._journal.note(setattr, self, "_random", self._random)
+        self._random = random
 
     def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
         """Independent rounds decided on the same model: what `choose` says of each, computed together where that pays.
@@ -319,8 +419,9 @@ class Policy(ABC):
         Rounds are what `choose` takes. A randomised policy draws in their order.
         """
         given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
+        self._note_random()
         return [
-            self._decision(actions, choice, self._ledger.new_name())
+            self._decision(actions, choice, self._ledger.new_id())
             for actions, choice in zip(given, self._pick_for_each(given), strict=True)
         ]
 
@@ -364,24 +465,43 @@ class Policy(ABC):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
+    @handles_transaction
     def learn(self, decision: Decision, reward: float) -> None:
-        """Take in the reward of a decision: once, in any order, however late."""
-        if decision is not self._ledger.latest or decision.policy != self._known_fingerprint:
-            self._ledger.admit(decision, self.fingerprint)
-        self._take_in(decision, self._rewards.one(reward))
-        if self._ledger.settle(decision):
-            self._pending_changed()
+        """Update the model with the reward of a decision: once, in any order, however late."""
+        journal = self._journal
+        with journal.lock:
+            if journal.notes:
+                journal.roll_back()
+            try:
+                ledger = self._ledger
+                if decision is not ledger.latest or decision.policy != self._known_fingerprint:
+                    ledger.admit(decision, self.fingerprint)
+                    self._validate_decision(decision)
+                value = self._rewards.one(reward)
+                self._note_model()
+                self._take_in(decision, value)
+                awaited = ledger.settle(decision, value, *self._numbers_of((decision,)))
+                if awaited is not None:
+                    self._pending_changed(awaited, -1)
+            except BaseException:
+                journal.roll_back()
+                raise
+            journal.notes.clear()
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""
         admitted = self._ledger.admit_all(decisions, self.fingerprint)
+        for decision in admitted:
+            self._validate_decision(decision)
         values = self._rewards.many(rewards, len(admitted))
         if not admitted:
             return
+        self._note_model()
         self._take_in_many(admitted, values)
-        was_awaited = [self._ledger.settle(decision) for decision in admitted]
-        if any(was_awaited):
-            self._pending_changed()
+        for decision, reward, number in zip(admitted, values.tolist(), self._numbers_of(admitted), strict=True):
+            awaited = self._ledger.settle(decision, reward, number)
+            if awaited is not None:
+                self._pending_changed(awaited, -1)
 
     def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
         """Choose and learn round after round where every reward is known beforehand.
@@ -406,8 +526,8 @@ class Policy(ABC):
         )
         action, unknown = np.zeros(len(known), dtype=np.intp), np.full((4, len(known)), nan)
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
-        with self._all_or_nothing():
-            self._play(known, plays)
+        self._note_random()
+        self._play(known, plays)
         return plays
 
     @property
@@ -417,8 +537,12 @@ class Policy(ABC):
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         """Play all rounds, in turn."""
+        self._note_copy()  # instead of a note per round
+        notes = self._journal.notes
+        n_notes = len(notes)
         for t in range(len(known)):
             self._play_round(known, plays, t)
+            del notes[n_notes:]
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
         points = known.round(t)
@@ -428,7 +552,7 @@ class Policy(ABC):
         choice = self._pick(given)
         reward = float(known.rewards[t][choice.action])
         self._take_in(self._decision(given, choice, ""), reward)
-        self._ledger.n_learnt += 1
+        self._ledger.count(1)
         plays.action[t], plays.reward[t], plays.propensity[t] = choice.action, reward, choice.propensity
         plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
 
@@ -438,41 +562,68 @@ class Policy(ABC):
         """Learn from history that no decision of ours made; it counts in no round."""
         points = self._points(contexts, checked_ids(ids))
         values = self._rewards.many(rewards, self._kind(contexts).count(points))
+        self._note_model()
         self._start_from(points, values, times)
 
     def expect(self, decision: Decision) -> None:
-        """Say that a decision was played and its reward is awaited: it counts in the widths at once."""
+        """Say that a decision was played and its reward is pending: it counts in the widths at once."""
         self._ledger.admit(decision, self.fingerprint)
-        self._ledger.require_new_to_await(decision)
+        self._ledger.check_may_wait(decision)
+        self._validate_decision(decision)
         point = self._point(decision)
         self._refuse_incomparable(point)
         # A copy: what the caller does to its own later may not change what is awaited.
-        self._ledger.pending[decision.id] = replace(decision, context=self._context(point, 0))
-        self._pending_changed()
+        awaited = replace(decision, context=self._context(point, 0))
+        self._ledger.expect(awaited)
+        self._pending_changed(awaited, 1)
 
     def withdraw(self, decision: Decision) -> None:
         """Say that a reward will never come: forget that it was expected."""
-        self._ledger.withdraw(decision, self.fingerprint)
-        self._pending_changed()
+        self._pending_changed(self._ledger.withdraw(decision, self.fingerprint), -1)
 
     @property
     def pending(self) -> Mapping[str, Decision]:
-        """Decisions expected and not yet learnt, by id."""
-        return MappingProxyType(self._ledger.pending)
+        """Decisions expected and not yet learnt, by id, as they are now."""
+        return MappingProxyType(dict(self._ledger.pending))
 
-    def amend(self, decision: Decision, *, was: float, now: float) -> None:
-        """Correct a reward already learnt. `was` is taken on trust: what was learnt of each decision is not kept."""
-        self._ledger.require_learnt(decision, self.fingerprint)
-        change = self._rewards.one(now) - self._rewards.one(was)
-        self._correct(decision, change)
+    def amend(self, decision: Decision, *, now: float, was: float | None = None) -> None:
+        """Correct a reward already learnt. Repeating the call changes nothing.
 
-    def unlearn(self, decision: Decision, reward: float) -> None:
-        """Take a learnt reward back, on trust as in `amend`; the decision may be learnt again."""
-        self._ledger.require_learnt(decision, self.fingerprint)
-        if not self._ledger.n_learnt:
-            raise NotLearnt("No decision has been learnt, so none can be taken back.")
-        self._take_back(decision, self._rewards.one(reward))
+        Parameters
+        ----------
+        decision
+            A decision that was learnt.
+        now
+            Its reward as it should be.
+        was
+            Its reward as it was learnt. Needed only for a decision that is not among the last `remember` ones; for
+            those the policy knows it, and does not use this.
+        """
+        claimed = None if was is None else self._rewards.one(was)
+        learnt, number = self._ledger.require_learnt(decision, self.fingerprint, claimed)
+        reward = self._rewards.one(now)
+        if reward != learnt:
+            self._warn_if_inexact(learnt)
+            self._note_model()
+            self._correct(decision, learnt, reward, number)
+            self._ledger.correct(decision, reward)
+
+    def unlearn(self, decision: Decision, reward: float | None = None) -> None:
+        """Take a learnt reward back; the decision may be learnt again. `reward` is needed where `was` is in `amend`."""
+        claimed = None if reward is None else self._rewards.one(reward)
+        learnt, number = self._ledger.require_learnt(decision, self.fingerprint, claimed)
+        self._warn_if_inexact(learnt)
+        self._note_model()
+        self._take_back(decision, learnt, number)
         self._ledger.take_back(decision)
+
+    def _warn_if_inexact(self, reward: float) -> None:
+        if abs(reward) > LARGEST_EXACT:
+            warn_user(
+                f"A reward of {reward:.3g} was learnt, and rewards beyond {LARGEST_EXACT:g} leave rounding errors in "
+                "the sums of others when they are changed or taken back. Rebuild the policy from a log without it.",
+                IllConditioned,
+            )
 
     # -- describing and keeping ------------------------------------------------------------------------------------
 
@@ -499,7 +650,7 @@ class Policy(ABC):
         return f"{type(self).__name__}({parameters})"
 
     def copy(self) -> Self:
-        """An independent policy with the same model and the same luck ahead."""
+        """An independent policy with the same model and the same random state; the kernel is shared."""
         return copy.deepcopy(self)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -520,28 +671,15 @@ class Policy(ABC):
         return ActionSet(self._kind(points), points, names, eligible)
 
     def _decision(self, given: Actions, choice: Choice, name: str) -> Decision:
-        place, mean, width, score, propensity, stage, memo = choice
+        place, mean, width, score, propensity, stage, memo, cost = choice
         row = given.row(place)
         return new_decision(
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
-            given.n_actions, self._ledger.round_index, name, self._known_fingerprint or self.fingerprint, memo,
+            given.n_actions, self._ledger.round_index, name, self._known_fingerprint or self.fingerprint, memo, cost,
         )  # fmt: skip
 
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Put everything back as it was when something is raised half-way."""
-        # The ledger stays the same object: a policy inside another one shares it.
-        before = copy.deepcopy(self.__dict__, {id(self._ledger): self._ledger})
-        entries = copy.deepcopy(vars(self._ledger))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.update(before)
-            vars(self._ledger).update(entries)
-            raise
 
 
 def _spread(given: Actions, probabilities: Vector) -> Vector:
@@ -551,12 +689,3 @@ def _spread(given: Actions, probabilities: Vector) -> Vector:
     spread = np.zeros(given.n_rows)
     spread[given.rows] = probabilities
     return spread
-
-
-def _generator(seed: Seed) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameter(
-            f"A seed is a whole number from 0, a SeedSequence, a Generator or None, got {seed!r}."
-        ) from error

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 
-__all__ = ["IdIssuer", "LearntIds", "Place"]
+__all__ = ["IdIssuer", "LearntIds", "Place", "process"]
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
 """Ids of one issuer that share a bitmap: 4 kB."""
+MOST_PAGES: Final = 4096
+"""134 million decisions of one policy."""
 
 Place: TypeAlias = tuple[tuple[str, int], int, int]  # page, byte and bit
 
@@ -34,7 +36,7 @@ class _Process:
         self.number += 1
 
 
-_process: Final = _Process()
+process: Final = _Process()
 
 
 class IdIssuer:
@@ -57,8 +59,8 @@ class IdIssuer:
 
     def next(self) -> str:
         """A name that no other decision has."""
-        if self._process != _process.number:
-            self._process, self._name, self._count = _process.number, secrets.token_hex(8), 0
+        if self._process != process.number:
+            self._process, self._name, self._count = process.number, secrets.token_hex(8), 0
         self._count += 1
         page, within = divmod(self._count, PAGE)
         self.latest = (self._name, page), within >> 3, 1 << (within & 7)
@@ -66,29 +68,32 @@ class IdIssuer:
 
 
 class LearntIds:
-    """A set of ids at about one bit each: issued ones in bitmaps, those that users chose as they are."""
+    """A set of issued ids at one bit each, in pages of 32,768; the oldest page is dropped when there are 4,096 of them.
+
+    Memory is at most 16 MB. An id that a caller chose is not kept here.
+    """
 
     def __init__(self) -> None:
         self._pages: dict[tuple[str, int], bytearray] = {}
-        self._given: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         place = _place(name)
         if place is None:
-            return name in self._given
+            return False
         page, byte, bit = place
         bits = self._pages.get(page)
         return bits is not None and bool(bits[byte] & bit)
 
     def add(self, name: str, place: Place | None = None) -> None:
-        """Remember an id; its place, where the caller knows it, spares a look at the name."""
+        """Remember an issued id; its place, where the caller knows it, saves parsing the name."""
         place = place or _place(name)
         if place is None:
-            self._given.add(name)
             return
         page, byte, bit = place
         bits = self._pages.get(page)
         if bits is None:
+            if len(self._pages) >= MOST_PAGES:
+                del self._pages[next(iter(self._pages))]
             bits = self._pages[page] = bytearray(PAGE // 8)
         bits[byte] |= bit
 
@@ -96,7 +101,6 @@ class LearntIds:
         """Forget an id."""
         place = _place(name)
         if place is None:
-            self._given.discard(name)
             return
         page, byte, bit = place
         if page in self._pages:
@@ -105,12 +109,10 @@ class LearntIds:
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays that `restore` needs, the same for the same set."""
         pages = sorted(page for page, bits in self._pages.items() if any(bits))
-        given = pack_strings(sorted(self._given))
         return {
             "bits": np.frombuffer(b"".join(bytes(self._pages[page]) for page in pages), dtype=np.uint8),
             "numbers": np.array([number for _, number in pages], dtype=np.int64),
             **{f"names.{key}": array for key, array in pack_strings([name for name, _ in pages]).items()},
-            **{f"given.{key}": array for key, array in given.items()},
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -121,7 +123,6 @@ class LearntIds:
             (name, int(number)): bytearray(row.tobytes())
             for name, number, row in zip(names, state["numbers"], bits, strict=True)
         }
-        self._given = set(unpack_strings({key: state[f"given.{key}"] for key in ("text", "ends")}))
 
 
 def _place(name: str) -> Place | None:

@@ -1,55 +1,95 @@
-"""Which decisions were made here, which were learnt, and which are awaited."""
+"""Which decisions were made here, which were learnt and with which reward, and which are pending."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.errors import AlreadyLearnt, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
+from kernelbandits.journal import Journal
+from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.types import Decision
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "Remembered"]
+
+REMEMBER: Final = 100_000
+"""Learnt decisions whose rewards are remembered: about 20 MB."""
+
+SMALLEST_PROPENSITY: Final = 1e-12
+"""A decision that claims a smaller one was not drawn from it: it would take 10¹² draws."""
+
+UNKNOWN: Final = np.iinfo(np.int64).min
+"""Stands in files for an observation that has no number."""
+
+
+class Remembered(NamedTuple):
+    """What was learnt from a decision."""
+
+    reward: float
+    number: int | None
+    """Of the observation, where the posterior numbers them."""
 
 
 class Ledger:
-    """Gives decisions their names, and admits each to be learnt once.
+    """Gives decisions their ids, and admits each to be learnt once.
 
     `fingerprint` is that of the policy that keeps the ledger; a decision with another one is foreign.
+
+    The rewards of the last `remember` learnt decisions are kept, so that a repeated correction is harmless. Ids that
+    callers chose are known as learnt for as long; ids that were issued here, for longer (`LearntIds`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self.n_learnt = 0
         self.learnt = LearntIds()
+        self.remember = REMEMBER
+        self.rewards: OrderedDict[str, Remembered] = OrderedDict()
+        """Of the decisions learnt last, oldest first."""
         self.pending: dict[str, Decision] = {}
         """Decisions expected and not yet learnt, by id."""
         self._issuer = IdIssuer()
         self.latest: Decision | None = None
-        """The decision made last under a name of ours, while it is not learnt: it needs no second look."""
+        """The decision made last under an id of ours, while it is not learnt: it is not checked again."""
 
     @property
     def round_index(self) -> int:
         """1 + decisions learnt + decisions pending."""
         return 1 + self.n_learnt + len(self.pending)
 
-    def new_name(self) -> str:
-        """A name that no other decision has."""
+    # -- ids ---------------------------------------------------------------------------------------------------------
+
+    def new_id(self) -> str:
+        """An id that no other decision has."""
         self.latest = None
         return self._issuer.next()
 
-    def free_name(self, name: str) -> str:
-        """A name that the caller chose, if it can be given."""
-        if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {name!r}.")
-        if name in self.learnt or name in self.pending:
-            raise AlreadyLearnt(f"A decision {name!r} was learnt or is awaited already; ids are used once.")
-        return name
+    def check_free(self, id: str) -> None:
+        """Refuse an id that a caller chose and that cannot be given."""
+        if not isinstance(id, str) or not id:
+            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {id!r:.80}.")
+        if self.is_learnt(id) or id in self.pending:
+            raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
+
+    def is_learnt(self, id: str) -> bool:
+        """Whether a decision of this id was learnt."""
+        return id in self.rewards or id in self.learnt
+
+    # -- checks ------------------------------------------------------------------------------------------------------
 
     def admit(self, decision: Decision, fingerprint: str) -> None:
-        """Refuse what is no decision of such a policy, or was learnt."""
+        """Refuse what is not a decision of such a policy, or was learnt."""
         self.require_own(decision, fingerprint)
-        if decision.id and decision.id in self.learnt:
+        if decision.id and self.is_learnt(decision.id):
             raise AlreadyLearnt(
-                f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, was=…, now=…)."
+                f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, now=…)."
             )
 
     def admit_all(self, decisions: Sequence[Decision], fingerprint: str) -> tuple[Decision, ...]:
@@ -60,54 +100,192 @@ class Ledger:
             listed = tuple(decisions)
         except TypeError as error:
             raise DecisionError(f"A sequence of decisions is needed, got {type(decisions).__name__}.") from error
-        names: set[str] = set()
+        ids: set[str] = set()
         for decision in listed:
             self.admit(decision, fingerprint)
-            if decision.id in names:
+            if decision.id in ids:
                 raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learnt once.")
             if decision.id:
-                names.add(decision.id)
+                ids.add(decision.id)
         return listed
 
     def require_own(self, decision: Decision, fingerprint: str) -> None:
-        """Refuse what is no decision of such a policy."""
-        if not isinstance(decision, Decision) or not isinstance(decision.id, str):
-            raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
+        """Refuse what is not a decision of such a policy."""
+        _validate(decision)
         if decision.policy and decision.policy != fingerprint:
             raise ForeignDecision(
                 f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "
                 f"this one is {fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
             )
 
-    def require_learnt(self, decision: Decision, fingerprint: str) -> None:
-        """Refuse what was never learnt."""
+    def require_learnt(self, decision: Decision, fingerprint: str, claimed: float | None) -> Remembered:
+        """What was learnt from a decision: as remembered, or else as the caller claims; or NotLearnt."""
         self.require_own(decision, fingerprint)
+        remembered = self.rewards.get(decision.id)
+        if remembered is not None:
+            return remembered
         if decision.id and decision.id not in self.learnt:
             raise NotLearnt(f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back.")
+        if not self.n_learnt:
+            raise NotLearnt("No decision has been learnt, so there is nothing to correct or take back.")
+        if claimed is None:
+            raise NotLearnt(
+                f"The reward of decision {decision.id!r} is not remembered: a policy remembers those of the last "
+                f"{self.remember} decisions with an id. Say which reward was learnt."
+            )
+        return Remembered(claimed, None)
 
-    def require_new_to_await(self, decision: Decision) -> None:
-        """Refuse what cannot be told apart, or is awaited already."""
+    def check_may_wait(self, decision: Decision) -> None:
+        """Refuse to await what cannot be identified, or is awaited already."""
         if not decision.id:
             raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
         if decision.id in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is awaited already. Learn its reward, or withdraw it.")
 
-    def withdraw(self, decision: Decision, fingerprint: str) -> None:
-        """Await it no longer."""
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def expect(self, decision: Decision) -> None:
+        """Await its reward."""
+        self._journal.note(self.pending.pop, decision.id, None)
+        self.pending[decision.id] = decision
+
+    def withdraw(self, decision: Decision, fingerprint: str) -> Decision:
+        """Await it no longer; gives the decision as it was awaited."""
         self.require_own(decision, fingerprint)
         if decision.id not in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
+        awaited = self.pending[decision.id]
+        self._journal.note(self.pending.setdefault, decision.id, awaited)
         del self.pending[decision.id]
+        return awaited
 
-    def settle(self, decision: Decision) -> bool:
-        """It was learnt; whether it was awaited."""
+    def settle(self, decision: Decision, reward: float, number: int | None) -> Decision | None:
+        """It was learnt; gives the decision as it was awaited, if it was."""
+        name = decision.id
+        awaited = self.pending.get(name) if self.pending else None
+        evicted = next(iter(self.rewards.items())) if len(self.rewards) >= self.remember and self.rewards else None
+        self._journal.note(self._unsettle, self.n_learnt, name, awaited, evicted)
         self.n_learnt += 1
-        if decision.id:
-            self.learnt.add(decision.id, self._issuer.latest if decision is self.latest else None)
+        if name:
+            self.learnt.add(name, self._issuer.latest if decision is self.latest else None)
+            if evicted is not None:
+                del self.rewards[evicted[0]]
+            if self.remember:
+                self.rewards[name] = Remembered(reward, number)
         self.latest = None
-        return bool(self.pending) and self.pending.pop(decision.id, None) is not None
+        if awaited is not None:
+            del self.pending[name]
+        return awaited
+
+    def _unsettle(
+        self, n_learnt: int, id: str, awaited: Decision | None, evicted: tuple[str, Remembered] | None
+    ) -> None:
+        self.n_learnt = n_learnt
+        self.learnt.discard(id)
+        self.rewards.pop(id, None)
+        if evicted is not None:
+            self.rewards[evicted[0]] = evicted[1]
+            self.rewards.move_to_end(evicted[0], last=False)
+        if awaited is not None:
+            self.pending.setdefault(id, awaited)
+
+    def count(self, n_decisions: int) -> None:
+        """Decisions without an id were learnt."""
+        self._journal.note(setattr, self, "n_learnt", self.n_learnt)
+        self.n_learnt += n_decisions
+
+    def correct(self, decision: Decision, reward: float) -> None:
+        """A remembered reward is another one."""
+        before = self.rewards.get(decision.id)
+        if before is not None:
+            self._journal.note(self.rewards.update, {decision.id: before})
+            self.rewards[decision.id] = before._replace(reward=reward)
 
     def take_back(self, decision: Decision) -> None:
         """It may be learnt again."""
+        self._journal.note(self._untake, self.n_learnt, decision.id, self.rewards.get(decision.id))
         self.learnt.discard(decision.id)
+        self.rewards.pop(decision.id, None)
         self.n_learnt -= 1
+
+    def _untake(self, n_learnt: int, id: str, before: Remembered | None) -> None:
+        self.n_learnt = n_learnt
+        self.learnt.add(id)
+        if before is not None:
+            self.rewards[id] = before
+
+    def set_remember(self, n_decisions: int) -> None:
+        """Remember the rewards of this many decisions from now on."""
+        rewards = OrderedDict(list(self.rewards.items())[max(0, len(self.rewards) - n_decisions) :])
+        self._journal.note(vars(self).update, {"remember": self.remember, "rewards": self.rewards})
+        self.remember, self.rewards = n_decisions, rewards
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Plain values and arrays that `restore` needs."""
+        numbers = [UNKNOWN if known.number is None else known.number for known in self.rewards.values()]
+        return {
+            "n_learnt": self.n_learnt,
+            "learnt": self.learnt.state(),
+            "remember": self.remember,
+            "rewards": {
+                **pack_strings(list(self.rewards)),
+                "rewards": np.array([known.reward for known in self.rewards.values()], dtype=np.float64),
+                "numbers": np.array(numbers, dtype=np.int64),
+            },
+            "pending": [decision.to_dict() for decision in self.pending.values()],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what was saved."""
+        rewards: Mapping[str, NDArray[Any]] = state["rewards"]
+        ids = unpack_strings({key: rewards[key] for key in ("text", "ends")})
+        known = zip(rewards["rewards"].tolist(), rewards["numbers"].tolist(), strict=True)
+        self.n_learnt, self.remember = state["n_learnt"], state["remember"]
+        self.learnt.restore(state["learnt"])
+        self.rewards = OrderedDict(
+            (name, Remembered(reward, None if number == UNKNOWN else number))
+            for name, (reward, number) in zip(ids, known, strict=True)
+        )
+        self.pending = {values["id"]: Decision.from_dict(values) for values in state["pending"]}
+
+
+def _validate(decision: Decision) -> None:
+    """DecisionError for what `choose` cannot have given."""
+    if not isinstance(decision, Decision):
+        raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
+    wrong = next((field for field, is_right in _fields(decision) if not is_right), None)
+    if wrong is not None:
+        raise DecisionError(
+            f"Decision {decision.id!r:.60} has {wrong}={getattr(decision, wrong)!r:.80}, which no choice gives. Learn "
+            "from decisions as `choose` gives them; to_dict() and from_dict() lose nothing."
+        )
+
+
+def _fields(decision: Decision) -> Any:
+    """Names of fields, and whether what they hold is possible."""
+    yield "id", isinstance(decision.id, str)
+    yield "policy", isinstance(decision.policy, str)
+    yield "action", _is_count(decision.action)
+    yield "n_actions", _is_count(decision.n_actions)
+    yield "round_index", _is_count(decision.round_index)
+    yield "propensity", _is_number(decision.propensity) and SMALLEST_PROPENSITY <= decision.propensity <= 1.0 + 1e-9
+    yield "stage", decision.stage is None or _is_count(decision.stage)
+    yield "item", decision.item is None or isinstance(decision.item, str | Integral)
+    for name in ("mean", "width", "score"):
+        yield name, isinstance(getattr(decision, name), Real)
+    yield "memo", isinstance(decision.memo, Mapping) and all(map(_is_finite, decision.memo.values()))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_finite(values: Any) -> bool:
+    array = np.asarray(values)
+    return array.dtype.kind in "biuf" and bool(np.isfinite(array).all())

@@ -98,7 +98,7 @@ class LevelPolicy(Policy):
         self._given_noise_scale = noise_scale
         self._unknown_horizon, self._explore = unknown_horizon, explore
         self._refuse_inconsistent()
-        self._blank = self._new_level()
+        self._blank = self._joined_level()
         self._levels: list[BaseKernelUCB] = []
         self._epoch = 0
         self._most_actions = 1  # seen in a round learnt from
@@ -107,6 +107,11 @@ class LevelPolicy(Policy):
     @abstractmethod
     def _new_level(self) -> BaseKernelUCB:
         """A level that has seen nothing."""
+
+    def _joined_level(self) -> BaseKernelUCB:
+        level = self._new_level()
+        level.posterior._join(self._journal)
+        return level
 
     def _refuse_inconsistent(self) -> None:
         if self._mode not in ("valid", "paper"):
@@ -274,17 +279,30 @@ class LevelPolicy(Policy):
             levels = self._levels if epoch == self._epoch else []
             if decision.stage is not None:
                 stage = self._checked_stage(decision)
-                levels = [*levels, *(self._new_level() for _ in range(stage - len(levels)))]
+                levels = [*levels, *(self._joined_level() for _ in range(stage - len(levels)))]
                 levels[stage - 1].observe(self._point(decision), reward)
             self._levels, self._epoch = levels, epoch
         self._most_actions = max(self._most_actions, decision.n_actions)
 
-    def _correct(self, decision: Decision, change: float) -> None:
+    def _note_model(self) -> None:
+        self._note_references()
+        for level in self._levels:
+            level.posterior._note_change()
+
+    def _validate_decision(self, decision: Decision) -> None:
+        for name in ("level", "epoch"):
+            noted = np.asarray(decision.memo.get(name, [0]))
+            if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
+                raise DecisionError(f"A decision of levels has one whole number as memo[{name!r}], got {noted!r:.60}.")
+        if decision.stage is not None:
+            self._checked_stage(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         level = self._level_of(decision)
         if level is not None:
-            level.posterior.amend(self._point(decision), [change])
+            level.posterior.amend(self._point(decision), was=[was], now=[now])
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         level = self._level_of(decision)
         if level is not None:
             level.posterior.remove(self._point(decision), [reward])
@@ -340,7 +358,7 @@ class LevelPolicy(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         for saved in state["levels"]:
-            level = self._new_level()
+            level = self._joined_level()
             level.posterior.restore(saved)
             self._levels.append(level)
         self._epoch, self._most_actions = state["epoch"], state["most_actions"]

@@ -130,7 +130,9 @@ class PhasedElimination(FixedActionsPolicy):
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        return self._form(self.kernel, self._regularisation)
+        posterior = self._form(self.kernel, self._regularisation)
+        posterior._join(self._journal)
+        return posterior
 
     def _refuse_unknown_scale(self) -> None:
         if self._scale is None and self._norm_bound is None:
@@ -206,7 +208,9 @@ class PhasedElimination(FixedActionsPolicy):
         active = self.active
         prediction = self._predict(active)
         upper, lower = prediction.upper(self.scale), prediction.lower(self.scale)
-        self._is_active[active[upper < lower.max()]] = False
+        is_active = self._is_active.copy()
+        is_active[active[upper < lower.max()]] = False
+        self._is_active = is_active
         self._phase += 1
         self._phase_scale = self._scale_of_phase()
         self.posterior, self._awaited = self._fresh(), None
@@ -252,7 +256,8 @@ class PhasedElimination(FixedActionsPolicy):
             self._awaited = Pending(self.posterior, points)
         return self._awaited.narrowed(self._own_kind.take(self.actions, rows), prediction)
 
-    def _pending_changed(self) -> None:
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        self._note_model()
         self._awaited = None
         if self._is_complete(self.posterior.n_observations, len(self._pending_plays())):
             self._end_phase()
@@ -277,22 +282,24 @@ class PhasedElimination(FixedActionsPolicy):
         if stage != self.phase:  # exploited, or of a phase that is over
             return
         n_others = len(self._pending_plays(but=decision.id))
-        if self._is_complete(self.posterior.n_observations + 1, n_others):
-            with self._all_or_nothing():
-                self._observe(decision, reward)
-                self._end_phase()
-        else:
-            self._observe(decision, reward)
+        is_last = self._is_complete(self.posterior.n_observations + 1, n_others)
+        self._observe(decision, reward)
+        if is_last:
+            self._end_phase()
 
     def _observe(self, decision: Decision, reward: float) -> None:
         self.posterior.observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        if self._is_of_this_phase(decision):
-            self.posterior.amend(self._point(decision), [change])
+    def _note_model(self) -> None:
+        self._note_references()
+        self.posterior._note_change()
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        if self._is_of_this_phase(decision):
+            self.posterior.amend(self._point(decision), was=[was], now=[now])
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         if self._is_of_this_phase(decision):
             self.posterior.remove(self._point(decision), [reward])
             self._awaited = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from kernelbandits.selection import CatalogueEngine
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
-__all__ = ["Estimate", "PosteriorPolicy"]
+__all__ = ["Estimate", "PendingPoints", "PosteriorPolicy"]
 
 NOT_PROVED: Final = (
     "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
@@ -39,6 +39,43 @@ class Estimate(NamedTuple):
         return self.prediction.upper(self.exploration)
 
 
+class PendingPoints:
+    """Distinct points that are pending, and how often each is.
+
+    >>> from kernelbandits.kernels import Strings
+    >>> tally = PendingPoints(Strings())
+    >>> for point in ("a", "b", "a"):
+    ...     tally.add([point], 1)
+    >>> tally.distinct()
+    (['a', 'b'], array([2., 1.]))
+    """
+
+    def __init__(self, kind: PointKind) -> None:
+        self._kind = kind
+        self._counts: dict[Hashable, int] = {}
+        self._points: dict[Hashable, Points] = {}
+        self._stacked: Points = None  # None: to be computed
+
+    def add(self, point: Points, change: int) -> None:
+        """One point more (1) or less (−1), as a collection of one."""
+        (key,) = self._kind.keys(point)
+        count = self._counts.get(key, 0) + change
+        if count and key in self._points:
+            self._counts[key] = count
+            return
+        self._stacked = None
+        if count:
+            self._counts[key], self._points[key] = count, point
+        else:
+            del self._counts[key], self._points[key]
+
+    def distinct(self) -> tuple[Points, Vector]:
+        """Distinct points and their counts; only where there is one."""
+        if self._stacked is None:
+            self._stacked = self._kind.stack(*self._points.values())
+        return self._stacked, np.array(list(self._counts.values()), dtype=np.float64)
+
+
 class PosteriorPolicy(Policy):
     """Learns every reward into one posterior, whichever action it was of; the subclass says how to choose by it.
 
@@ -56,10 +93,12 @@ class PosteriorPolicy(Policy):
         seed: Seed,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
+        posterior._join(self._journal)
         self.posterior = posterior
         """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
         self.exploration = exploration
-        self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
+        self._waiting_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
+        self._awaited: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
 
     def _kind(self, contexts: Points) -> PointKind:
@@ -118,20 +157,37 @@ class PosteriorPolicy(Policy):
         return exploration * (waiting.inflation if waiting else 1.0)
 
     def _waiting(self) -> Pending | None:
-        if self._ledger.pending and self._awaited is None:
-            self._awaited = Pending(self.posterior, self._pending_points())
-        return self._awaited if self._ledger.pending else None
+        if not self._ledger.pending:
+            return None
+        if self._awaited is None:
+            points, counts = self._pending_tally().distinct()
+            self._awaited = Pending(self.posterior, points, counts)
+        return self._awaited
+
+    def _pending_tally(self) -> PendingPoints:
+        """The distinct points of the pending decisions."""
+        if self._waiting_points is None:
+            tally = PendingPoints(self.posterior.kernel.kind)
+            for decision in self._ledger.pending.values():
+                tally.add(self._point(decision), 1)
+            self._waiting_points = tally
+        return self._waiting_points
 
     def _pending_points(self) -> Points:
-        return self.posterior.kernel.kind.stack(*(self._point(decision) for decision in self._ledger.pending.values()))
+        """Points of all pending decisions, repeats included."""
+        points, counts = self._pending_tally().distinct()
+        return self.posterior.kernel.kind.take(points, np.repeat(np.arange(len(counts)), counts.astype(np.intp)))
 
-    def _pending_changed(self) -> None:
+    def _pending_changed(self, decision: Decision, change: int) -> None:
         self._awaited = None
+        if self._waiting_points is not None:
+            self._journal.note(setattr, self, "_waiting_points", None)  # one that is interrupted is computed again
+            self._waiting_points.add(self._point(decision), change)
 
     def _refuse_incomparable(self, point: Points) -> None:
         self.posterior.predict(point)
         if self._ledger.pending:
-            self.posterior.kernel.kind.stack(self._pending_points(), point)
+            self.posterior.kernel.kind.stack(self._pending_tally().distinct()[0], point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
@@ -144,6 +200,13 @@ class PosteriorPolicy(Policy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
+    def _note_model(self) -> None:
+        self.posterior._note_change()
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        last = self.posterior.last_number if self.posterior.forgets else None
+        return super()._numbers_of(decisions) if last is None else range(last - len(decisions) + 1, last + 1)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
         self.posterior.observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
@@ -153,11 +216,11 @@ class PosteriorPolicy(Policy):
         self.posterior.observe(points, rewards)
         self._awaited = None
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self.posterior.amend(self._point(decision), [change])
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.posterior.amend(self._point(decision), was=[was], now=[now], numbers=[number])
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        self.posterior.remove(self._point(decision), [reward])
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self.posterior.remove(self._point(decision), [reward], numbers=[number])
         self._awaited = None
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:

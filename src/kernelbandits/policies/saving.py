@@ -12,7 +12,7 @@ from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, Kern
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.container import read_container, write_container
-from kernelbandits.types import Decision, Parameters
+from kernelbandits.types import Parameters, Seed
 
 __all__ = ["load", "packed_policy", "save_policy"]
 
@@ -31,22 +31,24 @@ def packed_policy(policy: Policy) -> Parameters:
     """All that a file holds of a policy, as nested plain values and arrays."""
     description = policy.describe()
     _refuse_what_a_file_cannot_hold(description)
-    ledger = policy._ledger
     return {
         "policy": description,
         "structure": policy._structure(),
         "kernel": _packed_kernel(policy.kernel),
         "probe": _probe(policy),
         "model": policy._state(),
-        "n_learnt": ledger.n_learnt,
-        "learnt": ledger.learnt.state(),
-        "pending": [decision.to_dict() for decision in ledger.pending.values()],
+        "ledger": policy._ledger.state(),
         "generator": _plain_generator(policy._rng),
+        "key": policy._random.key.hex(),
     }
 
 
 def load(
-    path: str | PathLike[str], *, kernel: KernelLike | None = None, policies: Sequence[type[Policy]] = ()
+    path: str | PathLike[str],
+    *,
+    kernel: KernelLike | None = None,
+    policies: Sequence[type[Policy]] = (),
+    seed: Seed = None,
 ) -> Policy:
     """Open a saved policy; it goes on exactly where it was.
 
@@ -59,9 +61,14 @@ def load(
         against similarities kept in the file. Otherwise optional, to share one similarity table.
     policies
         Policy classes of your own that the file may hold.
+    seed
+        Another random state, as `reseed` gives it: for several workers that open one file. None: the saved one.
     """
     known = {**_known(), **{policy.__name__: policy for policy in policies}}
-    return _unpacked(read_container(path), kernel, known)
+    policy = _unpacked(read_container(path), kernel, known)
+    if seed is not None:
+        policy.reseed(seed)
+    return policy
 
 
 def _known() -> dict[str, type[Policy]]:
@@ -90,11 +97,9 @@ def _unpacked(content: Mapping[str, Any], kernel: KernelLike | None, known: Mapp
     )
     _check_probe(policy, content["probe"])
     policy._restore(content["model"])
-    ledger = policy._ledger
-    ledger.n_learnt = content["n_learnt"]
-    ledger.learnt.restore(content["learnt"])
-    ledger.pending.update((values["id"], Decision.from_dict(values)) for values in content["pending"])
-    policy._rng = _generator(content["generator"])
+    policy._ledger.restore(content["ledger"])
+    policy._random.go_on(_generator(content["generator"]), bytes.fromhex(content["key"]))
+    policy._journal.commit()
     return policy
 
 

@@ -61,10 +61,13 @@ class UniformRandom(Policy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         """There is nothing to learn; the round counts all the same."""
 
-    def _correct(self, decision: Decision, change: float) -> None:
+    def _note_model(self) -> None:
+        """There is nothing to undo."""
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         """There is nothing to correct."""
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         """There is nothing to take back."""
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:

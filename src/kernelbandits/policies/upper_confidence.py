@@ -14,9 +14,21 @@ from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.posterior import Placed, Posterior
-from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened, tied_in_each
+from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, screened, tied_in_each
 from kernelbandits.theory.widths import Constant, Exploration
-from kernelbandits.types import EMPTY, Decision, Indices, ItemId, Plays, Points, Prediction, Seed, Vector, new_decision
+from kernelbandits.types import (
+    EMPTY,
+    Decision,
+    Indices,
+    ItemId,
+    Plays,
+    Points,
+    Prediction,
+    Seed,
+    SelectionCost,
+    Vector,
+    new_decision,
+)
 
 __all__ = ["UpperConfidencePolicy"]
 
@@ -44,8 +56,6 @@ class UpperConfidencePolicy(PosteriorPolicy):
         self._uses_engines = ties != "exact"  # engines agree to rounding, which then would decide
         self._engines = Engines()
         self._screening = Screening()
-        self._last_engine: CatalogueEngine | Screening | None = None
-        self._last_size = self._last_widths = 0
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -59,9 +69,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
         if tied is not None:
             row, propensity = pick_tied(tied, self._ties, self._rng)
             mean, width = engine.estimate_one(row)
-        self._last_engine = engine
         place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
-        return Choice(place, mean, width, mean + exploration * width, propensity)
+        return Choice(place, mean, width, mean + exploration * width, propensity, cost=engine.cost())
 
     def _choose_shortly(self, contexts: Points) -> Decision | None:
         """One question to what tells the best by itself, where nothing else has a say: half of a round was Python."""
@@ -76,8 +85,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
             n_actions, best = len(points), posterior.best(points, exploration)
             if best is None or best.tied is not None:
                 return None
-            row, mean, width, self._last_widths, _ = best
-            self._last_engine, self._last_size, item = None, n_actions, row
+            row, mean, width, n_widths, _ = best
+            item, cost = row, _screened(n_actions, n_widths)
         elif type(contexts) is Catalogue:
             engine = self._engines.engine(contexts, posterior)
             if engine is None:
@@ -87,13 +96,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
             row, mean, width, tied = engine.choose(exploration)
             if tied is not None:
                 return None
-            self._last_engine, item = engine, contexts.item(row)
+            item, cost = contexts.item(row), engine.cost()
         else:
             return None
-        name = ledger.new_name()
+        name = ledger.new_id()
         decision = ledger.latest = new_decision(
             row, kind.one(points, row), mean, width, mean + exploration * width, 1.0, None, item, n_actions,
-            1 + ledger.n_learnt, name, self._known_fingerprint or self.fingerprint, EMPTY,
+            1 + ledger.n_learnt, name, self._known_fingerprint or self.fingerprint, EMPTY, cost,
         )  # fmt: skip
         return decision
 
@@ -105,37 +114,34 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _pick_from_new(self, actions: Actions) -> Choice:
         """The best of actions that no engine has followed, without exact widths for all where that pays."""
         n_actions = actions.n_actions
-        self._note_exhaustive(n_actions)
         if self._ledger.pending or not self._uses_engines:
             return self._pick_from_all(actions.points, n_actions)
         exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
         best = self.posterior.best(points, exploration)
         if best is not None:
-            row, mean, width, self._last_widths, tied = best
+            row, mean, width, n_widths, tied = best
             propensity = 1.0
             if tied is not None:
                 row, propensity = pick_tied(tied, self._ties, self._rng)
                 prediction = self.posterior.estimate(self._kind(points).take(points, np.array([row])))
                 mean, width = prediction.mean.item(), prediction.width.item()
-            return Choice(row, mean, width, mean + exploration * width, propensity)
+            cost = _screened(n_actions, n_widths)
+            return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
         found = self._screening.best(self.posterior, points, n_actions, exploration)
         if found is None:
             return self._pick_from_all(points, n_actions)
-        self._last_engine = self._screening
+        cost = self._screening.cost()
         row, propensity = pick_tied(found, self._ties, self._rng)
         mean, width = self._screening.estimate_one(row)
         self._screening.expect(row)
-        return Choice(row, mean, width, mean + exploration * width, propensity)
+        return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
         """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
         if not self.posterior.size:  # nothing learnt: rounds need not be alike
-            choices = super()._pick_for_each(rounds)
-            self._note_exhaustive(sum(actions.n_actions for actions in rounds))
-            return choices
-        self._note_exhaustive(sum(actions.n_actions for actions in rounds))
+            return super()._pick_for_each(rounds)
         return [
             self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
             for estimate in self._estimates(rounds)
@@ -162,35 +168,14 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return False
         return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
 
-    def _note_exhaustive(self, n_actions: int) -> None:
-        """For `last_selection`: everything was scored."""
-        self._last_engine, self._last_size, self._last_widths = None, n_actions, n_actions
-
     def _engine_for(self, actions: Actions) -> CatalogueEngine | None:
         """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
         if not self._uses_engines or self._ledger.pending or not isinstance(actions, CatalogueActions):
             return None
         return None if actions.view.context is not None else self._engines.engine(actions.catalogue, self.posterior)
 
-    @property
-    def last_selection(self) -> SelectionReport:
-        """How the last choice was found; `play` leaves it as it was."""
-        if self._last_engine is not None:
-            return self._last_engine.report()
-        n_actions, n_widths = self._last_size, self._last_widths
-        is_exhaustive = n_widths == n_actions
-        return SelectionReport(
-            engine="exhaustive" if is_exhaustive else "screened",
-            n_actions=n_actions,
-            means_computed=n_actions,
-            widths_computed=n_widths,
-            bounds_scanned=0 if is_exhaustive else n_actions,
-            bytes_held=0,
-        )
-
     def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
         points, n_actions = actions.points, actions.n_actions
-        self._note_exhaustive(n_actions)
         left = np.arange(n_actions)
         waiting = self._waiting()
         estimate = self._estimate(points, n_actions, waiting, self.round_index)
@@ -209,7 +194,9 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _choice(self, estimate: Estimate, row: int, propensity: float) -> Choice:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
-        return Choice(row, mean, width, mean + estimate.exploration * width, propensity)
+        n_actions = len(estimate.prediction.mean)
+        cost = _screened(n_actions, n_actions)
+        return Choice(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost)
 
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
@@ -263,7 +250,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return is_plain and self._uses_engines and self.posterior.plays
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
-        t = 0
+        t, notes, n_notes = 0, self._journal.notes, -1
         while t < len(known):
             if self.is_fused:
                 exploration = self._exploration_now(1, None, self.round_index)  # the same in all rounds
@@ -274,9 +261,21 @@ class UpperConfidencePolicy(PosteriorPolicy):
                     plays.action[done], plays.mean[done], plays.width[done] = rows, means, widths
                     plays.score[done] = means + exploration * widths
                     plays.reward[done] = rewards[np.arange(len(rows)), rows]
-                    self._ledger.n_learnt += len(rows)
+                    self._ledger.count(len(rows))
                     if len(rows) < len(contexts):
                         break
             if t < len(known):
+                if n_notes < 0:  # from here on a copy, and not a note per round
+                    self._note_copy()
+                    n_notes = len(notes)
                 self._play_round(known, plays, t)
                 t += 1
+            if n_notes >= 0:
+                del notes[n_notes:]
+
+
+def _screened(n_actions: int, n_widths: int) -> SelectionCost:
+    """The cost of a choice for which all means and some widths were computed."""
+    if n_widths == n_actions:
+        return SelectionCost("exhaustive", n_actions, n_actions, n_actions, 0)
+    return SelectionCost("screened", n_actions, n_actions, n_widths, n_actions)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.journal import Journal
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
 from kernelbandits.posterior.compressed import CompressedPosterior
@@ -53,6 +54,7 @@ class AutoPosterior(Posterior):
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         self._form: RecordedPosterior = ExactPosterior(kernel, regularisation=regularisation)
+        self._form._join(self._journal)
         self.kernel = kernel
         self.regularisation = self._form.regularisation
         self._may_have_features = type(kernel).n_features is not Kernel.n_features
@@ -89,10 +91,10 @@ class AutoPosterior(Posterior):
             self._take_cheaper_form(point, self.size + 1)
         self._form.observe_one(point, reward)
 
-    def amend(self, points: Points, changes: ArrayLike) -> None:
-        self._form.amend(points, changes)
+    def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
+        self._form.amend(points, was=was, now=now)
 
-    def remove(self, points: Points, rewards: ArrayLike) -> None:
+    def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         self._form.remove(points, rewards)
         if self.size:
             self._take_cheaper_form(self._form.record.kept()[0], self.size)
@@ -102,22 +104,20 @@ class AutoPosterior(Posterior):
         self._take_cheaper_form(points, self.size + len(set(self.kernel.kind.keys(points))))
         self._form.weigh_in(points, rewards, weights)
 
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
         """As in `RecordedPosterior`."""
-        return self._back_to(self._form, self._form.retotal(keys, counts, sums))
+        self._form.retotal(keys, counts, sums)
 
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
         """As in `RecordedPosterior`."""
-        return self._back_to(self._form, self._form.fade(rate, gone))
+        self._form.fade(rate, gone)
 
-    def _back_to(self, form: RecordedPosterior, undo: Callable[[], None]) -> Callable[[], None]:
-        """What undoes a change of this form, whichever form is there by then."""
+    def _join(self, journal: Journal) -> None:
+        self._journal = journal
+        self._form._join(journal)
 
-        def go_back() -> None:
-            undo()
-            self._form = form
-
-        return go_back
+    def _note_change(self) -> None:
+        """The forms note their changes by themselves."""
 
     def _take_cheaper_form(self, points: Points, size: int) -> None:
         """Change the form if the other one is cheaper for such points at this size."""
@@ -132,8 +132,14 @@ class AutoPosterior(Posterior):
     def _change_to(self, form: type[RecordedPosterior]) -> None:
         changed = form(self.kernel, regularisation=self.regularisation)
         if self.size:
-            changed.absorb(*self._form.record.kept())
-        self._form = changed
+            changed.absorb(*self._form.record.kept(), self._form.record.errors())
+        self._replace_form(changed)
+
+    def _replace_form(self, form: RecordedPosterior) -> None:
+        """Go on with another form. What was changed in the old one before can still be rolled back."""
+        form._join(self._journal)
+        self._journal.note(setattr, self, "_form", self._form)
+        self._form = form
 
     def _take_lower_rank(self) -> None:
         """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
@@ -144,9 +150,11 @@ class AutoPosterior(Posterior):
             if self.size < self._next_look:
                 return
             with few_threads(self.size**2.5):  # many small products
-                self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
+                compressed = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size)
+            if compressed is not None:
+                self._replace_form(compressed)
         elif isinstance(form, CompressedPosterior) and self._is_too_much_for(form):
-            self._form = form.whole
+            self._replace_form(form.whole)
         else:
             return
         self._next_look, self._asked = int(LOOK_AGAIN * self.size), []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import sqrt
 from typing import Any, Final, NamedTuple, Self
 
@@ -17,11 +18,11 @@ from kernelbandits.errors import (
     InvalidContexts,
     InvalidParameter,
     InvalidReward,
-    KernelBanditError,
     NotLearnt,
     NumericalError,
     warn_user,
 )
+from kernelbandits.journal import Journal, Transactional
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
@@ -59,7 +60,7 @@ class Best(NamedTuple):
     """Rows of all that are tied, lowest first; None where there is no other."""
 
 
-class Posterior(ABC):
+class Posterior(Transactional, ABC):
     """Mean and width of the reward at any point, given what was observed.
 
     With A = K + γI over the observed points, y their rewards and k the similarities of x to them:
@@ -69,6 +70,9 @@ class Posterior(ABC):
 
     Before any observation the mean is 0 and the width sqrt(k(x, x) / γ). Repeated points are one point with a count.
     Knows points and rewards; has not heard of actions.
+
+    Every public method may be called from any thread, and changes the posterior wholly or not at all. A policy shares
+    its lock with its posterior.
     """
 
     kernel: Kernel
@@ -86,12 +90,32 @@ class Posterior(ABC):
         self.observe(point, [reward])
 
     @abstractmethod
-    def amend(self, points: Points, changes: ArrayLike) -> None:
-        """Add to the reward sum of known points; widths do not depend on rewards and stay."""
+    def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
+        """Replace rewards of observed points; widths do not depend on rewards and stay.
+
+        `numbers` are those that `last_number` gave, where it matters which observation of a point is meant.
+        """
 
     @abstractmethod
-    def remove(self, points: Points, rewards: ArrayLike) -> None:
-        """Take observations back, exactly."""
+    def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
+        """Take observations back, exactly; `numbers` as in `amend`."""
+
+    @property
+    def last_number(self) -> int | None:
+        """Number of the latest observation; None where all observations of a point count alike."""
+        return None
+
+    def _join(self, journal: Journal) -> None:
+        """Take part in the transactions of a policy, or of another posterior."""
+        self._journal = journal
+
+    def _note_change(self) -> None:
+        """Note how to undo the change that comes next.
+
+        The default notes a copy of all attributes, for a posterior of your own. The library's posteriors note less,
+        at the place where they change it.
+        """
+        self._note_copy()
 
     @abstractmethod
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
@@ -208,10 +232,17 @@ class RecordedPosterior(Posterior):
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         self.kernel = kernel
         self.regularisation = checked_regularisation(regularisation)
-        self.record = Observations(kernel.kind)
+        self.record = Observations(kernel.kind, self._journal)
         """What was observed: distinct points in slots, their counts and reward sums."""
         self._largest_similarity = 0.0
         self._is_certified = kernel.is_certified
+
+    def _join(self, journal: Journal) -> None:
+        self._journal = journal
+        self.record.join(journal)
+
+    def _note_change(self) -> None:
+        """The record notes its changes by itself; the algebra is derived from it."""
 
     @property
     def is_sure(self) -> bool:
@@ -219,7 +250,7 @@ class RecordedPosterior(Posterior):
 
     @abstractmethod
     def _follow(self, batch: Batch) -> None:
-        """The record has taken in a batch: move the algebra, or raise and leave it as it was."""
+        """The record has taken in a batch: move the algebra, or raise."""
 
     @property
     def _may_wait(self) -> bool:
@@ -228,11 +259,12 @@ class RecordedPosterior(Posterior):
 
     def _follow_one(self, point: Points, slot: int, reward: float) -> None:
         """Likewise a single observation of a point, new where its slot was −1."""
-        counts, sums = np.ones(1), np.array([reward])
+        count, total, error = np.ones(1), np.array([reward]), np.zeros(1)
+        none = (NO_SLOTS, NOTHING, NOTHING, NOTHING)
         if slot < 0:
-            self._follow(Batch(self.kernel.kind.keys(point), point, counts, sums, NO_SLOTS, NOTHING, NOTHING, 1))
+            self._follow(Batch(self.kernel.kind.keys(point), point, count, total, error, *none, 1))
         else:
-            self._follow(Batch([], None, NOTHING, NOTHING, np.array([slot]), counts, sums, 1))
+            self._follow(Batch([], None, NOTHING, NOTHING, NOTHING, np.array([slot]), count, total, error, 1))
 
     @abstractmethod
     def _forget(self) -> None:
@@ -243,8 +275,20 @@ class RecordedPosterior(Posterior):
         """Reward sums of the record have changed, and nothing else."""
 
     @abstractmethod
-    def _recover(self) -> None:
-        """The record was put back after the algebra had failed: make it anew where it stopped half-way."""
+    def _undone(self, n_slots: int) -> None:
+        """The record is rolled back: what was derived from slots after the first `n_slots` is void."""
+
+    def _restored(self) -> None:
+        """The record was rolled back: move the algebra where it does not follow by itself."""
+
+    def _note(self) -> None:
+        """Note that the algebra has to follow the record back; before the record notes its own change."""
+        self._journal.note(self._roll_back, self.record, self.record.n_slots, self._largest_similarity)
+
+    def _roll_back(self, record: Observations, n_slots: int, largest_similarity: float) -> None:
+        self._undone(n_slots if record is self.record else 0)
+        self.record, self._largest_similarity = record, largest_similarity
+        self._restored()
 
     @abstractmethod
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
@@ -257,59 +301,48 @@ class RecordedPosterior(Posterior):
         self._take_in(self.record.sort(points, values, repeats))
 
     def observe_one(self, point: Points, reward: float) -> None:
-        record, before, total = self.record, self._largest_similarity, 0.0
+        record, before = self.record, self._largest_similarity
         key, slot = record.locate(point)
+        largest = before
         if slot < 0:
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-                similarity = self.kernel.diagonal(point).item()
-            if not similarity <= before:
-                refuse_overflow(np.array([similarity]))
-                self._warn_if_ill_conditioned(similarity)
-                self._largest_similarity = similarity
-        else:
-            total = record.sums.item(slot)
+                largest = self.kernel.diagonal(point).item()
+            if not largest <= before:
+                refuse_overflow(np.array([largest]))
+                self._warn_if_ill_conditioned(largest)
+        self._journal.note(self._roll_back, record, record.n_slots, before)
+        self._largest_similarity = max(before, largest)
         record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
-        if self._may_wait:
-            return
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
+        if not self._may_wait:
+            with self._refusing(), np.errstate(over="ignore", invalid="ignore"):
                 self._follow_one(point, slot, reward)
-        except (KernelBanditError, np.linalg.LinAlgError) as error:
-            refusal = self._refusal(error)
-            record.retract_one(slot, total)
-            self._largest_similarity = before
-            self._recover()
-            raise refusal from error
 
-    def absorb(self, points: Points, counts: Vector, sums: Vector) -> None:
+    def absorb(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> None:
         """Take over distinct points with their totals; only before any observation."""
-        self._take_in(self.record.totals(points, counts, sums), is_new=False)
+        self._take_in(self.record.totals(points, counts, sums, errors), is_new=False)
 
     def _take_in(self, batch: Batch, *, is_new: bool = True) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
             diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
             refuse_overflow(diagonal)
+            largest = float(diagonal.max())
             if is_new:
-                self._warn_if_ill_conditioned(float(diagonal.max()))
-            before = self._largest_similarity
-            undo = self.record.add(batch)
-            self._largest_similarity = max(before, float(diagonal.max()))
-            try:
+                self._warn_if_ill_conditioned(largest)
+            self._note()
+            self.record.add(batch)
+            self._largest_similarity = max(self._largest_similarity, largest)
+            with self._refusing():
                 self._follow(batch)
-            except (KernelBanditError, np.linalg.LinAlgError) as error:
-                refusal = self._refusal(error)
-                undo()
-                self._largest_similarity = before
-                self._recover()
-                raise refusal from error
 
-    def amend(self, points: Points, changes: ArrayLike) -> None:
+    def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
-        amounts = checked_rewards(changes, self.kernel.kind.count(points))
-        self.record.change(self.record.find(points), amounts)
+        before, after = (checked_rewards(values, self.kernel.kind.count(points)) for values in (was, now))
+        slots = self.record.find(points)
+        self._note()
+        self.record.change(slots, -before, after)
         self._retarget()
 
-    def remove(self, points: Points, rewards: ArrayLike) -> None:
+    def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(points))
         slots = self.record.find(points)
@@ -318,7 +351,10 @@ class RecordedPosterior(Posterior):
         if short.size:
             seen = int(self.record.counts[short[0]])
             raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
-        self._follow_or_undo(self._forget, self.record.subtract(slots, values))
+        self._note()
+        self.record.subtract(slots, values)
+        with self._refusing():
+            self._forget()
 
     # -- for those who decide themselves how much an observation counts ----------------------------------------------
 
@@ -326,36 +362,34 @@ class RecordedPosterior(Posterior):
         """`observe` for checked points and rewards that count `weights` times each, which need not be whole."""
         self._take_in(self.record.sort(points, rewards, weights))
 
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
-        """Other counts and reward sums for known points; a count of 0 forgets the point. Gives what undoes it."""
-        return self._follow_or_undo(self._forget, self.record.retotal(keys, counts, sums))
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
+        """Other counts and reward sums for known points; a count of 0 forgets the point."""
+        self._note()
+        self.record.retotal(keys, counts, sums)
+        with self._refusing():
+            self._forget()
 
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
-        """Let all observations count `rate` times what they did, and forget these points, whose rest is negligible.
-
-        Gives a function that undoes it, for as long as nothing else has changed.
-        """
-        return self._follow_or_undo(lambda: self._fade(rate), self.record.fade(rate, gone))
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
+        """Let all observations count `rate` times what they did, and forget these points, whose rest is negligible."""
+        self._note()
+        self.record.fade(rate, gone)
+        with self._refusing():
+            self._fade(rate)
 
     def _fade(self, rate: float) -> None:
         """The record has faded."""
         self._forget()
 
-    def _follow_or_undo(self, follow: Callable[[], None], undo_record: Callable[[], None]) -> Callable[[], None]:
-        """Let the algebra follow a record that has lost something; gives what undoes both."""
-        record = self.record
-
-        def undo() -> None:
-            undo_record()
-            self.record = record
-            self._recover()
-
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Turn a factorization that fails into a clear error."""
         try:
-            follow()
-        except (KernelBanditError, np.linalg.LinAlgError) as error:
-            undo()
-            raise self._refusal(error) from error
-        return undo
+            yield
+        except np.linalg.LinAlgError as error:
+            raise NumericalError(
+                f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
+                f"{self._largest_similarity:.3g}: rounding errors are larger than it. Nothing was changed."
+            ) from error
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -391,13 +425,15 @@ class RecordedPosterior(Posterior):
             return {}
         points, counts, sums = self.record.kept()
         packed = self.kernel.kind.pack(points)
-        return {"counts": counts, "sums": sums, **{f"points.{name}": array for name, array in packed.items()}}
+        totals = {"counts": counts, "sums": sums, "errors": self.record.errors()}
+        return {**totals, **{f"points.{name}": array for name, array in packed.items()}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if state:
             packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
             points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
-            self.absorb(points, np.array(state["counts"]), np.array(state["sums"]))
+            errors = np.array(state["errors"]) if "errors" in state else None
+            self.absorb(points, np.array(state["counts"]), np.array(state["sums"]), errors)
 
     @property
     def _is_well_posed(self) -> bool:
@@ -413,15 +449,6 @@ class RecordedPosterior(Posterior):
                 f"so widths lose their digits. Take at least {limit:.3g}.",
                 IllConditioned,
             )
-
-    def _refusal(self, error: Exception) -> Exception:
-        """What a user is told when the algebra could not follow."""
-        if isinstance(error, KernelBanditError):
-            return error
-        return NumericalError(
-            f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
-            f"{self._largest_similarity:.3g}: rounding errors are larger than it. Nothing was changed."
-        )
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:

@@ -167,6 +167,7 @@ class CompressedPosterior(RecordedPosterior):
         if self._whole is None or self._whole.record is not self.record:
             self._whole = ExactPosterior(self.kernel, regularisation=self.regularisation)
             self._whole.record = self.record
+            self._whole._join(self._journal)
         self._whole._largest_similarity = self._largest_similarity
         return self._whole
 
@@ -189,6 +190,10 @@ class CompressedPosterior(RecordedPosterior):
 
     def _catch_up(self) -> None:
         """Take in what the record has and the coordinates have not."""
+        if not self._late and self._slots.n_slots == self.record.n_slots:
+            self._learnt = {}
+            return
+        self._journal.note(self._start)  # changed in place: of no use when it is interrupted
         late, self._late = self._late, []
         for slots, counts, sums in late:
             self._add(self._slots.columns[:, slots], counts, sums)
@@ -196,6 +201,7 @@ class CompressedPosterior(RecordedPosterior):
             column = self._learnt.get(self._slots.n_slots)
             self._write(self._next_block() if column is None else column[:, None])
         self._learnt = {}
+        self._journal.drop(self._start)
 
     def _next_block(self) -> Matrix:
         """Coordinates of the next slots, of which those outside have been taken into the basis."""
@@ -235,6 +241,7 @@ class CompressedPosterior(RecordedPosterior):
 
     def _admit(self, points: Points) -> None:
         """Take points into the basis, and let everything follow."""
+        self._journal.note(self._start)
         stays = self._slots.admit(points, self.record.points)
         self._asked, self._learnt = {}, {}
         if not stays:
@@ -242,6 +249,7 @@ class CompressedPosterior(RecordedPosterior):
         elif self._ridge is not None:
             n_slots = self._slots.n_slots
             self._ridge.widen(self._slots.columns, self.record.counts[:n_slots], self.record.sums[:n_slots])
+        self._journal.drop(self._start)
 
     def _current(self) -> RidgeRoot:
         """The regression over all that the record has."""
@@ -250,7 +258,9 @@ class CompressedPosterior(RecordedPosterior):
             counts, sums = self.record.counts, self.record.sums
             self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularisation=self.regularisation)
         elif self._has_other_sums:
+            self._journal.note(self._start)
             self._ridge.retarget(self._slots.columns, self.record.sums)
+            self._journal.drop(self._start)
         self._has_other_sums = False
         return self._ridge
 
@@ -266,7 +276,8 @@ class CompressedPosterior(RecordedPosterior):
         if self.rank > self._most():
             self._start()
 
-    def _recover(self) -> None:
+    def _undone(self, n_slots: int) -> None:
+        self._whole = None
         self._start()
 
     def _retarget(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
+from kernelbandits.errors import NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
@@ -126,16 +126,29 @@ class ExactPosterior(RecordedPosterior):
             self._forget_factor()
             self._is_at_home = is_at_home
 
-    def _recover(self) -> None:
-        """Whatever failed has left a factor that belongs to some record, or none."""
+    def _undone(self, n_slots: int) -> None:
+        """Rows of slots that are gone leave the factor; counts and sums are compared when it is next needed."""
+        if self._factor.size > n_slots:
+            self._factor.truncate(n_slots)
+            self._factored, self._targeted = self._factored[:n_slots], self._targeted[:n_slots]
+            self._diagonal, self._whitened_targets = self._diagonal[:n_slots], None
+            self.era += 1
+        self._version, self._expected = -1, None
 
     def _retarget(self) -> None:
         self._whitened_targets = None
 
     def _catch_up(self) -> None:
         """Bring the factor to the counts of the record, by whichever way is cheaper."""
-        if self._version == self.record.version or (self._expected and self._append_expected()):
+        if self._version == self.record.version:
             return
+        n_slots = self.record.n_slots
+        self._journal.note(self._forget_factor)  # it is changed in place: one that is interrupted is of no use
+        if not (self._expected and self._append_expected()):
+            self._follow_counts(n_slots)
+        self._journal.drop(self._forget_factor)
+
+    def _follow_counts(self, n_slots: int) -> None:
         counts, size = self.record.counts, self._factor.size
         if not np.array_equal(self.record.sums[:size], self._targeted):
             self._whitened_targets = None
@@ -144,7 +157,7 @@ class ExactPosterior(RecordedPosterior):
         if is_rough or len(changed) > max(8, size / REPEATS_PER_REBUILD) or self._n_recounts > max(64, 2 * size):
             self._rebuild()
         else:
-            if self.record.n_slots > size:
+            if n_slots > size:
                 self._append_new_slots()
             self._recount_all(changed)
         self._factored, self._targeted = counts.copy(), self.record.sums.copy()
@@ -158,15 +171,16 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0
 
     def _append_new_slots(self) -> None:
-        """Rows for the slots that the factor does not have yet; on a refusal the factor is as it was."""
+        """Rows for the slots that the factor does not have yet."""
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
         try:
             while self._factor.size < self.record.n_slots:
                 self._append_block(diagonal)
-        except KernelBanditError:
+        except Exception:  # refused, or a kernel that raises: earlier rows are as they were, and need not be made again
             self._factor.truncate(size)
+            self._journal.drop(self._forget_factor)
             raise
         self._diagonal = diagonal
         if self._whitened_targets is not None:
@@ -240,12 +254,8 @@ class ExactPosterior(RecordedPosterior):
             raise _not_a_kernel(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
 
     def _recount_all(self, slots: Indices) -> None:
-        try:
-            for slot in slots:
-                self._recount(int(slot), self._factored[slot], self.record.counts[slot])
-        except KernelBanditError:  # half-way: the factor is of no use any more, and the record knows all
-            self._forget_factor()
-            raise
+        for slot in slots:
+            self._recount(int(slot), self._factored[slot], self.record.counts[slot])
         if len(slots):
             self._whitened_targets = None  # z depends on the counts too
             self._n_recounts += len(slots)
@@ -301,7 +311,7 @@ class ExactPosterior(RecordedPosterior):
     def whitening(self) -> Whitening:
         """Up to date with the record."""
         is_ready = self._version == self.record.version and self._whitened_targets is not None
-        if not (is_ready or (self._expected and self._append_expected())):
+        if not is_ready:
             with few_threads(float(self.record.n_slots) ** 2):
                 self._catch_up()
                 self._targets()
@@ -374,8 +384,8 @@ class ExactPosterior(RecordedPosterior):
     def _targets(self) -> Vector:
         if self._whitened_targets is None:
             targets = _targets_of(self.record.counts, self.record.sums)
-            self._whitened_targets = self._factor.solve(targets[:, None])[:, 0]
             self.era += 1
+            self._whitened_targets = self._factor.solve(targets[:, None])[:, 0]
         return self._whitened_targets
 
 

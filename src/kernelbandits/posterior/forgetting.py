@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from math import floor, inf, log
 from typing import Final
 
@@ -63,8 +63,9 @@ class ForgettingPosterior(OrderedPosterior):
     Notes
     -----
     The order of observations, hence their age, is that of learning. `amend` and `remove` know an observation by its
-    point (`remove` also by its reward); of several that fit, the latest is meant. For one that has been dropped they
-    raise NotLearnt and change nothing. Removing one makes all that were learnt before it younger by one.
+    number, as a policy gives it, or by its point and reward; of several that fit, the latest is meant. For one that has
+    been dropped they raise NotLearnt and change nothing. Removing one makes all that were learnt before it younger by
+    one.
 
     Examples
     --------
@@ -93,8 +94,8 @@ class ForgettingPosterior(OrderedPosterior):
     def _weights(self, n: int) -> Vector:
         return self.rate ** np.arange(n - 1, -1, -1.0)
 
-    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> Callable[[], None]:
+    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> None:
         if self.rate == 1.0 or not len(self._history):
-            return lambda: None
+            return
         gone = [key for key, times in leaving.items() if not self._history.rest(key, times)]
-        return self._inner.fade(self.rate**n, gone)
+        self._inner.fade(self.rate**n, gone)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, Final
+from math import fsum, isfinite
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from kernelbandits.errors import InvalidReward, NotLearnt
+from kernelbandits.journal import Journal
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.posterior.waiting import Waiting
 from kernelbandits.types import Indices, Points, Vector
 
-__all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations"]
+__all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations", "two_sum"]
 
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
+Numbers = TypeVar("Numbers", float, Vector)
 TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
 
@@ -33,28 +35,38 @@ class Batch:
 
     counts: Vector
     sums: Vector
-    """Of the new points."""
+    errors: Vector
+    """Of the new points; the exact sums of rewards are sums + errors."""
 
     slots: Indices
     """Where the known points are kept."""
 
     slot_counts: Vector
     slot_sums: Vector
+    slot_errors: Vector
     """What comes on top of theirs."""
 
     n_observations: int
 
 
 class Observations:
-    """Distinct points in slots. Repeats raise a count; a point whose count falls to zero leaves an empty slot."""
+    """Distinct points in slots. Repeats raise a count; a point whose count falls to zero leaves an empty slot.
 
-    def __init__(self, kind: PointKind) -> None:
+    The sum of a slot's rewards is kept as two doubles, the sum and its rounding error (Knuth's two-sum). A reward of
+    up to 1e18 that is added and taken back leaves an error of at most 1e-12 in the sum of others.
+
+    Every change is noted in the journal before it is made, so that the call it belongs to can be rolled back.
+    """
+
+    def __init__(self, kind: PointKind, journal: Journal | None = None) -> None:
+        self._journal = Journal() if journal is None else journal
         self._kind = kind
         self._slots: dict[Hashable, int] = {}
         self._keys: list[Hashable] = []
         self._store: Any = None
         self._counts: Vector = np.zeros(0)
         self._sums: Vector = np.zeros(0)
+        self._errors: Vector = np.zeros(0)  # the exact sum is _sums + _errors
         self._n_slots = 0
         self._waiting = Waiting(kind)
         self.n_observations = 0
@@ -108,14 +120,18 @@ class Observations:
         first_rows[new[::-1]] = new_rows[::-1]  # the lowest row of each is written last
         weighted = rewards * times
         slots, known = np.unique(places[~is_new], return_inverse=True)
+        sums, errors = _exact_totals(new, weighted[is_new], len(fresh))
+        slot_sums, slot_errors = _exact_totals(known, weighted[~is_new], len(slots))
         return Batch(
             keys=list(fresh),
             points=self._kind.take(points, first_rows) if fresh else None,
             counts=_totals(new, times[is_new], len(fresh)),
-            sums=_totals(new, weighted[is_new], len(fresh)),
+            sums=sums,
+            errors=errors,
             slots=slots,
             slot_counts=_totals(known, times[~is_new], len(slots)),
-            slot_sums=_totals(known, weighted[~is_new], len(slots)),
+            slot_sums=slot_sums,
+            slot_errors=slot_errors,
             n_observations=int(times.sum()),
         )
 
@@ -126,73 +142,67 @@ class Observations:
         key = self._kind.keys(point)[0]
         return key, self._slots.get(key, -1)
 
+    # -- changes ---------------------------------------------------------------------------------------------------
+
     def add_one(self, point: Points, key: Hashable, slot: int, reward: float) -> None:
         """One more observation of a point that was located: the usual case, at a tenth of the cost."""
         if slot < 0:
             slot = self._n_slots
+            self._journal.note(self._put_back, slot, self.n_observations, NO_SLOTS, NOTHING, NOTHING, NOTHING)
             self._store = self._kind.grow(self._store, slot, point)
-            if slot == len(self._counts):
-                self._counts, self._sums = _roomier(self._counts), _roomier(self._sums)
-            self._counts[slot], self._sums[slot] = 1.0, reward
+            if slot >= len(self._errors):
+                self._make_room(slot + 1)
+            self._counts[slot], self._sums[slot], self._errors[slot] = 1.0, reward, 0.0
             self._keys.append(key)
             self._slots[key] = slot
             self._n_slots = slot + 1
         else:
-            total = self._sums.item(slot) + reward
+            count, old, error = self._counts.item(slot), self._sums.item(slot), self._errors.item(slot)
+            total, rest = two_sum(old, error, reward)
             if not isfinite(total):
                 raise InvalidReward(TOO_MUCH)
-            self._counts[slot] += 1.0
-            self._sums[slot] = total
+            self._journal.note(self._put_back, self._n_slots, self.n_observations, slot, count, old, error)
+            self._counts[slot], self._sums[slot], self._errors[slot] = count + 1.0, total, rest
         self.n_observations += 1
         self.version += 1
 
-    def retract_one(self, slot: int, total: float) -> None:
-        """Undo `add_one`, for as long as nothing else has changed: the slot it was given, and the sum before."""
-        if slot < 0:
-            self._n_slots -= 1
-            del self._slots[self._keys.pop()]
-        else:
-            self._counts[slot] -= 1.0
-            self._sums[slot] = total
-        self.n_observations -= 1
-        self.version += 1
-
-    def add(self, batch: Batch) -> Callable[[], None]:
-        """Keep what was sorted; gives a function that undoes it, for as long as nothing else has changed."""
-        before = (self.n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots])
-        if not (np.isfinite(batch.sums).all() and np.isfinite(before[3] + batch.slot_sums).all()):
+    def add(self, batch: Batch) -> None:
+        """Keep what was sorted."""
+        slots, n_slots = batch.slots, self.n_slots
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums, errors = two_sum(self._sums[slots], self._errors[slots] + batch.slot_errors, batch.slot_sums)
+        if not (np.isfinite(batch.sums).all() and np.isfinite(sums).all()):
             raise InvalidReward(TOO_MUCH)
+        before = (self._counts[slots], self._sums[slots], self._errors[slots])
+        self._journal.note(self._put_back, n_slots, self.n_observations, slots, *before)
         if batch.keys:
-            n_slots = self.n_slots + len(batch.keys)
-            self._store = self._kind.grow(self._store, self.n_slots, batch.points)
-            self._counts = _extended(self._counts, self.n_slots, batch.counts)
-            self._sums = _extended(self._sums, self.n_slots, batch.sums)
+            last = n_slots + len(batch.keys)
+            self._store = self._kind.grow(self._store, n_slots, batch.points)
+            self._make_room(last)
+            self._counts[n_slots:last], self._sums[n_slots:last] = batch.counts, batch.sums
+            self._errors[n_slots:last] = batch.errors
             self._keys.extend(batch.keys)
-            self._slots.update(zip(batch.keys, range(self.n_slots, n_slots), strict=True))
-            self._n_slots = n_slots
-        self._counts[batch.slots] += batch.slot_counts
-        self._sums[batch.slots] += batch.slot_sums
+            self._slots.update(zip(batch.keys, range(n_slots, last), strict=True))
+            self._n_slots = last
+        self._counts[slots] += batch.slot_counts
+        self._sums[slots], self._errors[slots] = sums, errors
         self.n_observations += batch.n_observations
         self.version += 1
 
-        def undo() -> None:
-            self._n_slots, self.n_observations, self._counts[batch.slots], self._sums[batch.slots] = before
-            for key in batch.keys:
-                del self._slots[key]
-            del self._keys[self.n_slots :]
-            self.version += 1
-
-        return undo
-
     def queue(self, points: Points, rewards: Sequence[float]) -> None:
-        """More observations, not too large to be added, that are sorted when someone asks for what was observed."""
+        """More observations, not too large to be added, that are sorted when the record is next read."""
+        self._note_queue()
         self._waiting.add(points, rewards)
         self._count_queued(len(rewards))
 
     def queue_one(self, point: Points, reward: float) -> None:
         """Likewise one."""
+        self._note_queue()
         self._waiting.add_one(point, reward)
         self._count_queued(1)
+
+    def _note_queue(self) -> None:
+        self._journal.note(self._put_back_queue, self._waiting.mark(), self.n_observations)
 
     def _count_queued(self, n_observations: int) -> None:
         self.n_observations += n_observations
@@ -201,15 +211,16 @@ class Observations:
             self._take_over()
 
     def _take_over(self) -> None:
-        """Sort what is queued."""
+        """Sort what is queued. It was counted when it came."""
+        self._note_queue()
         points, rewards = self._waiting.taken()
-        self.n_observations -= len(rewards)  # they were counted when they came
-        self.version -= 1
+        n_observations, version = self.n_observations, self.version
         if len(rewards) == 1:
             key = self._kind.keys(points)[0]
             self.add_one(points, key, self._slots.get(key, -1), float(rewards[0]))
         else:
             self.add(self.sort(points, rewards, np.ones(len(rewards))))
+        self.n_observations, self.version = n_observations, version
 
     def find(self, points: Points) -> Indices:
         """Slots of known points, or NotLearnt."""
@@ -224,94 +235,118 @@ class Observations:
             )
         return np.array([self._slots[key] for key in keys], dtype=np.intp)
 
-    def change(self, slots: Indices, changes: Vector) -> None:
-        """Add to the reward sums."""
-        if not np.isfinite(self._sums[slots] + changes).all():
-            raise InvalidReward(TOO_MUCH)
-        np.add.at(self._sums, slots, changes)
+    def change(self, slots: Indices, *changes: Vector) -> None:
+        """Add to the reward sums, one vector of changes after the other; `slots` may repeat."""
+        places, sums, errors = self._changed_sums(slots, *changes)
+        before = (self._counts[places], self._sums[places], self._errors[places])
+        self._journal.note(self._put_back, self._n_slots, self.n_observations, places, *before)
+        self._sums[places], self._errors[places] = sums, errors
         self.version += 1
 
-    def subtract(self, slots: Indices, rewards: Vector) -> Callable[[], None]:
-        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point.
+    def subtract(self, slots: Indices, rewards: Vector) -> None:
+        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point."""
+        places, sums, errors = self._changed_sums(slots, -rewards)
+        counts = self._counts[places] - np.bincount(slots, minlength=self._n_slots)[places]
+        self._retotal(places, counts, sums, errors, self.n_observations - len(slots))
 
-        Gives a function that undoes it, for as long as nothing else has changed.
-        """
-        before = (self._counts.copy(), self._sums.copy(), dict(self._slots), self.n_observations)
-        np.subtract.at(self._counts, slots, 1.0)
-        np.subtract.at(self._sums, slots, rewards)
-        self.n_observations -= len(slots)
-        self.version += 1
-        for slot in {int(slot) for slot in slots if self._counts[slot] == 0.0}:
-            self._sums[slot] = 0.0
-            del self._slots[self._keys[slot]]
-
-        def undo() -> None:
-            self._counts, self._sums, self._slots, self.n_observations = before
-            self.version += 1
-
-        return undo
-
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> Callable[[], None]:
-        """Other counts, which need not be whole, and reward sums for known points; at a count of 0 it is forgotten.
-
-        Gives a function that undoes it, for as long as nothing else has changed.
-        """
+    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
+        """Other counts, which need not be whole, and reward sums for known points; at a count of 0 it is forgotten."""
         if self._waiting.rewards:
             self._take_over()
         if not np.isfinite(sums).all():
             raise InvalidReward(TOO_MUCH)
         slots = np.array([self._slots[key] for key in keys], dtype=np.intp)
-        before = (self._counts[slots], self._sums[slots], self.n_observations)
-        self._counts[slots], self._sums[slots] = counts, sums
-        self.n_observations += round(float((counts - before[0]).sum()))
-        self.version += 1
-        for key, count in zip(keys, counts.tolist(), strict=True):
-            if count == 0.0:
-                del self._slots[key]
+        added = round(float((counts - self._counts[slots]).sum()))
+        self._retotal(slots, counts, sums, np.zeros(len(slots)), self.n_observations + added)
 
-        def undo() -> None:
-            self._counts[slots], self._sums[slots], self.n_observations = before
-            self._slots.update(zip(keys, slots.tolist(), strict=True))
-            self.version += 1
-
-        return undo
-
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> Callable[[], None]:
-        """Let every observation count `rate` times what it did, and forget the points of these keys.
-
-        Gives a function that undoes it, for as long as nothing else has changed.
-        """
-        before = (self.counts.copy(), self.sums.copy(), dict(self._slots), self.n_observations)
-        counts, sums = self.counts, self.sums
-        counts *= rate
-        sums *= rate
-        for key in gone:
-            slot = self._slots.pop(key)
-            counts[slot] = sums[slot] = 0.0
-        self.n_observations = round(float(counts.sum()))
+    def _retotal(self, slots: Indices, counts: Vector, sums: Vector, errors: Vector, n_observations: int) -> None:
+        before = (self._counts[slots], self._sums[slots], self._errors[slots])
+        self._journal.note(self._put_back, self._n_slots, self.n_observations, slots, *before)
+        gone = slots[counts == 0.0]
+        self._counts[slots], self._sums[slots], self._errors[slots] = counts, sums, errors
+        self._sums[gone] = self._errors[gone] = 0.0
+        for slot in gone.tolist():
+            del self._slots[self._keys[slot]]
+        self.n_observations = n_observations
         self.version += 1
 
-        def undo() -> None:
-            self.counts[:], self.sums[:], self._slots, self.n_observations = before
-            self.version += 1
+    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
+        """Let every observation count `rate` times what it did, and forget the points of these keys."""
+        counts, sums = rate * self.counts, rate * self.sums
+        lost = [self._slots[key] for key in gone]
+        counts[lost] = 0.0
+        live = np.flatnonzero(self._counts[: self._n_slots])
+        n_observations = round(float(counts.sum()))
+        self._retotal(live, counts[live], sums[live], np.zeros(len(live)), n_observations)
 
-        return undo
+    def _changed_sums(self, slots: Indices, *changes: Vector) -> tuple[Indices, Vector, Vector]:
+        """Distinct slots, and their sums after the changes, in two parts."""
+        places, where = np.unique(slots, return_inverse=True)
+        sums, errors = self._sums[places], self._errors[places]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for amounts in changes:
+                for row in range(len(slots)):  # one after the other: each sum is rounded by itself
+                    place = where[row : row + 1]
+                    sums[place], errors[place] = two_sum(sums[place], errors[place], amounts[row : row + 1])
+        if not np.isfinite(sums).all():
+            raise InvalidReward(TOO_MUCH)
+        return places, sums, errors
+
+    def _make_room(self, n_slots: int) -> None:
+        if n_slots > len(self._errors):
+            room = max(16, n_slots, 2 * len(self._errors))
+            self._counts, self._sums, self._errors = (
+                _longer(buffer, room) for buffer in (self._counts, self._sums, self._errors)
+            )
+
+    def join(self, journal: Journal) -> None:
+        """Note changes there from now on."""
+        self._journal = journal
+
+    # -- rolling back ------------------------------------------------------------------------------------------------
+
+    def _put_back(self, n_slots: int, n_observations: int, slots: Any, counts: Any, sums: Any, errors: Any) -> None:
+        """Forget slots from `n_slots` on, and restore the totals of others."""
+        self._n_slots, self.n_observations = n_slots, n_observations
+        for key in [key for key in self._keys[n_slots:] if self._slots.get(key, -1) >= n_slots]:
+            del self._slots[key]
+        del self._keys[n_slots:]
+        if not n_slots:
+            self._store = None
+        self._counts[slots], self._sums[slots], self._errors[slots] = counts, sums, errors
+        for slot in np.atleast_1d(slots).tolist():
+            if self._counts[slot]:
+                self._slots.setdefault(self._keys[slot], slot)
+        self.version += 1
+
+    def _put_back_queue(self, mark: Any, n_observations: int) -> None:
+        self._waiting.put_back(mark)
+        self.n_observations = n_observations
+        self.version += 1
+
+    # -- copies ------------------------------------------------------------------------------------------------------
 
     def kept(self) -> tuple[Points, Vector, Vector]:
         """Copies of points, counts and sums without the empty slots; only where there is a point."""
         live = np.flatnonzero(self.counts)
         return self._kind.take(self.points, live), self.counts[live], self.sums[live]
 
-    def totals(self, points: Points, counts: Vector, sums: Vector) -> Batch:
-        """Distinct points never seen here, with their totals, as `kept` gives them."""
+    def errors(self) -> Vector:
+        """Rounding errors of the sums that `kept` gives."""
+        return self._errors[np.flatnonzero(self.counts)]
+
+    def totals(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> Batch:
+        """Distinct points never seen here, with their totals, as `kept` and `errors` give them."""
         keys = self._kind.keys(points)
-        return Batch(keys, points, counts, sums, NO_SLOTS, NOTHING, NOTHING, round(counts.sum()))
+        errors = np.zeros(len(sums)) if errors is None else errors
+        n_observations = round(counts.sum())
+        return Batch(keys, points, counts, sums, errors, NO_SLOTS, NOTHING, NOTHING, NOTHING, n_observations)
 
     def compacted(self) -> Observations:
         """The same without empty slots."""
-        fresh = Observations(self._kind)
+        fresh = Observations(self._kind, self._journal)
         if self.size:
-            fresh.add(fresh.totals(*self.kept()))
+            fresh.add(fresh.totals(*self.kept(), self.errors()))
         return fresh
 
 
@@ -320,17 +355,29 @@ def _totals(places: Indices, amounts: Vector, n_places: int) -> Vector:
     return np.bincount(places, amounts, n_places).astype(np.float64)
 
 
-def _extended(buffer: Vector, used: int, values: Vector) -> Vector:
-    """A buffer with room to spare that begins with the used part and then the values."""
-    needed = used + len(values)
-    if needed > len(buffer):
-        buffer = _roomier(buffer, needed)
-    buffer[used:needed] = values
-    return buffer
+def _exact_totals(places: Indices, amounts: Vector, n_places: int) -> tuple[Vector, Vector]:
+    """Sum of the amounts at each place, and its rounding error."""
+    totals, errors = _totals(places, amounts, n_places), np.zeros(n_places)
+    if len(amounts) > n_places and np.isfinite(totals).all():
+        order = np.argsort(places, kind="stable")
+        ends = np.cumsum(np.bincount(places, minlength=n_places))
+        for place in np.flatnonzero(np.diff(ends, prepend=0) > 1).tolist():
+            values = amounts[order[(ends[place - 1] if place else 0) : ends[place]]].tolist()
+            errors[place] = fsum([*values, -totals.item(place)])
+    return totals, errors
 
 
-def _roomier(buffer: Vector, needed: int = 16) -> Vector:
-    """The same with room for twice as much, and for as much as is needed."""
-    larger = np.zeros(max(needed, 2 * len(buffer)))
-    larger[: len(buffer)] = buffer
-    return larger
+def two_sum(sums: Numbers, errors: Numbers, amounts: Numbers) -> tuple[Numbers, Numbers]:
+    """(sums + errors) + amounts as a rounded sum and its rounding error."""
+    total = sums + amounts
+    shift = total - sums
+    rest = errors + ((sums - (total - shift)) + (amounts - shift))
+    rounded = total + rest
+    return rounded, rest - (rounded - total)
+
+
+def _longer(buffer: Vector, length: int) -> Vector:
+    """A copy with zeros behind it."""
+    longer = np.zeros(length)
+    longer[: len(buffer)] = buffer
+    return longer

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import KernelBanditError
+from kernelbandits.journal import Journal
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times
-from kernelbandits.posterior.history import Entry, History
+from kernelbandits.posterior.history import History, Known
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 __all__ = ["OrderedPosterior"]
@@ -33,7 +33,20 @@ class OrderedPosterior(Posterior):
         self.kernel: Kernel = inner.kernel
         self.regularisation = inner.regularisation
         self._inner = inner
-        self._history = History()
+        self._history = History(self._journal)
+        inner._join(self._journal)
+
+    def _join(self, journal: Journal) -> None:
+        self._journal = journal
+        self._history.join(journal)
+        self._inner._join(journal)
+
+    def _note_change(self) -> None:
+        """The history and the inner posterior note their changes by themselves."""
+
+    @property
+    def last_number(self) -> int | None:
+        return self._history.last
 
     @property
     @abstractmethod
@@ -45,8 +58,8 @@ class OrderedPosterior(Posterior):
         """Of the n latest observations, oldest first."""
 
     @abstractmethod
-    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> Callable[[], None]:
-        """Let the inner posterior age by n observations, and forget so many of these points; gives what undoes it."""
+    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> None:
+        """Let the inner posterior age by n observations, and forget this many of these points."""
 
     def _start(self, points: Points) -> None:
         """The first observations are about to come."""
@@ -68,52 +81,53 @@ class OrderedPosterior(Posterior):
     def observe_one(self, point: Points, reward: float) -> None:
         (key,) = self.kernel.kind.keys(point)
         self._change(point, 1, lambda: self._inner.observe_one(point, reward))
-        self._history.append(key, reward)
+        self._history.append([(key, reward)])
 
     def _enter(self, points: Points, values: Vector, n_new: int) -> None:
-        """The last of so many new observations."""
+        """The last of this many new observations."""
         keys = self.kernel.kind.keys(points)
         self._change(points, n_new, lambda: self._inner.weigh_in(points, values, self._weights(len(values))))
-        for key, value in zip(keys, values.tolist(), strict=True):
-            self._history.append(key, value)
+        entries = list(zip(keys, values.tolist(), strict=True))
+        self._history.append(entries, skipped=n_new - len(entries))
 
     def _change(self, points: Points, n_new: int, take_in: Callable[[], None]) -> None:
-        """Forget what there is no room for, and take in what is new: both or neither."""
+        """Forget what there is no room for, and take in what is new."""
         if not len(self._history):
+            self._journal.note(setattr, self, "_inner", self._inner)
             self._start(points)
         n_leaving = int(max(0, min(len(self._history), len(self._history) + n_new - self._most)))
-        undo = self._make_room(self._history.oldest(n_leaving) if n_leaving else {}, n_new)
-        try:
-            take_in()
-        except KernelBanditError:
-            undo()
-            raise
-        self._history.forget(n_leaving)
+        self._make_room(self._history.oldest(n_leaving) if n_leaving else {}, n_new)
+        take_in()
+        if n_leaving:
+            self._history.forget(n_leaving)
 
-    def amend(self, points: Points, changes: ArrayLike) -> None:
-        """Add to a reward; of several observations of a point, to the latest.
+    def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
+        """Replace rewards; without `numbers`, of the latest observation of the point with the reward that was.
 
-        NotLearnt where none is remembered: an observation that has been forgotten counts no more, right or wrong.
+        NotLearnt where it is not remembered: an observation that has been forgotten counts no more, right or wrong.
         """
-        self._revise(self._history.amended(self._entries(points, changes)))
+        known = self._known(points, was, numbers)
+        self._revise(self._history.amended(known, checked_rewards(now, len(known)).tolist()))
 
-    def remove(self, points: Points, rewards: ArrayLike) -> None:
+    def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         """Take observations back; older ones are as old then as if it had never been. What was forgotten stays so.
 
-        Of several observations of a point with this reward it is the latest; NotLearnt where none is remembered.
+        Without `numbers`, the latest observation of the point with this reward; NotLearnt where it is not remembered.
         """
-        self._revise(self._history.without(self._entries(points, rewards)))
+        self._revise(self._history.without(self._known(points, rewards, numbers)))
 
-    def _entries(self, points: Points, values: ArrayLike) -> list[Entry]:
+    def _known(self, points: Points, rewards: ArrayLike, numbers: Sequence[int | None]) -> list[Known]:
         points = self.kernel.kind.check(points)
-        amounts = checked_rewards(values, self.kernel.kind.count(points))
-        return list(zip(self.kernel.kind.keys(points), amounts.tolist(), strict=True))
+        values = checked_rewards(rewards, self.kernel.kind.count(points)).tolist()
+        named = numbers or [None] * len(values)
+        return [Known(*one) for one in zip(self.kernel.kind.keys(points), values, named, strict=True)]
 
     def _revise(self, history: History) -> None:
         """Another history of the same points, or of some of them."""
         totals = history.totals(self._weights(len(history)))
         keys = list(self._history.oldest(len(self._history)))
         both = np.array([totals.get(key, (0.0, 0.0)) for key in keys])
+        self._journal.note(setattr, self, "_history", self._history)
         self._inner.retotal(keys, both[:, 0], both[:, 1])
         self._history = history
 
@@ -159,17 +173,20 @@ class OrderedPosterior(Posterior):
     # -- keeping -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
-        if not len(self._history):
+        if not self._history.last:
             return {}
-        keys = self.kernel.kind.keys(self._inner.record.kept()[0])
+        keys = self.kernel.kind.keys(self._inner.record.kept()[0]) if self._inner.size else []
         return {**self._inner.state(), **self._history.arrays(keys)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        if state:
+        if not state:
+            return
+        order, rewards = state["order"].tolist(), state["rewards"].tolist()
+        if order:
             packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
             points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
             self._start(points)
             self._inner.restore(state)
             keys = self.kernel.kind.keys(points)
-            order, rewards = state["order"].tolist(), state["rewards"].tolist()
-            self._history = History([(keys[place], reward) for place, reward in zip(order, rewards, strict=True)])
+            order = [keys[place] for place in order]
+        self._history.restore(state["numbers"].tolist(), list(zip(order, rewards, strict=True)), int(state["last"][0]))

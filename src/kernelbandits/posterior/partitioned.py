@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import InvalidParameter, KernelBanditError, NotLearnt
+from kernelbandits.errors import InvalidParameter, NotLearnt
+from kernelbandits.journal import Journal
 from kernelbandits.kernels import Delta, Kernel, PairProduct
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
@@ -24,18 +23,6 @@ __all__ = ["PartitionedPosterior", "falls_apart"]
 def falls_apart(kernel: Kernel) -> bool:
     """Whether pairs of different labels have similarity zero, so that what is learnt of one says nothing of another."""
     return isinstance(kernel, PairProduct) and isinstance(kernel.action, Delta)
-
-
-@contextmanager
-def _undoing() -> Iterator[list[Callable[[], None]]]:
-    """Collects what undoes the steps that were taken, and does so when one of them is refused: all parts or none."""
-    undo: list[Callable[[], None]] = []
-    try:
-        yield undo
-    except KernelBanditError:
-        for step in reversed(undo):
-            step()
-        raise
 
 
 class PartitionedPosterior(Posterior):
@@ -64,6 +51,7 @@ class PartitionedPosterior(Posterior):
         self.kernel = kernel
         self.regularisation = checked_regularisation(regularisation)
         self._parts: dict[Hashable, AutoPosterior] = {}
+        self._blank = AutoPosterior(kernel.context, regularisation=self.regularisation)
         self._labels: dict[Hashable, Points] = {}  # a collection of one each, to put pairs together again
 
     # -- taking apart ------------------------------------------------------------------------------------------------
@@ -85,9 +73,16 @@ class PartitionedPosterior(Posterior):
         return self._split(spread)
 
     def _part(self, key: Hashable) -> AutoPosterior:
-        """The label's posterior, or a fresh one that knows nothing and is not kept."""
+        """The label's posterior, or one without observations that is only read."""
+        return self._parts.get(key, self._blank)
+
+    def _own_part(self, key: Hashable) -> AutoPosterior:
+        """The label's posterior, or a new one to learn with."""
         known = self._parts.get(key)
-        return AutoPosterior(self.kernel.context, regularisation=self.regularisation) if known is None else known
+        if known is None:
+            known = AutoPosterior(self.kernel.context, regularisation=self.regularisation)
+            known._join(self._journal)
+        return known
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
@@ -95,41 +90,42 @@ class PartitionedPosterior(Posterior):
         pairs = self.kernel.kind.check(points)
         n_points = self.kernel.kind.count(pairs)
         values, repeats = checked_rewards(rewards, n_points), checked_times(times, n_points)
-        with _undoing() as undo:
-            for key, rows, contexts in self._moved(pairs):
-                part = self._part(key)
-                part.observe(contexts, values[rows], times=repeats[rows])
-                again = np.repeat(np.arange(len(rows)), repeats[rows].astype(np.intp))
-                seen = self.kernel.context.kind.take(contexts, again)
-                undo.append(partial(part.remove, seen, values[rows][again]))
-                self._keep(key, part, pairs, int(rows[0]))
+        for key, rows, contexts in self._moved(pairs):
+            part = self._own_part(key)
+            part.observe(contexts, values[rows], times=repeats[rows])
+            self._keep(key, part, pairs, int(rows[0]))
 
     def observe_one(self, point: Points, reward: float) -> None:
         (key,) = self.kernel.action.kind.keys(point.actions)
-        part = self._part(key)
+        part = self._own_part(key)
         part.observe_one(point.contexts, reward)
         self._keep(key, part, point, 0)
 
     def _keep(self, key: Hashable, part: AutoPosterior, pairs: PairRows, row: int) -> None:
         if key not in self._parts:
-            self._parts[key] = part
+            self._journal.note(self._parts.pop, key, None)
             self._labels[key] = self.kernel.action.kind.take(pairs.actions, np.array([row]))
+            self._parts[key] = part
 
-    def amend(self, points: Points, changes: ArrayLike) -> None:
+    def _join(self, journal: Journal) -> None:
+        self._journal = journal
+        for part in (self._blank, *self._parts.values()):
+            part._join(journal)
+
+    def _note_change(self) -> None:
+        """The parts note their changes by themselves."""
+
+    def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         pairs = self.kernel.kind.check(points)
-        amounts = checked_rewards(changes, self.kernel.kind.count(pairs))
-        with _undoing() as undo:
-            for key, rows, contexts in self._moved(pairs):
-                self._part(key).amend(contexts, amounts[rows])
-                undo.append(partial(self._part(key).amend, contexts, -amounts[rows]))
+        before, after = (checked_rewards(values, self.kernel.kind.count(pairs)) for values in (was, now))
+        for key, rows, contexts in self._moved(pairs):
+            self._part(key).amend(contexts, was=before[rows], now=after[rows])
 
-    def remove(self, points: Points, rewards: ArrayLike) -> None:
+    def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         pairs = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(pairs))
-        with _undoing() as undo:
-            for key, rows, contexts in self._moved(pairs):
-                self._part(key).remove(contexts, values[rows])
-                undo.append(partial(self._part(key).observe, contexts, values[rows]))
+        for key, rows, contexts in self._moved(pairs):
+            self._part(key).remove(contexts, values[rows])
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -200,7 +196,9 @@ class PartitionedPosterior(Posterior):
             return {}
         points, _, counts, sums = self.support()
         packed = self.kernel.kind.pack(points)
-        return {"counts": counts, "sums": sums, **{f"points.{name}": array for name, array in packed.items()}}
+        errors = np.concatenate([part.record.errors() for part in self._parts.values() if part.size])
+        totals = {"counts": counts, "sums": sums, "errors": errors}
+        return {**totals, **{f"points.{name}": array for name, array in packed.items()}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if not state:
@@ -208,11 +206,12 @@ class PartitionedPosterior(Posterior):
         packed = {name.removeprefix("points."): array for name, array in state.items() if name.startswith("points.")}
         pairs = self.kernel.kind.check(self.kernel.kind.unpack(packed))
         for key, rows, contexts in self._split(pairs):
-            part, kept = self._part(key), self.kernel.context.kind.pack(contexts)
+            part, kept = self._own_part(key), self.kernel.context.kind.pack(contexts)
             part.restore(
                 {
                     "counts": np.array(state["counts"])[rows],
                     "sums": np.array(state["sums"])[rows],
+                    "errors": np.array(state["errors"])[rows],
                     **{f"points.{name}": array for name, array in kept.items()},
                 }
             )

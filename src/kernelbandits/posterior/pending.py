@@ -20,32 +20,36 @@ __all__ = ["Pending", "Placed"]
 class Pending:
     """The effect of points without rewards on widths and on the log-determinant.
 
-    With S the settled data, P the pending points and c the posterior covariance given S (divided by γ), a Schur
-    complement gives the widths over S and P together:
+    With S the settled data, P the distinct pending points, N = diag(n) how often each is pending and c the posterior
+    covariance given S (divided by γ), a Schur complement gives the widths over S and P together:
 
-        width²(x) = width²_S(x) − c(x, P) (c(P, P) + I)⁻¹ c(P, x)
+        width²(x) = width²_S(x) − c(x, P) N^½ (N^½ c(P, P) N^½ + I)⁻¹ N^½ c(P, x)
 
     No reward is invented for P. A confidence statement about the mean then needs its exploration multiplied by
-    `inflation` = sqrt(1 + Σ_P width²_S), because the mean does not know P yet.
+    `inflation` = sqrt(1 + Σ_P n · width²_S), because the mean does not know P yet. Memory and time are those of the
+    distinct points, however often they are pending.
     """
 
-    def __init__(self, posterior: Posterior, points: Points) -> None:
+    def __init__(self, posterior: Posterior, points: Points, counts: Vector | None = None) -> None:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
         covariance = posterior.covariance(self._points)
-        self._factor = cholesky(covariance + np.eye(len(covariance)))
-        self.inflation = float(np.sqrt(1.0 + np.trace(covariance)))
+        self._roots: Vector = np.ones(len(covariance)) if counts is None else np.sqrt(counts)
+        scaled = covariance * self._roots * self._roots[:, None]
+        self.inflation = float(np.sqrt(1.0 + np.trace(scaled)))
+        self._factor = cholesky(scaled + np.eye(len(scaled)))
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
-        """ln det(I + c(P, P)): what the pending points add to the posterior's own."""
+        """ln det(I + N^½ c(P, P) N^½): what the pending points add to the posterior's own."""
+
+    def _whitened(self, points: Points) -> Matrix:
+        """One column per point: the squared length is what the pending points explain of width²."""
+        whitened = np.ascontiguousarray(self._roots[:, None] * self._posterior.covariance(self._points, points))
+        solve_lower(self._factor, whitened)
+        return whitened
 
     def covariance(self, points: Points, others: Points) -> Matrix:
         """Posterior covariance divided by γ once the pending points count too."""
-        left, right = (
-            np.ascontiguousarray(self._posterior.covariance(self._points, part)) for part in (points, others)
-        )
-        solve_lower(self._factor, left)
-        solve_lower(self._factor, right)
-        return self._posterior.covariance(points, others) - left.T @ right
+        return self._posterior.covariance(points, others) - self._whitened(points).T @ self._whitened(others)
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
         """What is predicted at the points from settled data, with widths in which the pending ones count too."""
@@ -53,8 +57,7 @@ class Pending:
         reduced = np.empty(len(squared_width))
         n_known = self._posterior.size + len(self._factor)
         for block, part in blocks(self._posterior.kernel.kind, points, n_known):
-            whitened = np.ascontiguousarray(self._posterior.covariance(self._points, part))
-            solve_lower(self._factor, whitened)
+            whitened = self._whitened(part)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
 

@@ -97,8 +97,11 @@ class PerActionPosterior(RecordedPosterior):
         self.record = self.record.compacted()
         self._retarget()
 
-    def _recover(self) -> None:
-        if not self.size:
+    def _undone(self, n_slots: int) -> None:
+        """Sums over all observations tell nothing about single ones."""
+
+    def _restored(self) -> None:
+        if not self.record.size:
             self._n_columns = None
         self._retarget()
 

@@ -76,6 +76,7 @@ class PrimalPosterior(RecordedPosterior):
         if not feature_loops.is_compiled:
             feature_loops.note(row.size**2)
         model = self._precision, self._upper, self._moments, self._weights, self._spare
+        self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         if not feature_loops.take_in(row, reward, self._largest_similarity, *model):
             similarity = float(np.vdot(row, row))
             if not similarity < LARGEST:
@@ -113,10 +114,14 @@ class PrimalPosterior(RecordedPosterior):
         self._upper = self._weights = None
 
     def _forget(self) -> None:
-        """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
+        """Recompute from what is left: subtracting would leave the rounding errors of what was removed behind."""
         self.record = self.record.compacted()
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Compute everything from the record."""
         self._precision = self._upper = self._weights = self._minorant = None
-        if self.size:
+        if self.record.size:
             self._add(*self.record.kept())
 
     def _fade(self, rate: float) -> None:
@@ -129,8 +134,11 @@ class PrimalPosterior(RecordedPosterior):
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
 
-    def _recover(self) -> None:
-        self._forget()
+    def _undone(self, n_slots: int) -> None:
+        """Sums over all observations tell nothing about single ones."""
+
+    def _restored(self) -> None:
+        self._sum_up()
 
     def _retarget(self) -> None:
         points, _, sums = self.record.kept()
@@ -175,6 +183,7 @@ class PrimalPosterior(RecordedPosterior):
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
+        self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
         if self._precision is not None and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])

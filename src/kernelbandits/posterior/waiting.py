@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kernelbandits.types import Matrix, Points, Vector
 __all__ = ["Waiting"]
 
 MOST_COLLECTIONS: Final = 512
-"""So many single points take half a millisecond to sort."""
+"""Sorting this many single points takes half a millisecond."""
 MOST_POINTS: Final = 100_000
 
 
@@ -36,7 +36,7 @@ class Waiting:
 
     def add(self, points: Points, rewards: Sequence[float]) -> None:
         """A collection, checked, with its rewards."""
-        self._put_rows_aside()
+        self._close_rows()
         self._collections.append(self._kind.take(points, np.arange(len(rewards))))
         self.rewards += rewards
 
@@ -54,13 +54,24 @@ class Waiting:
 
     def taken(self) -> tuple[Points, Vector]:
         """All of it, in order; the queue is empty afterwards."""
-        self._put_rows_aside()
+        self._close_rows()
         points = self._collections[0] if len(self._collections) == 1 else self._kind.stack(*self._collections)
         rewards = np.array(self.rewards)
         self._collections, self.rewards = [], []
         return points, rewards
 
-    def _put_rows_aside(self) -> None:
+    def _close_rows(self) -> None:
+        """Rows that came one by one become a collection, and are not written to any more."""
         if self._rows is not None and self._n_rows:
-            self._collections.append(self._rows[: self._n_rows].copy())
-            self._n_rows = 0
+            self._collections.append(self._rows[: self._n_rows])
+            self._rows, self._n_rows = None, 0
+
+    def mark(self) -> tuple[Any, ...]:
+        """The state of the queue, for `put_back`."""
+        collections, rewards = self._collections, self.rewards
+        return collections, len(collections), self._rows, self._n_rows, rewards, len(rewards)
+
+    def put_back(self, mark: tuple[Any, ...]) -> None:
+        """Restore a former state: what was added since is dropped."""
+        self._collections, n_collections, self._rows, self._n_rows, self.rewards, n_rewards = mark
+        del self._collections[n_collections:], self.rewards[n_rewards:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import numpy as np
@@ -49,9 +49,10 @@ class WindowedPosterior(OrderedPosterior):
 
     Notes
     -----
-    The order of observations is that of learning. `amend` and `remove` know an observation by its point (`remove` also
-    by its reward); of several that fit, the latest is meant. For one that has left the window they raise NotLearnt and
-    change nothing. What `remove` takes out leaves a place free; what has left does not come back into it.
+    The order of observations is that of learning. `amend` and `remove` know an observation by its number, as a policy
+    gives it, or by its point and reward; of several that fit, the latest is meant. For one that has left the window
+    they raise NotLearnt and change nothing. What `remove` takes out leaves a place free; what has left does not come
+    back into it.
 
     Examples
     --------
@@ -80,11 +81,12 @@ class WindowedPosterior(OrderedPosterior):
         is_few = n_features is not None and n_features <= self.length and n_features**2 <= FEW_FEATURES * self.length
         form = PrimalPosterior if is_few else ExactPosterior
         self._inner = form(self.kernel, regularisation=self.regularisation)
+        self._inner._join(self._journal)
 
-    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> Callable[[], None]:
+    def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> None:
         if not leaving:
-            return lambda: None
+            return
         left = [self._history.rest(key, times) for key, times in leaving.items()]
         # Sums over what is left: subtracting would leave the rounding errors of what has left behind.
         counts, sums = np.array([float(len(part)) for part in left]), np.array([exact_sum(part) for part in left])
-        return self._inner.retotal(list(leaving), counts, sums)
+        self._inner.retotal(list(leaving), counts, sums)

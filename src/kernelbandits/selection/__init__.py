@@ -10,7 +10,6 @@ from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalogue import Catalogue, CatalogueView
 from kernelbandits.selection.engine import CatalogueEngine
 from kernelbandits.selection.many_rounds import tied_in_each
-from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.screening import Screening, screened
 from kernelbandits.selection.threads import set_threads
 from kernelbandits.selection.ties import tied_for_best
@@ -20,7 +19,6 @@ __all__ = [
     "CatalogueEngine",
     "CatalogueView",
     "Screening",
-    "SelectionReport",
     "compile_ahead",
     "screened",
     "set_threads",

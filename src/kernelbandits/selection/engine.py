@@ -14,9 +14,8 @@ from kernelbandits.selection.following import Follower
 from kernelbandits.selection.front import Front
 from kernelbandits.selection.fronts import Fronts
 from kernelbandits.selection.loops import loops
-from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector
 
 __all__ = ["CatalogueEngine"]
 
@@ -303,18 +302,12 @@ class CatalogueEngine:
             self._items.grow(points)
             self._n_items = self._items.n_items
 
-    def report(self) -> SelectionReport:
+    def cost(self) -> SelectionCost:
         """How the last answer was found."""
         front = self._front if self._is_from_front else None
-        n_updated = self._n_items if front is None else front.log.size
-        return SelectionReport(
-            engine="column log" if front is None else "front",
-            n_actions=self._report_size,
-            means_computed=n_updated,
-            widths_computed=n_updated,
-            bounds_scanned=0 if front is None else 1,
-            bytes_held=self._items.n_bytes + (0 if self._front is None else self._front.log.n_bytes),
-        )
+        if front is None:
+            return SelectionCost("column log", self._report_size, self._n_items, self._n_items, 0)
+        return SelectionCost("front", self._report_size, front.log.size, front.log.size, 1)
 
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:

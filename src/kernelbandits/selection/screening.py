@@ -13,10 +13,9 @@ from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection.contest import Group, Terms, contest, rank
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.panel_table import PanelTable
-from kernelbandits.selection.report import SelectionReport
 from kernelbandits.selection.similarities import Similarities, similarities_for
 from kernelbandits.selection.ties import worst_tied
-from kernelbandits.types import Indices, Points, Vector
+from kernelbandits.types import Indices, Points, SelectionCost, Vector
 
 __all__ = ["Screening", "screened"]
 
@@ -154,13 +153,6 @@ class Screening:
             self._posterior.expect(point, column.copy(), float(self._prior[row]))
         self._columns, self._points = {}, None
 
-    def report(self) -> SelectionReport:
+    def cost(self) -> SelectionCost:
         """What the last choice has cost."""
-        return SelectionReport(
-            engine="screened",
-            n_actions=self._n_actions,
-            means_computed=self._n_actions,
-            widths_computed=len(self._exact),
-            bounds_scanned=self._n_actions,
-            bytes_held=sum(way.n_bytes for way in self._ways.values()),
-        )
+        return SelectionCost("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions)

@@ -70,7 +70,7 @@ class PosteriorContract:
         posterior.observe(_take(posterior, points, rows), rewards)
         widths = posterior.predict(points).width
 
-        posterior.amend(_take(posterior, points, [rows[3]]), [0.75])
+        posterior.amend(_take(posterior, points, [rows[3]]), was=[rewards[3]], now=[rewards[3] + 0.75])
 
         rewards[3] += 0.75
         self._assert_equals_definition(posterior, points, rows, rewards)
@@ -200,8 +200,8 @@ class PosteriorContract:
             lambda: posterior.observe(_take(posterior, points, [0, 9]), [1.0, np.nan]),
             lambda: posterior.observe(_take(posterior, points, [0, 9]), [1.0, 2.0], times=0),
             lambda: posterior.observe(_take(posterior, points, [9, 9]), [1.5e308, 1.5e308]),
-            lambda: posterior.amend(unknown, [1.0]),
-            lambda: posterior.amend(known, [np.inf]),
+            lambda: posterior.amend(unknown, was=[0.0], now=[1.0]),
+            lambda: posterior.amend(known, was=rewards[:1], now=[np.inf]),
             lambda: posterior.remove(unknown, [1.0]),
             lambda: posterior.remove(_take(posterior, points, [rows[0]] * 11), np.ones(11)),
         ):

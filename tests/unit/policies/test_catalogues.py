@@ -107,11 +107,10 @@ def test_an_engine_is_used_reported_and_dropped_with_its_catalogue():
     policy = POLICIES["KernelUCB"]()
     catalogue = kb.Catalogue(ITEMS)
     policy.learn(policy.choose(catalogue), 0.5)
-    policy.choose(catalogue)
-    assert policy.last_selection.engine != "exhaustive"
-    assert policy.last_selection.n_actions == 60
-    policy.choose(ITEMS)
-    assert policy.last_selection.engine == "exhaustive"
+    cost = policy.choose(catalogue).cost
+    assert cost.engine != "exhaustive"
+    assert cost.n_actions == 60
+    assert policy.choose(ITEMS).cost.engine == "exhaustive"
 
     copied = policy.copy()
     del catalogue
@@ -155,13 +154,11 @@ def test_items_too_large_for_the_regularisation_are_all_scored():
     policy = kb.KernelUCB(kb.kernels.Linear(), regularisation=1e-3)
     catalogue = kb.Catalogue(rng.uniform(size=(30, 2)))
     policy.learn(policy.choose(catalogue), 0.5)
-    policy.choose(catalogue)
-    assert policy.last_selection.engine == "column log"
+    assert policy.choose(catalogue).cost.engine == "column log"
 
     catalogue.add(1e4 * rng.uniform(size=(5, 2)))
-    policy.choose(catalogue)
 
-    assert policy.last_selection.engine != "column log"
+    assert policy.choose(catalogue).cost.engine != "column log"
 
 
 def test_objects_in_an_array_are_copied():

@@ -18,8 +18,7 @@ def test_engines_can_be_left_out():
         for policy, decision in zip(policies, decisions, strict=True):
             policy.learn(decision, float(decision.context[0]))
 
-    assert policies[0].last_selection.engine == "screened"
-    assert policies[1].last_selection.engine == "exhaustive"
+    assert [decision.cost.engine for decision in decisions] == ["screened", "exhaustive"]
     assert policies[0].fingerprint == policies[1].fingerprint
     with pytest.raises(InvalidParameter, match="exhaustive"):
         kb.KernelUCB(kb.kernels.Linear(), engine="fast")
@@ -33,16 +32,18 @@ def test_engines_left_out_are_left_out_of_playing_too():
     assert not policy.is_fused
 
 
-def test_the_last_selection_is_that_of_the_last_question():
+def test_what_a_choice_cost_belongs_to_the_decision():
     rng = np.random.default_rng(6)
     policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4))
-    policy.choose(rng.uniform(size=(50, 2)))
 
-    policy.choose_many([rng.uniform(size=(3, 2)), rng.uniform(size=(4, 2))])
-    assert policy.last_selection.n_actions == 7
+    first = policy.choose(rng.uniform(size=(50, 2)))
+    many = policy.choose_many([rng.uniform(size=(3, 2)), rng.uniform(size=(4, 2))])
+    slate = policy.choose(rng.uniform(size=(9, 2)), k=2)
 
-    policy.choose(rng.uniform(size=(9, 2)), k=2)
-    assert policy.last_selection.n_actions == 9
+    assert first.cost.n_actions == 50
+    assert [decision.cost.n_actions for decision in many] == [3, 4]
+    assert [decision.cost.n_actions for decision in slate] == [9, 9]
+    assert "cost" not in first.to_dict()
 
 
 def test_rounds_of_many_actions_are_screened_one_by_one():
@@ -53,4 +54,4 @@ def test_rounds_of_many_actions_are_screened_one_by_one():
     decisions = policy.choose_many([rng.uniform(size=(40, 2)) for _ in range(3)])
 
     assert len(decisions) == 3
-    assert (policy.last_selection.engine, policy.last_selection.n_actions) == ("screened", 40)
+    assert [(decision.cost.engine, decision.cost.n_actions) for decision in decisions] == 3 * [("screened", 40)]

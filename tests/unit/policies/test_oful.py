@@ -136,7 +136,7 @@ def test_a_correction_refits_at_once_and_a_wrong_one_changes_nothing():
     stranger = kb.OFUL(**NUMBERS, switching=50.0).choose([[5.0, 5.0, 5.0]])
 
     with pytest.raises(NotLearnt):
-        policy._correct(stranger, 1.0)
+        policy.amend(kb.Decision(action=0, context=stranger.context), was=0.5, now=1.0)
     assert (policy.n_refits, policy.n_since_refit) == (0, 2)
     policy.amend(decisions[0], was=1.0, now=3.0)
 

@@ -13,7 +13,7 @@ def test_counts_and_sums_are_those_of_the_rewards_that_stand():
         if rewards[row] and reward > 0.5:
             tally.take_back(row, rewards[row].pop())
         elif rewards[row] and reward < -0.5:
-            tally.amend(row, reward - rewards[row][-1])
+            tally.amend(row, rewards[row][-1], reward)
             rewards[row][-1] = reward
         else:
             tally.add(row, reward)
@@ -38,9 +38,9 @@ def test_nothing_is_left_of_the_only_reward():
     ("change", "error"),
     [
         (lambda tally: tally.add(0, 1.7e308), InvalidReward),
-        (lambda tally: tally.amend(0, 1.7e308), InvalidReward),
+        (lambda tally: tally.amend(0, 0.0, 1.7e308), InvalidReward),
         (lambda tally: tally.take_back(0, -1.7e308), InvalidReward),
-        (lambda tally: tally.amend(1, 0.5), NotLearnt),
+        (lambda tally: tally.amend(1, 0.0, 0.5), NotLearnt),
         (lambda tally: tally.take_back(1, 0.5), NotLearnt),
     ],
 )

@@ -190,7 +190,7 @@ def test_many_removals_leave_what_was_never_more():
 
     for posterior in (exact, compressed):
         posterior.remove(points[:290], rewards[:290])
-        posterior.amend(points[295:], np.ones(5))
+        posterior.amend(points[295:], was=rewards[295:], now=rewards[295:] + 1.0)
 
     assert max(errors(exact, compressed, queries)) < 1e-11
     assert compressed.size == exact.size == 60
@@ -205,7 +205,7 @@ def test_the_record_is_all_that_is_saved():
 
     restored.restore(compressed.state())
 
-    assert set(compressed.state()) == {"counts", "sums", "points.rows"}
+    assert set(compressed.state()) == {"counts", "sums", "errors", "points.rows"}
     assert max(errors(compressed, restored, queries)) < 1e-11
 
 
@@ -282,10 +282,10 @@ def test_what_is_observed_waits_until_it_is_asked_for(monkeypatch):
         patch.delattr("kernelbandits.posterior.basis.Basis.coordinates")
         for row in range(290, 330):
             compressed.observe(points[[row]], rewards[[row]])
-        compressed.amend(points[[3, 310]], [1.0, 2.0])
+        compressed.amend(points[[3, 310]], was=[0.0, 0.0], now=[1.0, 2.0])
     for row in range(290, 330):
         exact.observe(points[[row]], rewards[[row]])
-    exact.amend(points[[3, 310]], [1.0, 2.0])
+    exact.amend(points[[3, 310]], was=[0.0, 0.0], now=[1.0, 2.0])
 
     assert max(errors(exact, compressed, queries)) < 1e-11
 

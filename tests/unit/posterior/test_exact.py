@@ -270,7 +270,7 @@ def test_what_was_never_observed_cannot_be_changed():
     posterior = observed(Linear(), [[1.0], [2.0]], [1.0, 2.0], 1.0)
 
     with pytest.raises(NotLearnt, match="Point 1 of this call was never observed"):
-        posterior.amend([[1.0], [3.0]], [0.5, 0.5])
+        posterior.amend([[1.0], [3.0]], was=[1.0, 1.0], now=[1.5, 1.5])
     with pytest.raises(NotLearnt, match="never observed"):
         posterior.remove([[3.0]], [1.0])
     with pytest.raises(NotLearnt, match="observed 1 times cannot be taken back more often"):
@@ -372,7 +372,7 @@ class TestExpected:
             elif change == "repeat beside it":
                 one.observe(np.vstack([point, known]), [0.7, 0.1])
             elif change == "amend":
-                one.amend(known, [0.3])
+                one.amend(known, was=[0.0], now=[0.3])
                 one.observe(point, [0.7])
             elif change == "remove":
                 one.remove(known, [0.3])

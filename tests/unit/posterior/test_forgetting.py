@@ -174,7 +174,7 @@ def test_an_amendment_counts_as_much_as_the_observation_that_it_corrects():
     slow = fading("exact", 0.7)
     slow.observe([0, 1, 0, 2, 3], [1.0, 2.0, 3.0, 4.0, 5.0])
 
-    slow.posterior.amend(slow.take([0, 2]), [0.5, -1.0])
+    slow.posterior.amend(slow.take([0, 2]), was=[3.0, 4.0], now=[3.5, 3.0])
 
     slow.entries = [(0, 1.0), (1, 2.0), (0, 3.5), (2, 3.0), (3, 5.0)]
     slow.check()
@@ -202,7 +202,7 @@ def test_what_was_dropped_cannot_be_changed_and_a_refusal_changes_nothing(world)
     posterior, before = slow.posterior, slow.posterior.state()
 
     for call in (
-        lambda: posterior.amend(slow.take([0]), [1.0]),
+        lambda: posterior.amend(slow.take([0]), was=[1.0], now=[2.0]),
         lambda: posterior.remove(slow.take([0]), [1.0]),
         lambda: posterior.remove(slow.take([6, 0]), [7.0, 1.0]),
         lambda: posterior.remove(slow.take([6]), [7.5]),
@@ -210,7 +210,7 @@ def test_what_was_dropped_cannot_be_changed_and_a_refusal_changes_nothing(world)
         with pytest.raises(NotLearnt, match="remembered"):
             call()
     with pytest.raises(InvalidReward):
-        posterior.amend(slow.take([6, 6]), [1.5e308, 1.5e308])
+        posterior.amend(slow.take([6]), was=[7.0], now=[np.inf])
     with pytest.raises(InvalidReward):
         posterior.observe(slow.take([5] * 3), [1.79e308] * 3)
     with pytest.raises(KernelBanditError):

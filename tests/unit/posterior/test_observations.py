@@ -63,11 +63,12 @@ def test_other_totals_can_be_undone_and_a_count_of_zero_forgets_the_point():
     added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
     before = [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()]
 
-    undo = observations.retotal(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
+    observations._journal.commit()
+    observations.retotal(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
 
     assert observations.kept()[0] == ["a"]
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([0.5, 0.0], [0.25, 0.0])
-    undo()
+    observations._journal.roll_back()
     assert [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()] == before
     assert (observations.size, observations.n_observations) == (2, 3)
 
@@ -76,11 +77,12 @@ def test_fading_scales_everything_and_can_be_undone():
     observations = Observations(Strings())
     added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
 
-    undo = observations.fade(0.5, ["b"])
+    observations._journal.commit()
+    observations.fade(0.5, ["b"])
 
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([1.0, 0.0], [2.0, 0.0])
     assert (observations.size, observations.n_observations) == (1, 1)
-    undo()
+    observations._journal.roll_back()
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([2.0, 1.0], [4.0, 2.0])
     assert (observations.size, observations.n_observations) == (2, 3)
 

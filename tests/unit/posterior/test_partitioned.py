@@ -53,15 +53,25 @@ def test_awaited_decisions_narrow_only_their_label():
     assert awaited.width[1] < posterior.predict(points).width[1]
 
 
-@pytest.mark.parametrize("move", ["amend", "remove"])
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda posterior, pairs: posterior.amend(pairs, was=[1.0, 1.0], now=[2.0, 2.0]),
+        lambda posterior, pairs: posterior.remove(pairs, [1.0, 1.0]),
+    ],
+    ids=["amend", "remove"],
+)
 def test_a_move_that_one_label_refuses_moves_none(move):
     posterior = PartitionedPosterior(KERNEL, regularisation=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
     asked = kb.Pairs([0.1, 0.0], ["a", "b"])
     before = posterior.predict(asked)
 
+    pairs = kb.Pairs([0.0, 0.0], ["a", "b"])
     with pytest.raises(NotLearnt):
-        getattr(posterior, move)(kb.Pairs([0.0, 0.0], ["a", "b"]), [1.0, 1.0])
+        posterior.amend(pairs, was=[1.0, 1.0], now=[2.0, 2.0]) if move == "amend" else posterior.remove(
+            pairs, [1.0] * 2
+        )
 
     after = posterior.predict(asked)
     assert_allclose(after.mean, before.mean)

@@ -128,11 +128,11 @@ def window_after(kernel, length):
     return posterior
 
 
-def test_an_amendment_concerns_the_latest_observation_of_the_point():
+def test_an_amendment_concerns_the_latest_observation_of_the_point_and_reward():
     slow = window("exact", 4)
     slow.observe([0, 1, 0, 2], [1.0, 2.0, 3.0, 4.0])
 
-    slow.posterior.amend(slow.take([0, 2]), [0.5, -1.0])
+    slow.posterior.amend(slow.take([0, 2]), was=[3.0, 4.0], now=[3.5, 3.0])
 
     slow.entries = [(0, 1.0), (1, 2.0), (0, 3.5), (2, 3.0)]
     slow.check()
@@ -155,7 +155,7 @@ def test_what_is_removed_is_known_by_its_reward_and_leaves_a_place_free():
 def test_a_reward_that_was_amended_can_be_taken_back_in_spite_of_rounding():
     slow = window("exact", 4)
     slow.observe([0, 1], [0.1, 0.2])
-    slow.posterior.amend(slow.take([0]), [0.7 - 0.1])
+    slow.posterior.amend(slow.take([0]), was=[0.1], now=[0.1 + (0.7 - 0.1)])
 
     slow.posterior.remove(slow.take([0]), [0.7])
 
@@ -170,8 +170,8 @@ def test_what_has_left_the_window_cannot_be_changed_and_a_refusal_changes_nothin
     posterior, before = slow.posterior, slow.posterior.state()
 
     for call in (
-        lambda: posterior.amend(slow.take([0]), [1.0]),
-        lambda: posterior.amend(slow.take([1, 0]), [1.0, 1.0]),
+        lambda: posterior.amend(slow.take([0]), was=[1.0], now=[2.0]),
+        lambda: posterior.amend(slow.take([1, 0]), was=[2.0, 1.0], now=[3.0, 2.0]),
         lambda: posterior.remove(slow.take([0]), [1.0]),
         lambda: posterior.remove(slow.take([3, 0]), [4.0, 1.0]),
         lambda: posterior.remove(slow.take([3]), [4.5]),
@@ -180,7 +180,7 @@ def test_what_has_left_the_window_cannot_be_changed_and_a_refusal_changes_nothin
         with pytest.raises(NotLearnt, match="remembered"):
             call()
     with pytest.raises(InvalidReward):
-        posterior.amend(slow.take([1, 1]), [1e308, 1e308])
+        posterior.amend(slow.take([1]), was=[2.0], now=[np.inf])
     with pytest.raises(InvalidReward):
         posterior.observe(slow.take([5, 5]), [1.5e308, 1.5e308])
     with pytest.raises(KernelBanditError):
@@ -243,12 +243,12 @@ def test_a_restored_window_forgets_in_the_same_order(world):
         again.check()
 
 
-def test_an_empty_window_saves_nothing_and_begins_anew():
+def test_an_empty_window_saves_no_point_and_starts_over():
     slow = window("primal", 3)
     slow.observe([0, 1], [1.0, 2.0])
     slow.posterior.remove(slow.take([0, 1]), [1.0, 2.0])
 
-    assert slow.posterior.state() == {}
+    assert set(slow.posterior.state()) == {"numbers", "order", "rewards", "last"}
     assert slow.posterior.log_det_gain == slow.posterior.norm == 0.0
     slow.posterior.observe(np.ones((1, 5)), [1.0])  # other columns: nothing is left to compare with
     assert slow.posterior.n_observations == 1

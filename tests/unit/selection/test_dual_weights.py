@@ -97,7 +97,7 @@ def test_any_other_change_renews_them(passes, monkeypatch, change):
     if change == "repeat":
         followed.posterior.observe(known, [0.3])
     elif change == "amend":
-        followed.posterior.amend(known, [0.3])
+        followed.posterior.amend(known, was=[0.0], now=[0.3])
     elif change == "remove":
         followed.posterior.remove(known, [0.3])
     else:

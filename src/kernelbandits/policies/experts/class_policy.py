@@ -61,7 +61,7 @@ class ClassPolicy(ExpertPolicy):
         super().__init__(experts, reward_range=reward_range, seed=seed)
         self._n_actions = a_count(n_actions, "The number of actions", most=MOST_IN_MEMORY)
         self._failure_probability = a_probability(failure_probability)
-        self._table = PickTable(self.n_policies, self.n_actions)
+        self._table = PickTable(self.n_policies, self.n_actions, self._journal)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
 
     @property
@@ -143,10 +143,13 @@ class ClassPolicy(ExpertPolicy):
         picks = picks_of(self._panel.advice_on(actions.whole, actions.n_rows))
         return picks if actions.rows is None else np.where(np.isin(picks, actions.rows), picks, SPREAD)
 
+    def _validate_decision(self, decision: Decision) -> None:
+        self._picks_in(decision)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
         picks, propensity = self._picks_in(decision), known_propensity(decision)
         takes = np.where(picks == SPREAD, 1.0 / decision.n_actions, picks == decision.action)  # π(a | x)
-        self._sums += self._rewards.unit(reward) * takes / propensity
+        self._sums = self._sums + self._rewards.unit(reward) * takes / propensity
         self._table.add(picks, decision.n_actions)
         self._after_round()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.log_weights import shares
-from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.notes import known_propensity, noted, noted_shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Matrix, Vector
 
@@ -83,7 +83,7 @@ class ConfidentWeights:
 
     def _earned(self, decision: Decision, reward: float) -> Vector:
         """The part of the step that is in proportion to the reward."""
-        advice = noted(decision, "advice", len(self.log_weights))
+        advice = noted_shares(decision, "advice", len(self.log_weights))
         return self._pace(decision) * reward / known_propensity(decision) * advice
 
     def _pace(self, decision: Decision) -> float:

@@ -14,7 +14,7 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
-from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.notes import known_propensity, noted_shares
 from kernelbandits.policies.experts.panel import Panel
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.selection import tied_for_best
@@ -152,17 +152,17 @@ class EpochGreedy(ExpertPolicy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._values = self._values + self._step(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._values = self._values + self._step(decision, self._rewards.unit_change(change))
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._values = self._values + self._step(decision, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._values = self._values - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
         """What a reward adds to the values; nothing after a greedy round."""
         if decision.stage != EXPLORING:
             return np.zeros(len(self.experts))
-        return reward / known_propensity(decision) * noted(decision, "advice", len(self.experts))
+        return reward / known_propensity(decision) * noted_shares(decision, "advice", len(self.experts))
 
     def _state(self) -> Parameters:
         return {"values": self._values}

@@ -14,7 +14,7 @@ from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.log_weights import shares
-from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.notes import known_propensity, noted_shares
 from kernelbandits.policies.randomised_policy import Odds
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
@@ -132,15 +132,15 @@ class EXP4(ExpertPolicy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._log_weights = self._log_weights + self._step(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._log_weights = self._log_weights + self._step(decision, self._rewards.unit_change(change))
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._log_weights = self._log_weights + self._step(decision, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._log_weights = self._log_weights - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
         """What a reward adds to the log-weights."""
-        advice = noted(decision, "advice", len(self.experts))  # ξⁱ_a
+        advice = noted_shares(decision, "advice", len(self.experts))  # ξⁱ_a
         n_actions = max(decision.n_actions, 1)
         pace = self.learning_factor * self.mixing(n_actions) / n_actions
         return pace * reward / known_propensity(decision) * advice

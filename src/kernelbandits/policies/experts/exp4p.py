@@ -143,11 +143,14 @@ class EXP4P(ExpertPolicy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._weights.take_in(decision, self._rewards.unit(reward))
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _note_model(self) -> None:
+        self._journal.note(setattr, self._weights, "log_weights", self._weights.log_weights)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._weights.take_back(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._weights.correct(decision, self._rewards.unit_change(change))
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._weights.correct(decision, self._rewards.unit_change(now - was))
 
     def _state(self) -> Parameters:
         return {"log_weights": self._weights.log_weights}

@@ -33,6 +33,9 @@ class ExpertPolicy(UnitRewardPolicy):
         """Those whose advice is mixed."""
         return self._panel.experts
 
+    def _note_model(self) -> None:
+        self._note_references()
+
     def _advice(self, actions: Actions) -> Matrix:
         """A row per expert of probabilities of the eligible actions."""
         return self._panel.advice(actions)

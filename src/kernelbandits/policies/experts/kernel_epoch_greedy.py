@@ -168,6 +168,10 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
 
     # -- learning: from uniform rounds only ------------------------------------------------------------------------
 
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._journal.note(setattr, self, "_support", None)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
         if decision.stage == EXPLORING:
             super()._take_in(decision, reward)
@@ -179,15 +183,20 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
             super()._take_in_many([decisions[place] for place in places], rewards[places])
             self._support = None
 
-    def _correct(self, decision: Decision, change: float) -> None:
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         if decision.stage == EXPLORING:
-            super()._correct(decision, change)
+            super()._correct(decision, was, now, number)
             self._support = None
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         if decision.stage == EXPLORING:
-            super()._take_back(decision, reward)
+            super()._take_back(decision, reward, number)
             self._support = None
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        explored = [decision for decision in decisions if decision.stage == EXPLORING]
+        numbers = iter(super()._numbers_of(explored))
+        return [next(numbers) if decision.stage == EXPLORING else None for decision in decisions]
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         super()._start_from(points, rewards, times)

@@ -7,7 +7,7 @@ import numpy as np
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import Decision, Vector
 
-__all__ = ["known_propensity", "noted"]
+__all__ = ["known_propensity", "noted", "noted_shares"]
 
 
 def noted(decision: Decision, name: str, size: int) -> Vector:
@@ -19,6 +19,17 @@ def noted(decision: Decision, name: str, size: int) -> Vector:
             "decision that `choose` gave, memo included: to_dict() has it all."
         )
     return numbers
+
+
+def noted_shares(decision: Decision, name: str, size: int) -> Vector:
+    """Likewise one of probabilities."""
+    shares = noted(decision, name, size)
+    if not ((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all():
+        raise DecisionError(
+            f"Decision {decision.id!r} has to bring probabilities as memo[{name!r}], got {shares!r:.80}. Keep the "
+            "decision that `choose` gave."
+        )
+    return shares
 
 
 def known_propensity(decision: Decision) -> float:

@@ -13,7 +13,7 @@ from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.centres import checked_centres
 from kernelbandits.policies.experts.log_weights import shares
-from kernelbandits.policies.experts.notes import known_propensity, noted
+from kernelbandits.policies.experts.notes import known_propensity, noted, noted_shares
 from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
 from kernelbandits.policies.randomised_policy import Odds
@@ -167,6 +167,18 @@ class PACBayes(UnitRewardPolicy):
                 f"when it is made: n_actions={actions.n_rows}."
             )
         return np.arange(actions.n_rows) if actions.rows is None else np.asarray(actions.rows)
+
+    def _note_model(self) -> None:
+        self._note_references()
+
+    def _validate_decision(self, decision: Decision) -> None:
+        rows, _ = self._noted_places(decision)
+        rule = noted_shares(decision, "rule", len(rows))
+        if not abs(rule.sum() - 1.0) <= 1e-6 or len(np.unique(rows)) < len(rows):
+            raise DecisionError(
+                f"Decision {decision.id!r} has to bring a probability for each of its actions, 1 in sum. Keep the "
+                "decision that `choose` gave."
+            )
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         earned = self._rewards.unit(reward) / known_propensity(decision)

@@ -43,6 +43,10 @@ class Panel:
         del memo
         return self
 
+    def __reduce__(self) -> tuple[type[Panel], tuple[tuple[Expert, ...]]]:
+        """Experts alone: how they are asked together is found again."""
+        return Panel, (self.experts,)
+
     def advice_on(self, contexts: Points, n_actions: int) -> Matrix:
         """A row per expert of probabilities of all actions of a round."""
         if self._is_one_group:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.journal import Journal
 from kernelbandits.types import Indices, Matrix, Parameters, Vector
 
 __all__ = ["SPREAD", "PickTable", "odds_from", "shares_of"]
@@ -52,8 +53,9 @@ class PickTable:
         N, the most actions of a round.
     """
 
-    def __init__(self, n_policies: int, n_actions: int) -> None:
+    def __init__(self, n_policies: int, n_actions: int, journal: Journal | None = None) -> None:
         self.n_policies, self.n_actions = n_policies, n_actions
+        self._journal = Journal() if journal is None else journal
         self.n_rounds = 0
         """Rounds taken in."""
         self._dtype = np.dtype(np.int16 if n_actions < np.iinfo(np.int16).max else np.int32)
@@ -92,12 +94,24 @@ class PickTable:
         place = self._places.get(key)
         if place is None:
             place = self._n_distinct
+            self._journal.note(self._put_back, self.n_rounds, place, key)
             self._make_room()
             self._labels[place], self._sizes[place] = labels, size
+            self._counts[place] = 0
             self._places[key] = place
             self._n_distinct += 1
+        else:
+            self._journal.note(self._put_back_count, self.n_rounds, place, self._counts.item(place))
         self._counts[place] += 1
         self.n_rounds += 1
+
+    def _put_back(self, n_rounds: int, n_distinct: int, key: tuple[int, bytes]) -> None:
+        self.n_rounds, self._n_distinct = n_rounds, n_distinct
+        self._places.pop(key, None)
+
+    def _put_back_count(self, n_rounds: int, place: int, count: int) -> None:
+        self.n_rounds = n_rounds
+        self._counts[place] = count
 
     def shares(self, weights: Vector) -> Matrix:
         """W(x, a) = Σ P(π) π(a | x) in each distinct round, shape (n_distinct, n_actions)."""

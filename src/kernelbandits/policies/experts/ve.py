@@ -212,6 +212,11 @@ class VE(UnitRewardPolicy):
             return choice._replace(stage=UNIFORM)
         return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)
 
+    def _note_model(self) -> None:
+        self._note_references()
+        if self._weights is not None:
+            self._journal.note(setattr, self._weights, "log_weights", self._weights.log_weights)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
         if decision.stage == UNIFORM:
             self._take_in_look(decision)
@@ -228,9 +233,11 @@ class VE(UnitRewardPolicy):
             return
         size = len(self._looks[0]) if self._looks else np.size(decision.memo.get("look", ()))
         look = noted(decision, "look", size)
-        if len(self._looks) + 1 == self.uniform_rounds:
-            self._gather([*self._looks, look])
-        self._looks.append(look)
+        looks = self._looks
+        if len(looks) + 1 == self.uniform_rounds:
+            self._gather([*looks, look])
+        self._journal.note(looks.__delitem__, slice(len(looks), None))
+        looks.append(look)
 
     def _gather(self, looks: list[Vector]) -> None:
         """One policy per labelling, each with the same weight."""

@@ -95,7 +95,7 @@ class GridGP(FixedActionsPolicy):
         self._n_points = None if n_points is None else a_count(n_points, "The number of points")
         self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
         """Rows of the actions to try, in turn."""
-        self._tally = RowTally(self.n_actions)
+        self._tally = RowTally(self.n_actions, self._journal)
 
     def _balanced(self) -> int:
         """T^(2D/(2D + a))."""
@@ -130,10 +130,16 @@ class GridGP(FixedActionsPolicy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._tally.add(self._row_of(decision), reward)
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._tally.amend(self._row_of(decision), change)
+    def _note_model(self) -> None:
+        """The tally notes every row that changes."""
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _validate_decision(self, decision: Decision) -> None:
+        self._row_of(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._tally.amend(self._row_of(decision), was, now)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._tally.take_back(self._row_of(decision), reward)
 
     # -- describing and keeping ------------------------------------------------------------------------------------

@@ -124,6 +124,12 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         self._ties = checked_ties(ties)
         self._entropy = int(self._rng.integers(2**63))  # of the generators that the draws come from
 
+    def reseed(self, seed: Seed = None) -> None:
+        """As described in `Policy`."""
+        super().reseed(seed)
+        self._journal.note(setattr, self, "_entropy", self._entropy)
+        self._entropy = int(self._rng.integers(2**63))
+
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def draw(self, contexts: Points, n_draws: int = 1, *, seed: Seed = None) -> Matrix:
@@ -162,6 +168,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
                 "Leave `diverse` out, or take KernelUCB."
             )
         draws = self._round_draws(actions.points, actions.n_actions)
+        self._note_random()
         followed = int(self._rng.integers(len(draws)))
         alike = np.ones(len(draws), dtype=bool)  # draws that agree with the slate so far
         choices: list[Choice] = []

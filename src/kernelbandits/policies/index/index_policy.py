@@ -120,19 +120,31 @@ class IndexPolicy(Policy):
                 self._awaited.add(Ids().check_one(decision.item), 1, 0.0)
         return self._awaited
 
-    def _pending_changed(self) -> None:
-        self._awaited = None
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        if self._awaited is not None:
+            self._journal.note(setattr, self, "_awaited", None)  # one that is interrupted is computed again
+            self._awaited.add(Ids().check_one(decision.item), change, 0.0)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
+    def _note_model(self) -> None:
+        """The tally notes every item that changes."""
+
+    def _validate_decision(self, decision: Decision) -> None:
+        Ids().check_one(decision.item)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self._tally.add(Ids().check_one(decision.item), 1, self._rewards.unit(reward))
+        self._add(Ids().check_one(decision.item), 1, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._tally.add(self._known(decision), 0, self._rewards.unit_change(change))
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._add(self._known(decision), 0, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        self._tally.add(self._known(decision), -1, -self._rewards.unit(reward))
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._add(self._known(decision), -1, -self._rewards.unit(reward))
+
+    def _add(self, item: ItemId, count: int, total: float) -> None:
+        self._journal.note(self._tally.put, item, *self._tally.of([item])[:, 0].tolist())
+        self._tally.add(item, count, total)
 
     def _known(self, decision: Decision) -> ItemId:
         """The item of a decision that was learnt."""
@@ -145,7 +157,8 @@ class IndexPolicy(Policy):
         items = points.contexts
         repeats = _checked_times(times, len(items))
         for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
-            self._tally.add(item, n_plays, n_plays * self._rewards.unit(float(reward)))
+            self._add(item, n_plays, n_plays * self._rewards.unit(float(reward)))
+        self._journal.note(setattr, self, "_n_history", self._n_history)
         self._n_history += sum(repeats)
 
     # -- keeping -----------------------------------------------------------------------------------------------------

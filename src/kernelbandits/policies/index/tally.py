@@ -36,15 +36,18 @@ class Tally:
 
     def add(self, item: ItemId, count: int, total: float) -> None:
         """Add to both; what is down to no count has no sum either, whatever the rounding."""
+        counted, summed = self._totals[:, self._slots.get(item, 0)].tolist()
+        self.put(item, counted + count, summed + total if counted + count else 0.0)
+
+    def put(self, item: ItemId, count: float, total: float) -> None:
+        """Set both."""
         slot = self._slots.get(item)
         if slot is None:
-            slot = self._slots[item] = len(self._slots) + 1
-            if slot == self._totals.shape[1]:
+            slot = len(self._slots) + 1
+            if slot >= self._totals.shape[1]:
                 self._totals = np.concatenate([self._totals, np.zeros_like(self._totals)], axis=1)
-        self._totals[0, slot] += count
-        self._totals[1, slot] += total
-        if not self._totals[0, slot]:
-            self._totals[1, slot] = 0.0
+            self._slots[item] = slot
+        self._totals[:, slot] = count, total
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays that `restore` needs."""

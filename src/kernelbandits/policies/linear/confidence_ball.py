@@ -90,6 +90,7 @@ class ConfidenceBall(FixedActionsPolicy):
         """Rows of the barycentric spanner, factor 2."""
         self._coordinates = coordinates_of(self._features, self.spanner)
         self.posterior = PrimalPosterior(Linear(), regularisation=1.0)
+        self.posterior._join(self._journal)
         """What is known so far, in coordinates of the spanner."""
         self._from_own_axes = self._own_axes() if norm == 1 else None
 
@@ -114,8 +115,10 @@ class ConfidenceBall(FixedActionsPolicy):
 
     def _pick(self, actions: Actions) -> Choice:
         rows = self._eligible(actions)
-        awaited = self._awaited_rows()
-        waiting = Pending(self.posterior, self._coordinates[awaited]) if len(awaited) else None
+        awaited, times = np.unique(self._awaited_rows(), return_counts=True)
+        waiting = (
+            Pending(self.posterior, self._coordinates[awaited], times.astype(np.float64)) if len(awaited) else None
+        )
         prediction = self.posterior.estimate(self._coordinates[rows])
         radius = sqrt(self.beta) * self._largest_reward * (waiting.inflation if waiting else 1.0)
         widths = self._widths(rows, prediction, waiting)
@@ -146,10 +149,13 @@ class ConfidenceBall(FixedActionsPolicy):
     def _take_in(self, decision: Decision, reward: float) -> None:
         self.posterior.observe_one(self._point_of(decision), reward)
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self.posterior.amend(self._point_of(decision), [change])
+    def _note_model(self) -> None:
+        self.posterior._note_change()
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.posterior.amend(self._point_of(decision), was=[was], now=[now])
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self.posterior.remove(self._point_of(decision), [reward])
 
     # -- describing and keeping ------------------------------------------------------------------------------------

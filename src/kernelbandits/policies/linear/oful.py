@@ -165,6 +165,7 @@ class OFUL(UpperConfidencePolicy):
         growth = self._growth_with(points)
         if growth.logarithm <= log1p(self._switching) + TIE_TOLERANCE and self._may_wait(points, rewards):
             kind = self.posterior.kernel.kind
+            self._journal.note(_truncate, len(self._later), self._later, self._later_rewards)
             self._later += [kind.take(points, np.array([row])) for row in range(len(rewards))]
             self._later_rewards += rewards
             self._growth = growth
@@ -198,20 +199,21 @@ class OFUL(UpperConfidencePolicy):
         self._later, self._later_rewards, self._growth, self._awaited = [], [], None, None
         self._n_refits += 1
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        with self._all_or_nothing():
-            self._refit()
-            super()._correct(decision, change)
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._note_references()
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        with self._all_or_nothing():
-            self._refit()
-            super()._take_back(decision, reward)
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._refit()
+        super()._correct(decision, was, now, number)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._refit()
+        super()._take_back(decision, reward, number)
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        with self._all_or_nothing():
-            self._refit()
-            super()._start_from(points, rewards, times)
+        self._refit()
+        super()._start_from(points, rewards, times)
 
     # -- describing and keeping ------------------------------------------------------------------------------------
 
@@ -241,3 +243,8 @@ class OFUL(UpperConfidencePolicy):
             points = kind.check(kind.unpack(state["later"]["points"]))
             self._later_rewards = [float(reward) for reward in state["later"]["rewards"]]
             self._later = [kind.take(points, np.array([row])) for row in range(len(self._later_rewards))]
+
+
+def _truncate(length: int, *lists: list[Any]) -> None:
+    for values in lists:
+        del values[length:]

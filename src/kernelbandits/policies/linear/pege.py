@@ -110,13 +110,13 @@ class PEGE(SpanningPolicy):
         else:
             self._n_exploited += 1
 
-    def _correct(self, decision: Decision, change: float) -> None:
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         if self._explores(decision):
-            super()._correct(decision, change)
+            super()._correct(decision, was, now, number)
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         if self._explores(decision):
-            super()._take_back(decision, reward)
+            super()._take_back(decision, reward, number)
         elif self._n_exploited:
             self._n_exploited -= 1
         else:

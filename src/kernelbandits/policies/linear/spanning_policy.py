@@ -27,15 +27,21 @@ class SpanningPolicy(FixedActionsPolicy):
         self.spanning: Indices = spanning_rows(features)
         """Rows of the spanning actions, chosen by greedy volume, in the order in which they are played."""
         self._coordinates: Matrix = coordinates_of(features, self.spanning)
-        self._tally = RowTally(self.n_actions)
+        self._tally = RowTally(self.n_actions, self._journal)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._tally.add(self._row_of(decision), reward)
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self._tally.amend(self._row_of(decision), change)
+    def _note_model(self) -> None:
+        self._note_references()
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
+    def _validate_decision(self, decision: Decision) -> None:
+        self._row_of(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._tally.amend(self._row_of(decision), was, now)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._tally.take_back(self._row_of(decision), reward)
 
     def _state(self) -> Parameters:

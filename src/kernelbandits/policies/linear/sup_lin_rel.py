@@ -186,12 +186,16 @@ class SupLinRel(LevelPolicy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        super()._correct(decision, change)
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._journal.note(self._forget_axes)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._correct(decision, was, now, number)
         self._forget_axes()
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        super()._take_back(decision, reward)
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._take_back(decision, reward, number)
         self._forget_axes()
 
     def _forget_axes(self) -> None:

@@ -135,15 +135,15 @@ class UncertaintyEllipsoid(SpanningPolicy):
         super()._take_in(decision, reward)
         self._known = None
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        super()._correct(decision, change)
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._correct(decision, was, now, number)
         self._known = None
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        super()._take_back(decision, reward)
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._take_back(decision, reward, number)
         self._known = None
 
-    def _pending_changed(self) -> None:
+    def _pending_changed(self, decision: Decision, change: int) -> None:
         self._known = None
 
     def _parameters(self) -> Parameters:

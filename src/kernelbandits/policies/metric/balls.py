@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.journal import Journal
 from kernelbandits.kernels import PointKind
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
@@ -24,8 +25,8 @@ class Balls:
     is larger, every point is in some domain. Distances between centres are kept: a new ball costs one row of them.
     """
 
-    def __init__(self, metric: Metric, kind: PointKind) -> None:
-        self._metric, self._kind = metric, kind
+    def __init__(self, metric: Metric, kind: PointKind, journal: Journal) -> None:
+        self._metric, self._kind, self._journal = metric, kind, journal
         self._count = 0
         self._centres: Any = None
         self._numbers = np.zeros((3, 4))  # radii, plays and rewards
@@ -78,6 +79,7 @@ class Balls:
         to_others = self.distances(point)[:, 0] if count else np.zeros(0)
         if not count:
             self._metric(point, point)  # says no to what cannot be compared at all
+        self._journal.note(setattr, self, "_count", count)
         self._centres = self._kind.grow(self._centres, count, point)
         if count == len(self._apart):
             self._numbers = np.pad(self._numbers, ((0, 0), (0, count)))
@@ -88,8 +90,12 @@ class Balls:
 
     def play(self, ball: int, reward: float) -> None:
         """One more reward of a ball."""
-        self._numbers[1, ball] += 1.0
-        self._numbers[2, ball] += reward
+        before = self._numbers[:, ball].copy()
+        self._journal.note(self._put_back, ball, before)
+        self._numbers[:, ball] = before + np.array([0.0, 1.0, reward])
+
+    def _put_back(self, ball: int, numbers: Vector) -> None:
+        self._numbers[:, ball] = numbers
 
     def state(self) -> Parameters:
         """Plain values and arrays that `restore` needs."""

@@ -147,7 +147,7 @@ class ContextualZooming(Policy):
         self._norm_bound = positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
         self._confidence_factor = positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
         self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
-        self.balls = Balls(self._closeness, self._own_kind)
+        self.balls = Balls(self._closeness, self._own_kind, self._journal)
         """The active balls; rewards are scaled to [0, 1] there. Not to be changed."""
         self._has_warned = False
 
@@ -208,6 +208,12 @@ class ContextualZooming(Policy):
             )
 
     # -- learning --------------------------------------------------------------------------------------------------
+
+    def _note_model(self) -> None:
+        """The balls note what changes."""
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._ball_of(decision)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         balls, point, ball = self.balls, self._point(decision), self._ball_of(decision)

@@ -67,6 +67,7 @@ class Mixed(WrappedPolicy):
         return self._epsilon
 
     def _pick(self, actions: Actions) -> Choice:
+        self._note_random()
         choice = self.policy._pick(actions)
         if self._rng.random() >= self._epsilon:
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
@@ -74,7 +75,7 @@ class Mixed(WrappedPolicy):
         if place == choice.action:  # it is the choice as well, and is learnt as such
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
-        taken = Choice(place, propensity=self._total(own, actions.n_actions), memo=choice.memo)
+        taken = Choice(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
         mean, width = self.policy._estimate_of(actions, place)
         return taken._replace(mean=mean, width=width)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
@@ -31,6 +32,7 @@ class WrappedPolicy(Policy):
         if not isinstance(policy, Policy):
             raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
         super().__init__(reward_range=policy.reward_range, seed=seed)
+        self._journal = policy._journal  # one lock and one undo log for both
         self.policy = policy
         """The one inside."""
         self.kernel = policy.kernel
@@ -66,23 +68,46 @@ class WrappedPolicy(Policy):
 
     # -- the policy inside learns ------------------------------------------------------------------------------------
 
+    def _note_model(self) -> None:
+        self.policy._note_model()
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        return self.policy._numbers_of(decisions)
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self.policy._validate_decision(decision)
+
     def _take_in(self, decision: Decision, reward: float) -> None:
         self.policy._take_in(decision, reward)
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         self.policy._take_in_many(decisions, rewards)
 
-    def _correct(self, decision: Decision, change: float) -> None:
-        self.policy._correct(decision, change)
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.policy._correct(decision, was, now, number)
 
-    def _take_back(self, decision: Decision, reward: float) -> None:
-        self.policy._take_back(decision, reward)
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self.policy._take_back(decision, reward, number)
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self.policy._start_from(points, rewards, times)
 
-    def _pending_changed(self) -> None:
-        self.policy._pending_changed()
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        self.policy._pending_changed(decision, change)
+
+    def _draw_by(self, id: str | None) -> None:
+        super()._draw_by(id)
+        self.policy._draw_by(id)
+
+    def _note_random(self) -> None:
+        super()._note_random()
+        self.policy._note_random()
+
+    def reseed(self, seed: Seed = None) -> None:
+        """As described in `Policy`; the policy inside gets a seed of its own, derived from this one."""
+        own, inner = np.random.default_rng(seed).spawn(2)
+        super().reseed(own)
+        self.policy.reseed(inner)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Why the action scores as it does, by the policy inside as it is now."""

@@ -1,0 +1,179 @@
+"""Lock and undo log of a model: public calls run one at a time, and each of them wholly or not at all.
+
+A call that changes a model first notes how to put back what it is about to change, then changes it, and ends by
+clearing the notes. Clearing is one step of the interpreter: it is the commit. Whatever interrupts the call before that
+(an error, Ctrl-C, a fork in another thread) leaves notes behind, and they are played back at once, or before the next
+call where playing back was interrupted too. Derived state that is changed in place is protected by the same notes.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Callable
+from functools import wraps
+from types import FunctionType
+from typing import Any, Final, Self, TypeVar
+from weakref import WeakSet
+
+__all__ = ["Journal", "Transactional", "handles_transaction", "transaction"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_locks: Final[WeakSet[Lock]] = WeakSet()
+"""Locks of all models of the process."""
+
+
+class Lock(type(threading.RLock())):  # type: ignore[misc]
+    """Reentrant lock. A copy of an object that has one gets a new lock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _locks.add(self)
+
+    def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
+        return Lock, ()
+
+
+def _release_in_child() -> None:
+    """After a fork: a thread that held a lock does not exist in the child. The notes it left are played back."""
+    for lock in list(_locks):
+        if not lock._is_owned():
+            lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)
+
+
+class Journal:
+    """Undo log of one model, shared by a policy, its wrappers and its posteriors.
+
+    A note is a function and its arguments that restore former values. It sets values, and never adds to them, so
+    playing notes back a second time after an interrupt is harmless.
+
+    >>> journal, model = Journal(), {"mean": 0.5}
+    >>> journal.note(model.update, dict(model))
+    >>> model["mean"] = 0.7
+    >>> journal.roll_back()
+    >>> model
+    {'mean': 0.5}
+    """
+
+    __slots__ = ("__weakref__", "lock", "notes")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.notes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def __reduce__(self) -> tuple[type[Journal], tuple[()]]:
+        """A copy begins with an empty journal: a model is copied between calls."""
+        return Journal, ()
+
+    def note(self, restore: Callable[..., object], *arguments: Any) -> None:
+        """Say how to put back what is about to change."""
+        self.notes.append((restore, arguments))
+
+    def drop(self, restore: Callable[..., object]) -> None:
+        """The latest note is not needed any more, where it is this one."""
+        if self.notes and self.notes[-1][0] == restore:
+            self.notes.pop()
+
+    def commit(self) -> None:
+        """What was changed stays."""
+        self.notes.clear()
+
+    def roll_back(self) -> None:
+        """Put everything back, the latest change first."""
+        for restore, arguments in reversed(self.notes):
+            restore(*arguments)
+        self.notes.clear()
+
+
+def transaction(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a method under the lock of its object's journal, wholly or not at all.
+
+    A call inside another one of the same journal, in the same thread, is part of that.
+    """
+
+    @wraps(method)
+    def call(self: Transactional, *arguments: Any, **options: Any) -> Any:
+        journal = self._journal
+        if journal.lock._is_owned():
+            return method(self, *arguments, **options)
+        with journal.lock:
+            if journal.notes:
+                journal.roll_back()
+            try:
+                result = method(self, *arguments, **options)
+            except BaseException:
+                journal.roll_back()
+                raise
+            journal.notes.clear()
+            return result
+
+    return call
+
+
+def handles_transaction(method: Method) -> Method:
+    """Mark a public method that does itself what `transaction` does, to save a call on a hot path."""
+    method.handles_transaction = True  # type: ignore[attr-defined]
+    return method
+
+
+class Transactional:
+    """Base class of models: every public method and property of a subclass is a transaction."""
+
+    _journal: Journal
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        made = super().__new__(cls)
+        made._journal = Journal()  # here, so that a subclass need not call this class's __init__
+        return made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_") or hasattr(member, "handles_transaction"):
+                continue
+            if isinstance(member, FunctionType):
+                setattr(cls, name, transaction(member))
+            elif isinstance(member, property):
+                getter, setter = (part and transaction(part) for part in (member.fget, member.fset))
+                setattr(cls, name, property(getter, setter, doc=member.__doc__))
+
+    # One way to copy a model: copy.copy, copy.deepcopy, pickle and roll-back all come here.
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        journal = self._journal
+        is_inside = journal.lock._is_owned()
+        with journal.lock:
+            if journal.notes and not is_inside:
+                journal.roll_back()
+            made = type(self).__new__(type(self))
+            memo[id(self)] = made
+            vars(made).update(copy.deepcopy(vars(self), memo))
+            return made
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy: what is pickled does not change while it is written."""
+        return vars(copy.deepcopy(self))
+
+    def _note_copy(self) -> None:
+        """Note a copy of everything: for a call that makes many changes, or changes that are not noted one by one."""
+        state = copy.deepcopy(vars(self), {id(self._journal): self._journal})
+        self._journal.note(adopt, self, state)
+
+
+def adopt(model: object, state: dict[str, Any]) -> None:
+    """Give a model the state of a copy. Parts that are models themselves stay the same objects."""
+    for name, value in state.items():
+        own = vars(model).get(name)
+        if type(own) is type(value) and hasattr(own, "_journal"):
+            adopt(own, vars(value))
+        else:
+            vars(model)[name] = value
