@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.types import Matrix, Vector
 
-__all__ = ["GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
+__all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
 
 PANEL: Final = 256
 """Rows in a panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
@@ -111,13 +111,13 @@ class GrowingCholesky:
         return lower
 
     def room(self) -> int:
-        """Rows that fit into the last panel: the largest block that one `append` takes."""
+        """Rows that fit into the last panel."""
         return PANEL - self.size % PANEL
 
     def append(self, cross: Matrix, within: Matrix, *, floor: float | None = None) -> None:
         """Rows for new entries of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
 
-        At most `room()` rows at a time. Where A turns out not to be positive definite it raises
+        Many rows at a time are at matrix-matrix speed: that of LAPACK's factorization. Where A turns out not to be positive definite it raises
         NotPositiveSemidefinite and changes nothing; with a `floor`, a number that every pivot is known to reach, it
         takes the floor for pivots that rounding has pushed below.
         """
@@ -147,12 +147,20 @@ class GrowingCholesky:
         self.size += 1
 
     def _write(self, whitened: Matrix, corner: Matrix) -> None:
-        if self.size % PANEL == 0:
-            self._panels.append(_Panel(self.size))
-        panel = self._panels[-1]
-        rows = whitened.T
-        panel.append(rows[:, : panel.start], np.hstack([rows[:, panel.start :], corner]))
-        self.size += len(corner)
+        """New rows of L: their columns so far, transposed, and those among themselves."""
+        n_known, n_new = whitened.shape
+        while self.size < n_known + n_new:
+            if self.size % PANEL == 0:
+                self._panels.append(_Panel(self.size))
+            panel = self._panels[-1]
+            last = min(n_known + n_new, panel.start + PANEL)
+            rows, split = slice(self.size - n_known, last - n_known), min(panel.start, n_known)
+            known, among = whitened[:, rows].T, corner[rows, : last - n_known]
+            panel.append(
+                np.hstack([known[:, :split], among[:, : panel.start - split]]),
+                np.hstack([known[:, split:], among[:, panel.start - split :]]),
+            )
+            self.size = last
 
     def truncate(self, size: int) -> None:
         """Forget all rows from `size` on."""

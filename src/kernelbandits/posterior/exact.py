@@ -12,7 +12,7 @@ from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, Num
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
-from kernelbandits.posterior.cholesky import GrowingCholesky
+from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -29,6 +29,9 @@ speed plus the kernel: more repeats than size/100 (and than 8) at once are cheap
 
 LARGEST_GROWTH: Final = 1e4
 """Of a count by a change of rank one: it loses as many digits as the growth has, and an empty slot has no way back."""
+
+ROWS_AT_ONCE: Final = 1024
+"""Rows that the factor grows by at once: the speed of LAPACK, and 8 kB a row of the factor meanwhile."""
 
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
@@ -162,9 +165,17 @@ class ExactPosterior(RecordedPosterior):
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
+        rows_at_once = ROWS_AT_ONCE
         try:
-            while self._factor.size < self.record.n_slots:
-                self._append_block(diagonal)
+            while (done := self._factor.size) < self.record.n_slots:
+                try:
+                    self._append_block(diagonal, max(rows_at_once, self._factor.room()))
+                except (NotPositiveSemidefinite, NumericalError):
+                    if not rows_at_once:
+                        raise
+                    # By single panels, which take a pivot for rounding or refuse it.
+                    self._factor.truncate(done)
+                    rows_at_once = 0
         except KernelBanditError:
             self._factor.truncate(size)
             raise
@@ -198,10 +209,9 @@ class ExactPosterior(RecordedPosterior):
         self._version = record.version
         return True
 
-    def _append_block(self, diagonal: Vector) -> None:
-        """As many rows as the last panel has room for."""
+    def _append_block(self, diagonal: Vector, n_rows: int) -> None:
         first, kind, counts = self._factor.size, self.kernel.kind, self.record.counts
-        last = min(self.record.n_slots, first + self._factor.room())
+        last = min(self.record.n_slots, first + n_rows)
         new = kind.take(self.record.points, np.arange(first, last))
         roots = np.sqrt(counts[first:last])
         cross = np.empty((0, last - first))
@@ -215,14 +225,17 @@ class ExactPosterior(RecordedPosterior):
         within = self.kernel.gram(new) * roots[:, None] * roots
         within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularisation
         refuse_overflow(cross, within)
-        largest = float((diagonal[first:last] * counts[first:last]).max())
-        trace = float(diagonal[:last] @ counts[:last])
-        self._append_checked(cross, within, largest, trace)
+        # What the strictest of the panels allows, where there are several.
+        starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
+        largest = float(np.maximum.reduceat(diagonal[first:last] * counts[first:last], starts).min())
+        end = min(last, first + self._factor.room())
+        trace = float(diagonal[:end] @ counts[:end])
+        self._append_checked(cross, within, largest, trace, has_floor=end == last)
 
-    def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float) -> None:
+    def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float, *, has_floor: bool) -> None:
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
         if self.is_sure:  # then a pivot below γ is rounding
-            self._factor.append(cross, within, floor=self.regularisation)
+            self._factor.append(cross, within, floor=self.regularisation if has_floor else None)
             return
         since = self._factor.size
         slack = largest * (SLACK + 4.0 * np.finfo(float).eps * trace / self.regularisation)
