@@ -162,6 +162,11 @@ class ExactPosterior(RecordedPosterior):
 
     def _append_new_slots(self) -> None:
         """Rows for the slots that the factor does not have yet; on a refusal the factor is as it was."""
+        n_new = self.record.n_slots - self._factor.size
+        with few_threads(float(self.record.n_slots) ** 2 * n_new):
+            self._append_all_slots()
+
+    def _append_all_slots(self) -> None:
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
@@ -291,8 +296,7 @@ class ExactPosterior(RecordedPosterior):
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularisation
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
-        with few_threads(float(self.record.n_slots) ** 2 * len(prior)):
-            self._catch_up()
+        with few_threads(self._work_of(points)):
             for block, part in blocks(self.kernel.kind, points, self._factor.size):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
@@ -315,9 +319,8 @@ class ExactPosterior(RecordedPosterior):
         """Up to date with the record."""
         is_ready = self._version == self.record.version and self._whitened_targets is not None
         if not (is_ready or (self._expected and self._append_expected())):
-            with few_threads(float(self.record.n_slots) ** 2):
-                self._catch_up()
-                self._targets()
+            self._catch_up()
+            self._targets()
         return Whitening(self._factor, self._targets(), self._diagonal)
 
     def expect(self, point: Points, column: Vector, prior: float) -> None:
@@ -328,21 +331,28 @@ class ExactPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         if others is None:
-            prior = self.kernel.gram(points)
-            if self.size:
-                whitened = self._whiten(points)
-                prior = prior - whitened.T @ whitened
-            return prior / self.regularisation
+            with few_threads(self._work_of(points)):
+                prior = self.kernel.gram(points)
+                if self.size:
+                    whitened = self._whiten(points)
+                    prior = prior - whitened.T @ whitened
+                return prior / self.regularisation
         others = self.kernel.kind.check(others)
         if self.kernel.kind.count(points) > self.kernel.kind.count(others):
             return self.covariance(others, points).T
-        prior = self.kernel.gram(points, others)
-        if self.size:
-            # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
-            weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
-            for block, part in blocks(self.kernel.kind, others, self._factor.size):
-                prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
-        return prior / self.regularisation
+        with few_threads(self._work_of(others)):
+            prior = self.kernel.gram(points, others)
+            if self.size:
+                # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
+                weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
+                for block, part in blocks(self.kernel.kind, others, self._factor.size):
+                    prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
+            return prior / self.regularisation
+
+    def _work_of(self, points: Points) -> float:
+        """Multiplications that a question about so many points takes, once the factor is up to date."""
+        self._catch_up()
+        return float(self.record.n_slots) ** 2 * self.kernel.kind.count(points)
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""

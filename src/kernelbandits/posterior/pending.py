@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Pending:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
         covariance = posterior.covariance(self._points)
-        self._factor = cholesky(covariance + np.eye(len(covariance)))
+        with few_threads(float(len(covariance)) ** 3):
+            self._factor = cholesky(covariance + np.eye(len(covariance)))
         self.inflation = float(np.sqrt(1.0 + np.trace(covariance)))
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + c(P, P)): what the pending points add to the posterior's own."""
@@ -43,9 +45,11 @@ class Pending:
         left, right = (
             np.ascontiguousarray(self._posterior.covariance(self._points, part)) for part in (points, others)
         )
-        solve_lower(self._factor, left)
-        solve_lower(self._factor, right)
-        return self._posterior.covariance(points, others) - left.T @ right
+        settled = self._posterior.covariance(points, others)
+        with few_threads(float(len(self._factor)) * (left.size + right.size) + float(left.size) * right.shape[1]):
+            solve_lower(self._factor, left)
+            solve_lower(self._factor, right)
+            return settled - left.T @ right
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
         """What is predicted at the points from settled data, with widths in which the pending ones count too."""
@@ -54,7 +58,8 @@ class Pending:
         n_known = self._posterior.size + len(self._factor)
         for block, part in blocks(self._posterior.kernel.kind, points, n_known):
             whitened = np.ascontiguousarray(self._posterior.covariance(self._points, part))
-            solve_lower(self._factor, whitened)
+            with few_threads(float(len(self._factor)) * whitened.size):
+                solve_lower(self._factor, whitened)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
 
