@@ -127,10 +127,10 @@ def flipped(content):
 
 DAMAGES = {
     "cut": lambda content: content[: len(content) // 2],
-    "empty": lambda content: b"",
+    "empty": lambda _: b"",
     "zeros": lambda content: bytes(len(content)),
     "one bit": flipped,
-    "garbage": lambda content: b"not what it was",
+    "garbage": lambda _: b"not what it was",
 }
 
 
@@ -158,7 +158,7 @@ def test_numba_itself_raises_where_a_file_is_damaged(on_disk):
     (file,) = on_disk.rglob("*.nbi")
     file.write_bytes(DAMAGES["cut"](file.read_bytes()))
 
-    with pytest.raises(Exception, match="truncated|Ran out of input|invalid|EOF"):
+    with pytest.raises(Exception, match=r"truncated|Ran out of input|invalid|EOF"):
         numba.njit(SIGNATURE, cache=True)(total_loop)
 
 

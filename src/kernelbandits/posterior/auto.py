@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]
+
+logger: Final = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 128
 LOOK_AGAIN: Final = 1.5
@@ -133,7 +136,12 @@ class AutoPosterior(Posterior):
         changed = form(self.kernel, regularisation=self.regularisation)
         if self.size:
             changed.absorb(*self._form.record.kept())
-        self._form = changed
+        self._take(changed)
+
+    def _take(self, form: RecordedPosterior) -> None:
+        before, self._form = self.form, form
+        if self.form != before:
+            logger.debug("A posterior of %d distinct points is %s now; it was %s.", self.size, self.form, before)
 
     def _take_lower_rank(self) -> None:
         """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
@@ -144,9 +152,9 @@ class AutoPosterior(Posterior):
             if self.size < self._next_look:
                 return
             with few_threads(self.size**2.5):  # many small products
-                self._form = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form
+                self._take(CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size) or form)
         elif isinstance(form, CompressedPosterior) and self._is_too_much_for(form):
-            self._form = form.whole
+            self._take(form.whole)
         else:
             return
         self._next_look, self._asked = int(LOOK_AGAIN * self.size), []

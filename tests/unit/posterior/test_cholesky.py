@@ -63,7 +63,7 @@ def test_many_rows_at_once_are_those_of_one_after_another(panel, first):
 
     assert_factors(factor, matrix)
     alone = grown(matrix, [1] * 23)
-    for (start, n_rows, left, corner), (_, others, other_left, other_corner) in zip(
+    for (_, n_rows, left, corner), (_, others, other_left, other_corner) in zip(
         factor.panels(), alone.panels(), strict=True
     ):
         assert n_rows == others
