@@ -9,10 +9,14 @@
 that choose, `environments` and `evaluation` worlds to try them in, `adapters` the ways to and from other libraries.
 `experiments` needs the extra of the same name. Each is imported when it is first used, so that importing the package
 itself costs little more than importing NumPy.
+
+What happens in the background (compiling, changes of form, leftovers of files) is logged as "kernelbandits" by the
+standard `logging` module, and nothing is printed unless that is configured.
 """
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +74,8 @@ if TYPE_CHECKING:
         load,
     )
     from kernelbandits.selection import Catalogue, compile_ahead, set_threads
+
+logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
 __version__ = "0.1.0.dev0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]
+
+logger: Final = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 128
 LOOK_AGAIN: Final = 1.5
@@ -137,9 +140,11 @@ class AutoPosterior(Posterior):
 
     def _replace_form(self, form: RecordedPosterior) -> None:
         """Go on with another form. What was changed in the old one before can still be rolled back."""
+        before = self.form
         form._join(self._journal)
         self._journal.note(setattr, self, "_form", self._form)
         self._form = form
+        logger.debug("A posterior of %d distinct points is %s now; it was %s.", self.size, self.form, before)
 
     def _take_lower_rank(self) -> None:
         """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""

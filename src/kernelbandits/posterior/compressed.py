@@ -346,9 +346,10 @@ class CompressedPosterior(RecordedPosterior):
         if coordinates is None:
             return self.whole.covariance(points, others)
         root, n_points = self._current().root, self.kernel.kind.count(points)
-        left = prior - coordinates[:, :n_points].T @ coordinates[:, n_points:]
-        whitened = root @ coordinates
-        return left / self.regularisation + whitened[:, :n_points].T @ whitened[:, n_points:]
+        with few_threads(float(coordinates.size) * max(coordinates.shape)):
+            left = prior - coordinates[:, :n_points].T @ coordinates[:, n_points:]
+            whitened = root @ coordinates
+            return left / self.regularisation + whitened[:, :n_points].T @ whitened[:, n_points:]
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: the sum is one vector of coordinates, and what lies outside their span."""

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from kernelbandits.posterior.cholesky import cholesky
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["JITTER", "draw_jointly"]
@@ -24,9 +25,10 @@ def draw_jointly(mean: Vector, covariance: Matrix, n_draws: int, rng: np.random.
     """
     normal = rng.standard_normal((n_draws, len(mean)))
     jitter = JITTER * float(np.trace(covariance))
-    while jitter > 0.0:
-        try:
-            return np.asarray(mean + normal @ cholesky(covariance + jitter * np.eye(len(mean))).T)
-        except np.linalg.LinAlgError:  # a variance so small beside k(x, x) is all rounding
-            jitter *= 10.0
+    with few_threads(float(covariance.size) * (len(mean) + n_draws)):
+        while jitter > 0.0:
+            try:
+                return np.asarray(mean + normal @ cholesky(covariance + jitter * np.eye(len(mean))).T)
+            except np.linalg.LinAlgError:  # a variance so small beside k(x, x) is all rounding
+                jitter *= 10.0
     return np.tile(mean, (n_draws, 1))

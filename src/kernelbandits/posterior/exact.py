@@ -12,7 +12,7 @@ from kernelbandits.errors import NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
-from kernelbandits.posterior.cholesky import GrowingCholesky
+from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -29,6 +29,9 @@ speed plus the kernel: more repeats than size/100 (and than 8) at once are cheap
 
 LARGEST_GROWTH: Final = 1e4
 """Of a count by a change of rank one: it loses as many digits as the growth has, and an empty slot has no way back."""
+
+ROWS_AT_ONCE: Final = 1024
+"""Rows that the factor grows by at once: the speed of LAPACK, and 8 kB a row of the factor meanwhile."""
 
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
@@ -172,12 +175,25 @@ class ExactPosterior(RecordedPosterior):
 
     def _append_new_slots(self) -> None:
         """Rows for the slots that the factor does not have yet."""
+        n_new = self.record.n_slots - self._factor.size
+        with few_threads(float(self.record.n_slots) ** 2 * n_new):
+            self._append_all_slots()
+
+    def _append_all_slots(self) -> None:
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
+        rows_at_once = ROWS_AT_ONCE
         try:
-            while self._factor.size < self.record.n_slots:
-                self._append_block(diagonal)
+            while (done := self._factor.size) < self.record.n_slots:
+                try:
+                    self._append_block(diagonal, max(rows_at_once, self._factor.room()))
+                except (NotPositiveSemidefinite, NumericalError):
+                    if not rows_at_once:
+                        raise
+                    # By single panels, which take a pivot for rounding or refuse it.
+                    self._factor.truncate(done)
+                    rows_at_once = 0
         except Exception:  # refused, or a kernel that raises: earlier rows are as they were, and need not be made again
             self._factor.truncate(size)
             self._journal.drop(self._forget_factor)
@@ -212,10 +228,9 @@ class ExactPosterior(RecordedPosterior):
         self._version = record.version
         return True
 
-    def _append_block(self, diagonal: Vector) -> None:
-        """As many rows as the last panel has room for."""
+    def _append_block(self, diagonal: Vector, n_rows: int) -> None:
         first, kind, counts = self._factor.size, self.kernel.kind, self.record.counts
-        last = min(self.record.n_slots, first + self._factor.room())
+        last = min(self.record.n_slots, first + n_rows)
         new = kind.take(self.record.points, np.arange(first, last))
         roots = np.sqrt(counts[first:last])
         cross = np.empty((0, last - first))
@@ -229,14 +244,17 @@ class ExactPosterior(RecordedPosterior):
         within = self.kernel.gram(new) * roots[:, None] * roots
         within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularisation
         refuse_overflow(cross, within)
-        largest = float((diagonal[first:last] * counts[first:last]).max())
-        trace = float(diagonal[:last] @ counts[:last])
-        self._append_checked(cross, within, largest, trace)
+        # What the strictest of the panels allows, where there are several.
+        starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
+        largest = float(np.maximum.reduceat(diagonal[first:last] * counts[first:last], starts).min())
+        end = min(last, first + self._factor.room())
+        trace = float(diagonal[:end] @ counts[:end])
+        self._append_checked(cross, within, largest, trace, has_floor=end == last)
 
-    def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float) -> None:
+    def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float, *, has_floor: bool) -> None:
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
         if self.is_sure:  # then a pivot below γ is rounding
-            self._factor.append(cross, within, floor=self.regularisation)
+            self._factor.append(cross, within, floor=self.regularisation if has_floor else None)
             return
         since = self._factor.size
         slack = largest * (SLACK + 4.0 * np.finfo(float).eps * trace / self.regularisation)
@@ -288,8 +306,7 @@ class ExactPosterior(RecordedPosterior):
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularisation
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
-        with few_threads(float(self.record.n_slots) ** 2 * len(prior)):
-            self._catch_up()
+        with few_threads(self._work_of(points)):
             for block, part in blocks(self.kernel.kind, points, self._factor.size):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
@@ -312,9 +329,8 @@ class ExactPosterior(RecordedPosterior):
         """Up to date with the record."""
         is_ready = self._version == self.record.version and self._whitened_targets is not None
         if not is_ready:
-            with few_threads(float(self.record.n_slots) ** 2):
-                self._catch_up()
-                self._targets()
+            self._catch_up()
+            self._targets()
         return Whitening(self._factor, self._targets(), self._diagonal)
 
     def expect(self, point: Points, column: Vector, prior: float) -> None:
@@ -325,21 +341,28 @@ class ExactPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         if others is None:
-            prior = self.kernel.gram(points)
-            if self.size:
-                whitened = self._whiten(points)
-                prior = prior - whitened.T @ whitened
-            return prior / self.regularisation
+            with few_threads(self._work_of(points)):
+                prior = self.kernel.gram(points)
+                if self.size:
+                    whitened = self._whiten(points)
+                    prior = prior - whitened.T @ whitened
+                return prior / self.regularisation
         others = self.kernel.kind.check(others)
         if self.kernel.kind.count(points) > self.kernel.kind.count(others):
             return self.covariance(others, points).T
-        prior = self.kernel.gram(points, others)
-        if self.size:
-            # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
-            weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
-            for block, part in blocks(self.kernel.kind, others, self._factor.size):
-                prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
-        return prior / self.regularisation
+        with few_threads(self._work_of(others)):
+            prior = self.kernel.gram(points, others)
+            if self.size:
+                # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
+                weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
+                for block, part in blocks(self.kernel.kind, others, self._factor.size):
+                    prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
+            return prior / self.regularisation
+
+    def _work_of(self, points: Points) -> float:
+        """Multiplications that a question about so many points takes, once the factor is up to date."""
+        self._catch_up()
+        return float(self.record.n_slots) ** 2 * self.kernel.kind.count(points)
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.compiling import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = ["feature_loops"]
@@ -222,9 +223,10 @@ def take_in_twin(
         return False
     precision += row[:, None] * row
     moments += reward * row
-    lower = np.linalg.cholesky(precision)
-    upper[:] = lower.T
-    weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
+    with few_threads(float(precision.size) * len(row)):
+        lower = np.linalg.cholesky(precision)
+        upper[:] = lower.T
+        weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
     return True
 
 
@@ -243,8 +245,9 @@ def best_twin(
     tied: Indices,
 ) -> tuple[int, float, float, int]:
     """`best_loop` in NumPy, by the widths of all rows."""
-    means = features @ weights
-    widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
+    with few_threads(float(upper.size) * (len(upper) + len(features))):
+        means = features @ weights
+        widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
     scores = means + exploration * widths
     best = float(scores.max())
     if not (isfinite(best) and np.square(features).sum(axis=1).max() <= most):

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 if TYPE_CHECKING:
@@ -37,19 +38,24 @@ class Pending:
         self._roots: Vector = np.ones(len(covariance)) if counts is None else np.sqrt(counts)
         scaled = covariance * self._roots * self._roots[:, None]
         self.inflation = float(np.sqrt(1.0 + np.trace(scaled)))
-        self._factor = cholesky(scaled + np.eye(len(scaled)))
+        with few_threads(float(len(scaled)) ** 3):
+            self._factor = cholesky(scaled + np.eye(len(scaled)))
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + N^½ c(P, P) N^½): what the pending points add to the posterior's own."""
 
     def _whitened(self, points: Points) -> Matrix:
         """One column per point: the squared length is what the pending points explain of width²."""
         whitened = np.ascontiguousarray(self._roots[:, None] * self._posterior.covariance(self._points, points))
-        solve_lower(self._factor, whitened)
+        with few_threads(float(len(self._factor)) * whitened.size):
+            solve_lower(self._factor, whitened)
         return whitened
 
     def covariance(self, points: Points, others: Points) -> Matrix:
         """Posterior covariance divided by γ once the pending points count too."""
-        return self._posterior.covariance(points, others) - self._whitened(points).T @ self._whitened(others)
+        settled = self._posterior.covariance(points, others)
+        left, right = self._whitened(points), self._whitened(others)
+        with few_threads(float(left.size) * right.shape[1]):
+            return settled - left.T @ right
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
         """What is predicted at the points from settled data, with widths in which the pending ones count too."""

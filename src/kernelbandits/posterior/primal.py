@@ -15,6 +15,7 @@ from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.feature_loops import feature_loops
 from kernelbandits.posterior.minorant import Minorant, minorant_of
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["PrimalPosterior"]
@@ -107,10 +108,11 @@ class PrimalPosterior(RecordedPosterior):
             precision = self.regularisation * np.eye(features.shape[1])
             self._moments = np.zeros(features.shape[1])
         scaled = features * np.sqrt(counts)[:, None]
-        precision = precision + scaled.T @ scaled
+        with few_threads(float(features.size) * features.shape[1]):
+            precision = precision + scaled.T @ scaled
+            moments = self._moments + sums @ features
         refuse_overflow(precision)
-        self._precision = precision
-        self._moments = self._moments + sums @ features
+        self._precision, self._moments = precision, moments
         self._upper = self._weights = None
 
     def _forget(self) -> None:
@@ -151,8 +153,9 @@ class PrimalPosterior(RecordedPosterior):
         features = self._features(points)
         if self._precision is None:
             return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularisation
-        whitened = self._whiten(features)
-        return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
+        with few_threads(float(features.size) * features.shape[1]):
+            whitened = self._whiten(features)
+            return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
 
     def best(self, points: Points, exploration: float) -> Best | None:
         """As described in `Posterior`: an exact width only where a bound on it can still win.
@@ -224,7 +227,9 @@ class PrimalPosterior(RecordedPosterior):
         others = points if others is None else self.kernel.kind.check(others)
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularisation
-        return self._whiten(self._features(points)).T @ self._whiten(self._features(others))
+        left, right = self._features(points), self._features(others)
+        with few_threads(float(right.size) * max(left.shape)):
+            return self._whiten(left).T @ self._whiten(right)
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""
@@ -272,7 +277,8 @@ class PrimalPosterior(RecordedPosterior):
     def _factor(self) -> Matrix:
         if self._upper is None:
             assert self._precision is not None
-            self._upper = np.ascontiguousarray(cholesky(self._precision).T)
+            with few_threads(float(len(self._precision)) ** 3):
+                self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))
             self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))
         return self._upper
@@ -286,12 +292,15 @@ class PrimalPosterior(RecordedPosterior):
         """C⁻¹ times a vector."""
         from scipy.linalg import cho_solve
 
-        solved: Vector = cho_solve((self._factor(), False), right, check_finite=False)
+        factor = self._factor()
+        with few_threads(float(factor.size)):
+            solved: Vector = cho_solve((factor, False), right, check_finite=False)
         return solved
 
     def _width_bound(self) -> Minorant:
         if self._minorant is None or self.n_observations > self._minorant_until:
             assert self._precision is not None
-            self._minorant = minorant_of(self._precision, self.regularisation)
+            with few_threads(float(len(self._precision)) ** 3):
+                self._minorant = minorant_of(self._precision, self.regularisation)
             self._minorant_until = int(GROWTH * self.n_observations) + 8
         return self._minorant

@@ -14,6 +14,9 @@ def compile_ahead() -> None:
 
     For those who want the first rounds to be as fast as the later ones: a service before it answers, a benchmark. Takes
     seconds once on a machine, and a fraction of a second in later processes. No answer depends on it.
+
+    Where Numba cannot be imported or fails, nothing is raised: NumPy goes on answering, more slowly, and a warning is
+    logged as "kernelbandits.compiling".
     """
     for group in groups:
         group.ensure()

@@ -180,6 +180,11 @@ def rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, simi
 
     With D the counts and L Lᵀ = γI + D^½ K D^½, all columns are one triangular solve.
     """
+    with few_threads(float(len(slots)) ** 2 * log.size):
+        _rebuild(log, slots, counts, totals, similarities)
+
+
+def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities) -> None:
     from scipy.linalg import cholesky
     from scipy.linalg.blas import dtrsm
 

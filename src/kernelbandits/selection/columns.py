@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.passes import BLOCK, Flags
 from kernelbandits.selection.threads import for_each_part, threads_for
@@ -287,7 +288,8 @@ class ColumnLog:
         lifts = np.zeros(last - run)
         lifts[0] = step * self.regularisation / self.scales[run]
         lifts[1:] = -step * self.weights[run + 1 : last] * self.rows[run + 1 : last, position]
-        self.mean += lifts @ self.rows[run:last, : self.size]
+        with few_threads(float(len(lifts)) * self.size):
+            self.mean += lifts @ self.rows[run:last, : self.size]
         self.lifts[run:last] += lifts
         self.totals[run] += change
         self.taken[1, slot] = total
@@ -302,7 +304,8 @@ class ColumnLog:
         columns = self.rows[:end, positions]
         weights = columns[:, first:].T * self.weights[:end]
         weights[np.arange(end) <= known[:, None]] = 0.0
-        covariances = -(weights @ columns)
+        with few_threads(float(weights.size) * len(positions)):
+            covariances = -(weights @ columns)
         old = known >= 0
         covariances[old] += (self.regularisation / self.scales[known[old]])[:, None] * columns[known[old]]
         return covariances

@@ -1,4 +1,7 @@
-"""How a loop is compiled. Imports Numba, so it is itself imported only by what compiles in the background."""
+"""How a loop is compiled. Imports Numba, so it is itself imported only by what compiles in the background.
+
+Importing compiles nothing: a fork may come between two loops, and not while modules are imported.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from kernelbandits import compiling
 from kernelbandits.types import Matrix
 
-__all__ = ["IN_ANY_ORDER", "compiled", "matrix_at", "part"]
+__all__ = ["IN_ANY_ORDER", "compiled", "finished", "matrix_at", "part"]
 
 numba: Any = compiling.numba()  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -23,12 +26,19 @@ IN_ANY_ORDER: Final = frozenset({"reassoc", "contract"})
 
 
 def compiled(signature: str) -> Callable[[Loop], Loop]:
-    """Compile for one signature, as a decorator."""
+    """Declare the one signature of a loop, as a decorator; `finished` compiles it."""
 
     def decorate(loop: Loop) -> Loop:
-        return cast("Loop", compiling.compiled(loop, signature, FUSED))
+        ready = compiling.dispatcher(loop, FUSED)
+        ready.declared = signature
+        return cast("Loop", ready)
 
     return decorate
+
+
+def finished(loop: Any) -> Callable[..., Any]:
+    """A loop compiled for the signature that was declared."""
+    return compiling.compiled(loop.py_func, loop.declared, FUSED)
 
 
 def part(flags: frozenset[str] = FUSED) -> Callable[[Loop], Loop]:

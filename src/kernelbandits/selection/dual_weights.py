@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower_transposed
 from kernelbandits.posterior.exact import Whitening
-from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.types import Vector
 
@@ -96,8 +95,7 @@ class DualWeights:
         if screening_loops.back is not None:
             screening_loops.back(table, solved)
         else:
-            with few_threads(float(size) ** 2):
-                factor.solve_transposed(solved[:, None])
+            factor.solve_transposed(solved[:, None])
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; as much again
         # for the substitution that gives w.
         trace = float(counts @ diagonal) + size * regularisation

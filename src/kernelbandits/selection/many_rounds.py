@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection.contest import Terms
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.panel_table import PanelTable
@@ -45,7 +46,9 @@ def tied_in_each(
     list of arrays, or None where something overflows, which those who score all refuse in words.
     """
     posterior.kernel.kind.refuse_unlike(posterior.record.points, points)
-    with np.errstate(over="ignore", invalid="ignore"):
+    posterior.whitening()  # which may take many threads
+    work = float(posterior.size) ** 2 * len(sizes)
+    with few_threads(work), np.errstate(over="ignore", invalid="ignore"):
         contest = _Contest(posterior, points, np.repeat(exploration, sizes))
         if not np.isfinite(contest.upper).all():
             return None

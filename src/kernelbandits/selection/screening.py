@@ -10,6 +10,7 @@ import numpy as np
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
 from kernelbandits.posterior.observations import Observations
+from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection.contest import Group, Terms, contest, rank
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.panel_table import PanelTable
@@ -30,6 +31,9 @@ LEADERS: Final = 3
 
 PART: Final = 128
 """Other actions that are solved side by side."""
+
+WORK_PER_SIMILARITY: Final = 10.0
+"""Multiplications, for `few_threads`: a distance of a few columns and a profile."""
 
 KEPT: Final = 16
 """Tied actions whose solution is kept for the case that they are observed next."""
@@ -80,7 +84,9 @@ class Screening:
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
         self._posterior, self._points, self._n_actions = exact, points, n_actions
         self._exact, self._scores, self._columns = {}, {}, {}
-        with np.errstate(over="ignore", invalid="ignore"):  # whatever overflows is left to those who refuse it in words
+        exact.whitening()  # which may take many threads
+        work = WORK_PER_SIMILARITY * float(exact.size) * n_actions
+        with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused elsewhere
             return self._tied(exact, points, exploration)
 
     def _tied(self, posterior: ExactPosterior, points: Points, exploration: float) -> Indices | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from kernelbandits.compiling import Background
+from kernelbandits.compiling import Background, uninterrupted
 
 __all__ = ["ScreeningLoops", "screening_loops"]
 
@@ -27,13 +27,25 @@ class ScreeningLoops(Background):
         self.trailing: Callable[..., float] | None = None
         self.back: Callable[..., None] | None = None
 
+    @property
+    def names(self) -> str:
+        return "scan_loop, rows_loop, rank_loop, contest_loop, trailing_loop, back_loop"
+
     def compile(self) -> None:
-        similarity: Any = import_module("kernelbandits.selection.similarity_loops")
-        contest: Any = import_module("kernelbandits.selection.contest_loop")
-        self.rank, self.contest = contest.rank_loop, contest.contest_loop
-        self.trailing, self.back = contest.trailing_loop, contest.back_loop
-        self.rows, self.scan = similarity.rows_loop, similarity.scan_loop
+        finished, contest, similarity = uninterrupted(_import)
+        rank, best = finished(contest.rank_loop), finished(contest.contest_loop)
+        trailing, back = finished(contest.trailing_loop), finished(contest.back_loop)
+        rows, scan = finished(similarity.rows_loop), finished(similarity.scan_loop)
+        self.rank, self.contest, self.trailing, self.back, self.rows, self.scan = rank, best, trailing, back, rows, scan
         self.is_compiled = True
+
+
+def _import() -> tuple[Any, Any, Any]:
+    """What needs Numba to be imported."""
+    compiled, contest, similarity = (
+        import_module(f"kernelbandits.selection.{name}") for name in ("compiled", "contest_loop", "similarity_loops")
+    )
+    return compiled.finished, contest, similarity
 
 
 screening_loops: Final = ScreeningLoops()

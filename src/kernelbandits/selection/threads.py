@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from kernelbandits.checks import a_count
+from kernelbandits.posterior.threads import limit_blas
 
 __all__ = ["for_each_part", "set_threads", "threads_for"]
 
@@ -25,6 +26,9 @@ _pool_key: tuple[int, int] = (0, 0)
 def set_threads(n: int | None) -> None:
     """Most threads the library may use; None: decide by the size of the work and the cores of the machine.
 
+    It also is the most that BLAS may use in this process, also where others call it, and None gives BLAS back what it
+    had before.
+
     What is chosen does not depend on it: parts of a pass are computed alike, whoever computes them.
 
     >>> set_threads(1)
@@ -34,6 +38,7 @@ def set_threads(n: int | None) -> None:
     """
     global _most
     _most = None if n is None else a_count(n, "The number of threads", way_out="None decides by the size of the work.")
+    limit_blas(_most)
 
 
 def threads_for(n_bytes: int, n_parts: int | None = None) -> int:

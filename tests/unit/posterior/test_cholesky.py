@@ -54,6 +54,23 @@ def test_growing_gives_the_factor_of_the_whole(panel, steps):
     assert_factors(factor, matrix)
 
 
+@pytest.mark.parametrize("first", [0, 3, 8])
+def test_many_rows_at_once_are_those_of_one_after_another(panel, first):
+    matrix = positive_definite(23, np.random.default_rng(4))
+    factor = grown(matrix[:first, :first], [first])
+
+    factor.append(matrix[:first, first:].copy(), matrix[first:, first:])
+
+    assert_factors(factor, matrix)
+    alone = grown(matrix, [1] * 23)
+    for (_, n_rows, left, corner), (_, others, other_left, other_corner) in zip(
+        factor.panels(), alone.panels(), strict=True
+    ):
+        assert n_rows == others
+        assert_allclose(left[:n_rows], other_left[:n_rows], atol=1e-12)
+        assert_allclose(corner[:n_rows, :n_rows], other_corner[:n_rows, :n_rows], atol=1e-12)
+
+
 def test_solves_are_those_of_the_dense_factor(panel):
     rng = np.random.default_rng(1)
     matrix, right = positive_definite(19, rng), rng.normal(size=(19, 4))

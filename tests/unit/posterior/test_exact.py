@@ -17,7 +17,7 @@ from kernelbandits.errors import (
     NumericalError,
 )
 from kernelbandits.kernels import Gaussian, Kernel, Linear, Matern, Precomputed
-from kernelbandits.posterior import ExactPosterior, exact
+from kernelbandits.posterior import ExactPosterior, cholesky, exact
 
 
 def observed(kernel, points, rewards, regularisation):
@@ -412,3 +412,77 @@ def test_a_tiny_count_that_grows_keeps_its_digits(monkeypatch, largest_growth):
     error = np.abs(prediction.mean - mean).max()
 
     assert (error < 1e-12) == (largest_growth is None)  # by changes of rank one alone it is about 1e-8
+
+
+# -- many points at once -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_panels(monkeypatch):
+    monkeypatch.setattr(cholesky, "PANEL", 4)
+    monkeypatch.setattr(exact, "PANEL", 4)
+    monkeypatch.setattr(exact, "ROWS_AT_ONCE", 12)
+
+
+def appended_rows(posterior, monkeypatch):
+    """Sizes of the blocks that the factor grows by from now on."""
+    sizes, append = [], cholesky.GrowingCholesky.append
+
+    def noted(self, cross, within, **options):
+        sizes.append(len(within))
+        append(self, cross, within, **options)
+
+    monkeypatch.setattr(cholesky.GrowingCholesky, "append", noted)
+    return sizes
+
+
+def test_many_points_are_factored_in_large_blocks(small_panels, monkeypatch):
+    points = np.random.default_rng(3).normal(size=(30, 2))
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1)
+    sizes = appended_rows(posterior, monkeypatch)
+
+    posterior.observe(points, np.arange(30.0))
+    prediction = posterior.predict(points)
+
+    assert sizes == [12, 12, 6]
+    one_by_one = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1)
+    for point, reward in zip(points, np.arange(30.0), strict=True):
+        one_by_one.observe([point], [reward])
+        one_by_one.predict([point])
+    assert_allclose(prediction.mean, one_by_one.predict(points).mean, rtol=1e-10)
+    assert_allclose(prediction.width, one_by_one.predict(points).width, rtol=1e-10)
+
+
+def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor(small_panels, monkeypatch):
+    """Pivots of nearly equal points fall below zero by rounding, and are known to be at least γ."""
+    points = np.repeat(np.random.default_rng(3).normal(size=(5, 2)), 4, axis=0)
+    points += 1e-9 * np.arange(20)[:, None]
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.05)
+    sizes, whole = appended_rows(posterior, monkeypatch), cholesky.cholesky
+
+    def spoilt(matrix):
+        if len(matrix) > 4:
+            raise np.linalg.LinAlgError("rounding")
+        return whole(matrix)
+
+    monkeypatch.setattr(cholesky, "cholesky", spoilt)
+
+    posterior.observe(points, np.ones(20))
+    posterior.predict(points)
+
+    assert sizes == [12, 4, 4, 4, 4, 4]
+    assert posterior.size == 20
+
+
+def test_a_large_block_with_an_indefinite_end_is_refused_and_nothing_changes(small_panels):
+    table = np.eye(20) + 0.1
+    table[18, 19] = table[19, 18] = 5.0
+    posterior = ExactPosterior(Precomputed(table), regularisation=0.1)
+    posterior.observe(np.arange(3), [1.0, 0.0, 1.0])
+    before = posterior.predict(np.arange(5))
+
+    with pytest.raises(NotPositiveSemidefinite, match="falls below zero"):
+        posterior.observe(np.arange(3, 20), np.ones(17))
+
+    assert posterior.size == 3
+    assert_allclose(posterior.predict(np.arange(5)).width, before.width)

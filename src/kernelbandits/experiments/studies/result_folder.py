@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 __all__ = ["ResultFolder", "check_format", "said_of", "sound_table"]
+
+logger: Final = logging.getLogger(__name__)
 
 STUDY: Final = "study.json"
 JOBS: Final = "jobs"
@@ -61,6 +64,7 @@ class ResultFolder:
             for folder in (self.path, *(self.path / name for name in (JOBS, TIMINGS, FAILURES))):
                 for file in leftovers(folder):
                     file.unlink(missing_ok=True)
+                    logger.info("Removed what a run that was killed had left behind: %s", file)
 
     def write_study(self, study: Study, jobs: Sequence[Job]) -> None:
         """Say what the study is, and which jobs it is made of; what a later version wrote is refused, not replaced."""
