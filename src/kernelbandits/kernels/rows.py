@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.points import NO_CONTEXT
+from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import Indices, Matrix, Point, Points
 
 __all__ = ["FLOAT64", "Rows", "is_sparse", "room"]
@@ -27,7 +27,7 @@ def is_sparse(points: Points) -> bool:
     return hasattr(points, "tocsr")
 
 
-class Rows:
+class Rows(Shared):
     """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, InvalidContexts
-from kernelbandits.kernels.points import NO_CONTEXT
+from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import Indices, ItemId, Point, Points
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
@@ -24,7 +24,7 @@ def _what(points: Any) -> str:
 Item = TypeVar("Item")
 
 
-class SequenceKind(ABC, Generic[Item]):
+class SequenceKind(Shared, ABC, Generic[Item]):
     """Points that are Python objects in a sequence; canonical: a list. A subclass says how one is checked and saved."""
 
     @abstractmethod
