@@ -43,12 +43,19 @@ class SequenceKind(Shared, ABC, Generic[Item]):
 
     def listed(self, points: Points) -> list[Item]:
         """The points in canonical form; there may be none."""
+        self.refuse_unordered(points)
+        return [self.check_one(point) for point in points]
+
+    def refuse_unordered(self, points: Points) -> None:
+        """InvalidContexts for what is no sequence of points: a single one, a set, a table of columns."""
+        if type(points) is list:
+            return
         is_ordered = isinstance(points, Iterable) and not isinstance(points, (str, bytes, Mapping, set, frozenset))
-        if not is_ordered or (isinstance(points, np.ndarray) and points.ndim == 0):
+        n_axes = getattr(points, "ndim", 1)
+        if not is_ordered or n_axes == 0 or (n_axes != 1 and not isinstance(points, np.ndarray)):
             raise InvalidContexts(
                 f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
-        return [self.check_one(point) for point in points]
 
     def count(self, points: Points) -> int:
         return len(points)

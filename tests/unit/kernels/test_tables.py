@@ -7,10 +7,10 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from interrupts import interrupted_everywhere
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
+from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Precomputed, SimilarityTable, repair, tables
 from kernelbandits.kernels.growing import GrowingNames
