@@ -33,10 +33,13 @@ class _Ngrams(Kernel):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         sides = (first,) if second is None else (first, second)
+        for side in sides:
+            self.kind.refuse_unordered(side)
         bags, n_ngrams = self._index.bags(*sides, weigh=self._weigh)
         return bag_products(bags[0], bags[-1], n_ngrams)
 
     def diagonal(self, points: Points) -> Vector:
+        self.kind.refuse_unordered(points)
         (bags,), _ = self._index.bags(points, weigh=self._weigh)
         return np.array([weights @ weights for _, weights in bags], dtype=np.float64)
 

@@ -131,9 +131,7 @@ def _catalogue_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[
 class _Moment:
     """The items of a catalogue at one moment: they do not change any more."""
 
-    def __init__(
-        self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None
-    ) -> None:
+    def __init__(self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None) -> None:
         self.chunks = chunks
         """As they were given: what they mean is for a kernel to say."""
         self.sizes = sizes

@@ -4,12 +4,11 @@ import sys
 from threading import Thread
 
 import numpy as np
-import pandas as pd
 import pytest
-from interrupts import interrupted_everywhere
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
+from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Gaussian, Ids, Jaccard, PairProduct, Rows, Spectrum, Strings
 from kernelbandits.kernels.growing import GrowingNames
@@ -321,18 +320,20 @@ def test_a_pickled_catalogue_is_another_one_and_grows_alike(form):
 
 
 def test_a_frame_is_rows_of_numbers_and_nothing_else():
-    catalogue = Catalogue(pd.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
+    pandas = pytest.importorskip("pandas")
+    catalogue = Catalogue(pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
 
     assert len(catalogue) == 2
     assert_array_equal(catalogue.points(Rows()), [[0.0, 2.0], [1.0, 3.0]])
     with pytest.raises(InvalidContexts, match="one entry an action, got DataFrame"):
         catalogue.points(Strings())
+    with pytest.raises(InvalidContexts, match="rows of real numbers, got DataFrame"):
+        Catalogue(pandas.DataFrame({"a": ["x", "y"]})).points(Rows())
 
 
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        (pd.DataFrame({"a": ["x", "y"]}), "rows of real numbers, got DataFrame with dtype object"),
         ([[1.0, 2.0], [3.0]], "rows of equal length"),
         (np.array([[1.0], ["x"]], dtype=object), "rows of real numbers"),
         (np.ma.masked_array([[1.0], [2.0]], mask=[[False], [True]]), "masked"),
