@@ -15,6 +15,7 @@ from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.posterior import Placed, Posterior
 from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, SelectionReport, screened, tied_in_each
+from kernelbandits.selection.engine import Reported
 from kernelbandits.theory.widths import Constant, Exploration
 from kernelbandits.types import EMPTY, Decision, Indices, ItemId, Plays, Points, Prediction, Seed, Vector, new_decision
 
@@ -44,7 +45,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         self._uses_engines = ties != "exact"  # engines agree to rounding, which then would decide
         self._engines = Engines()
         self._screening = Screening()
-        self._last_engine: CatalogueEngine | Screening | None = None
+        self._last_engine: CatalogueEngine | Screening | Reported | None = None
         self._last_size = self._last_widths = 0
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -120,6 +121,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
                 prediction = self.posterior.estimate(self._kind(points).take(points, np.array([row])))
                 mean, width = prediction.mean.item(), prediction.width.item()
             return Choice(row, mean, width, mean + exploration * width, propensity)
+        if not self._screening.is_finished:
+            self._screening = Screening()
         found = self._screening.best(self.posterior, points, n_actions, exploration)
         if found is None:
             return self._pick_from_all(points, n_actions)

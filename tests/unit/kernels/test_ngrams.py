@@ -117,9 +117,9 @@ def test_an_interrupt_changes_no_later_answer():
 
 @pytest.mark.parametrize("points", ["abc", [1], [["a"]], {"a"}, [None], 3, b"ab"])
 def test_what_is_no_sequence_of_strings_is_refused(points):
-    with pytest.raises(InvalidContexts, match="strings|sequence"):
+    with pytest.raises(InvalidContexts, match=r"strings|sequence"):
         Spectrum(n=2).gram(["ab"], points)
-    with pytest.raises(InvalidContexts, match="strings|sequence"):
+    with pytest.raises(InvalidContexts, match=r"strings|sequence"):
         Spectrum(n=2).diagonal(points)
 
 
