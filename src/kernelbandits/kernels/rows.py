@@ -34,7 +34,7 @@ class Rows(Shared):
         is_usual = type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.size
         if is_usual and points.flags.c_contiguous and _surely_finite(points):
             return points
-        rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
+        rows = self.shaped(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
             raise InvalidContexts(NO_CONTEXT)
@@ -48,10 +48,14 @@ class Rows(Shared):
             )
         return rows
 
+    def shaped(self, points: Points) -> Points:
+        """The points as float64 rows, or InvalidContexts; there may be none, and numbers are not looked at."""
+        return _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
+
     def count(self, points: Points) -> int:
-        if type(points) is np.ndarray:
+        if type(points) is np.ndarray and points.ndim == 2 and points.dtype.kind in "buif":
             return len(points)
-        return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+        return int(self.shaped(points).shape[0])
 
     def take(self, points: Points, rows: Indices) -> Points:
         return points[rows]
@@ -67,7 +71,7 @@ class Rows(Shared):
         if type(point) is np.ndarray and point.ndim == 1:
             row = point[None]
             return row if point.dtype is FLOAT64 and point.size and _surely_finite(row) else self.check(row)
-        rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+        rows = self.check(point if is_sparse(point) else np.atleast_2d(_array(point)))
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
@@ -188,11 +192,8 @@ def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 
 def _dense_rows(points: Points) -> Matrix:
-    try:
-        rows = np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
-    except ValueError as error:
-        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
-    if rows.ndim and not len(rows):
+    rows = _array(points)
+    if rows.shape == (0,):
         raise InvalidContexts(NO_CONTEXT)
     if rows.dtype.kind not in "buif":
         raise InvalidContexts(
@@ -208,6 +209,14 @@ def _dense_rows(points: Points) -> Matrix:
         raise InvalidContexts("Some entries of the contexts are masked, and a kernel needs them all. Fill the gaps.")
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which `check` refuses
         return np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def _array(points: Any) -> NDArray[Any]:
+    """An array, masked where it was; InvalidContexts for what has no shape."""
+    try:
+        return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
+    except ValueError as error:
+        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
 
 
 def _sparse_rows(points: Points) -> Points:

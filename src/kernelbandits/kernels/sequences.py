@@ -52,13 +52,15 @@ class SequenceKind(Shared, ABC, Generic[Item]):
             return
         is_ordered = isinstance(points, Iterable) and not isinstance(points, (str, bytes, Mapping, set, frozenset))
         n_axes = getattr(points, "ndim", 1)
-        if not is_ordered or n_axes == 0 or (n_axes != 1 and not isinstance(points, np.ndarray)):
+        is_table = hasattr(points, "tocsr") or (n_axes != 1 and not isinstance(points, np.ndarray))
+        if not is_ordered or n_axes == 0 or is_table:
             raise InvalidContexts(
                 f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
 
     def count(self, points: Points) -> int:
-        return len(points)
+        self.refuse_unordered(points)
+        return len(points) if hasattr(points, "__len__") else len(self.listed(points))
 
     def take(self, points: Points, rows: Indices) -> list[Item]:
         return [points[row] for row in rows]

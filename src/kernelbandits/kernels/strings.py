@@ -188,8 +188,8 @@ class Positionwise(Kernel):
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        left = _code_points(first)
-        right = left if second is None else _code_points(second)
+        left = _code_points(self.kind.listed(first))
+        right = left if second is None else _code_points(self.kind.listed(second))
         if len(left) and len(right) and left.shape[1] != right.shape[1]:
             raise _unequal(left.shape[1], right.shape[1])
         differences = np.zeros((len(left), len(right)))
@@ -198,7 +198,7 @@ class Positionwise(Kernel):
         return np.exp(differences / (-2.0 * self.length_scale**2))
 
     def diagonal(self, points: Points) -> Vector:
-        return np.ones(self.kind.count(points))
+        return np.ones(len(self.kind.listed(points)))
 
 
 def _code_points(strings: Sequence[str]) -> NDArray[np.uint32]:

@@ -132,9 +132,9 @@ class SimilarityTable(Shared):
     def id(self, row: int) -> ItemId:
         """What the item in this row is called."""
         names = self._known.names
-        if not 0 <= row < len(names):
+        if not isinstance(row, int | np.integer) or not 0 <= row < len(names):
             raise UnknownItem(f"The similarity table has no row {row!r}; its rows are 0 to {len(names) - 1}.")
-        return names[row]
+        return names[int(row)]
 
     @property
     def ids(self) -> tuple[ItemId, ...]:
@@ -236,7 +236,8 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
     allowed = ASYMMETRY * np.abs(values).max(initial=0.0)
     worst, place = 0.0, (0, 0)
     for start in range(0, len(values), CHUNK):
-        apart = np.abs(values[start : start + CHUNK] - values[:, start : start + CHUNK].T)
+        with np.errstate(over="ignore"):  # an infinite difference is refused like any large one
+            apart = np.abs(values[start : start + CHUNK] - values[:, start : start + CHUNK].T)
         row, column = np.unravel_index(np.argmax(apart), apart.shape)
         if apart[row, column] > worst:
             worst, place = float(apart[row, column]), (start + int(row), int(column))
@@ -246,13 +247,15 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
             f"{name} have to be symmetric, but those of rows {i} and {j} are {values[i, j]:.6g} one way and "
             f"{values[j, i]:.6g} the other. If both are meant alike, take the mean: (S + S.T) / 2."
         )
-    return values if worst == 0.0 else (values + values.T) / 2.0
+    return values if worst == 0.0 else values / 2.0 + values.T / 2.0
 
 
 def _finite(similarities: ArrayLike, name: str) -> Matrix:
     """The numbers as a float64 matrix, or InvalidParameter."""
     if is_sparse(similarities):
         raise InvalidParameter(f"{name} have to be an ordinary matrix, got a sparse one. Write it out: S.toarray().")
+    if np.ma.is_masked(similarities):
+        raise InvalidParameter(f"Some entries of {name[0].lower() + name[1:]} are masked. Fill the gaps.")
     try:
         values = np.asarray(similarities)
     except ValueError as error:
@@ -261,7 +264,8 @@ def _finite(similarities: ArrayLike, name: str) -> Matrix:
         raise InvalidParameter(
             f"{name} have to be a matrix of real numbers, got dtype {values.dtype} and shape {values.shape}."
         )
-    values = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which is refused
+        values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InvalidParameter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -107,7 +107,7 @@ class Catalogue(Shared):
         now = self._now
         if now.names is None:
             return row
-        if not 0 <= row < now.n_items:
+        if not isinstance(row, int | np.integer) or not 0 <= row < now.n_items:
             raise UnknownItem(f"No row {row!r} in this catalogue; its rows are 0 to {now.n_items - 1}.")
         return now.names[row]
 
@@ -144,7 +144,7 @@ class _Moment:
         """Row of an id, or UnknownItem."""
         names = self.names
         if names is not None:
-            row = names.row(item) if isinstance(item, Hashable) else -1
+            row = names.row(item) if _is_id(item) else -1
         else:
             is_row = isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < self.n_items
             row = int(item) if is_row else -1
@@ -272,7 +272,8 @@ class CatalogueView:
         return kind.check(Pairs(self.context, actions))
 
     def _named(self, ids: Iterable[ItemId]) -> Indices:
-        if isinstance(ids, str | bytes):
+        is_collection = isinstance(ids, Iterable) and getattr(ids, "ndim", 1) == 1
+        if isinstance(ids, str | bytes) or not is_collection:
             raise InvalidParameter(f"Ids are given as a collection, got {ids!r}. One item: [{ids!r}].")
         return np.unique(np.array([self.catalogue.row(item) for item in ids], dtype=np.intp))
 
@@ -284,6 +285,10 @@ class CatalogueView:
     def _end(self) -> int:
         """One past the last row that was there when the view was made."""
         return self.n_items if self._rows is None else int(self._rows[-1]) + 1
+
+
+def _is_id(item: object) -> bool:
+    return isinstance(item, str | int | np.integer) and not isinstance(item, bool)
 
 
 def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId]) -> list[ItemId]:
