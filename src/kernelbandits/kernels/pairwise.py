@@ -30,6 +30,8 @@ def as_rows(points: Points) -> Points:
     """Rows as float64, or InvalidContexts; numbers are taken as they are, where a boundary refuses NaN."""
     if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
         return points
+    if is_sparse(points) and points.format == "csr" and points.dtype == FLOAT64 and points.ndim == 2:
+        return points
     return Rows().shaped(points)
 
 

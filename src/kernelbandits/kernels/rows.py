@@ -55,7 +55,8 @@ class Rows(Shared):
     def count(self, points: Points) -> int:
         if type(points) is np.ndarray and points.ndim == 2 and points.dtype.kind in "buif":
             return len(points)
-        return int(self.shaped(points).shape[0])
+        is_plain = is_sparse(points) and points.ndim == 2
+        return int((points if is_plain else self.shaped(points)).shape[0])
 
     def take(self, points: Points, rows: Indices) -> Points:
         return points[rows]
