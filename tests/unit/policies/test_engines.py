@@ -18,6 +18,7 @@ from kernelbandits.policies import engines
 from kernelbandits.selection import CatalogueEngine, Screening, fronts
 from kernelbandits.selection.columns import ColumnLog
 from kernelbandits.selection.loops import loops
+from kernelbandits.selection.screening_loops import screening_loops
 
 RNG = np.random.default_rng(3)
 ITEMS = RNG.uniform(size=(40, 2))
@@ -194,6 +195,42 @@ def test_an_interrupted_choice_changes_no_later_one(way, step):
     for policy in interrupted_everywhere(make, lambda policy: WAYS[way](policy, catalogue), step=step):
         assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
         assert_allclose(choices_of(policy, catalogue, 3), expected, rtol=1e-9)
+
+
+NEW = np.array([[0.31, 0.77]])
+
+
+@pytest.mark.parametrize("way", ["catalogue", "changing rows"])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, is_compiled, monkeypatch):
+    """The posterior, which has to take them in too, is not interrupted here."""
+    if is_compiled:
+        loops.ensure()
+        screening_loops.ensure()
+    else:
+        monkeypatch.setattr(loops, "round", None)
+    catalogue = kb.Catalogue(ITEMS)
+    start = taught(catalogue, 12)
+    taught_new = start.copy()
+    taught_new.warm_start(NEW, [0.4])
+    expected = expected_choices(taught_new, 3)
+    n_interrupts = 0
+
+    def make():
+        policy = start.copy()
+        policy.choose(catalogue)
+        policy.choose(ITEMS)
+        policy.warm_start(NEW, [0.4])
+        return policy
+
+    act = WAYS[way]
+    for policy in interrupted_everywhere(make, lambda policy: act(policy, catalogue), step=2, within="selection"):
+        n_interrupts += 1
+        assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
+        actions = catalogue if way == "catalogue" else ITEMS
+        assert_allclose(choices_of(policy, actions, 3), expected, rtol=1e-9)
+
+    assert n_interrupts > 20
 
 
 def test_an_engine_that_was_interrupted_is_not_used_again(monkeypatch):
