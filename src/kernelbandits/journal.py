@@ -9,45 +9,19 @@ call where playing back was interrupted too. Derived state that is changed in pl
 from __future__ import annotations
 
 import copy
-import os
-import threading
 from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
-from typing import Any, Final, Self, TypeVar
-from weakref import WeakSet
+from typing import Any, Self, TypeVar
+
+from kernelbandits.forking import ForkedLock
 
 __all__ = ["Journal", "Transactional", "handles_transaction", "transaction"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_locks: Final[WeakSet[Lock]] = WeakSet()
-"""Locks of all models of the process."""
 
-
-class Lock(type(threading.RLock())):  # type: ignore[misc]
-    """Reentrant lock. A copy of an object that has one gets a new lock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _locks.add(self)
-
-    def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
-        return Lock, ()
-
-
-def _release_in_child() -> None:
-    """After a fork: a thread that held a lock does not exist in the child. The notes it left are played back."""
-    for lock in list(_locks):
-        if not lock._is_owned():
-            lock._at_fork_reinit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_in_child)
-
-
-class Journal:
+class Journal(ForkedLock):
     """Undo log of one model, shared by a policy, its wrappers and its posteriors.
 
     A note is a function and its arguments that restore former values. It sets values, and never adds to them, so
@@ -61,14 +35,14 @@ class Journal:
     {'mean': 0.5}
     """
 
-    __slots__ = ("__weakref__", "lock", "notes")
+    __slots__ = ("notes",)
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        super().__init__()
         self.notes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def __reduce__(self) -> tuple[type[Journal], tuple[()]]:
-        """A copy begins with an empty journal: a model is copied between calls."""
+        """A copy begins with an empty journal, and a lock of its own."""
         return Journal, ()
 
     def note(self, restore: Callable[..., object], *arguments: Any) -> None:

@@ -11,15 +11,18 @@ from typing import Any
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
-from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["Kernel", "a_kernel", "pack_value"]
 
 
-class Kernel(ABC):
+class Kernel(Shared, ABC):
     """Similarity k(x, z) of two points; symmetric and positive semi-definite. Frozen.
+
+    A kernel can be used in several threads at once. `copy` gives the kernel itself, so that a policy and its copies
+    share it, and the similarity table that it may look at.
 
     Compose kernels with `+`, `*` and numbers. Write your own by subclassing (two methods and `kind`), or wrap a
     function with `FromCallable`. `gram` trusts its points: posteriors and policies check theirs with `kind.check`.
@@ -82,11 +85,6 @@ class Kernel(ABC):
         return cls(**{name: value for name, value in parameters.items() if name != "class"})
 
     __array_ufunc__ = None  # a NumPy number leaves `number * kernel` to the kernel
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
-        """Itself: a kernel is frozen, and a copied policy goes on looking at the same similarity table."""
-        del memo
-        return self
 
     def __add__(self, other: Kernel | float) -> Kernel:
         from kernelbandits.kernels.combine import add

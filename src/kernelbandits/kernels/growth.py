@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,16 @@ from kernelbandits.kernels.growing import GrowingMatrix
 from kernelbandits.kernels.least_squares import bounded_least_squares
 from kernelbandits.types import Matrix, Parameters, Vector
 
-__all__ = ["GrowthRule", "LandmarkGrowth", "RepairReport", "ShiftGrowth", "SpectralGrowth", "rounding", "unpack_rule"]
+__all__ = [
+    "Growth",
+    "GrowthRule",
+    "LandmarkGrowth",
+    "RepairReport",
+    "ShiftGrowth",
+    "SpectralGrowth",
+    "rounding",
+    "unpack_rule",
+]
 
 ROUNDING: Final = 10 * np.finfo(np.float64).eps
 """Eigenvalues below this, times the size of the matrix and its largest eigenvalue, are rounding errors."""
@@ -69,14 +78,26 @@ def _largest_change(*changes: tuple[Matrix, Matrix]) -> float:
     return max(float(np.abs(after - before).max(initial=0.0)) for before, after in changes)
 
 
+class Growth(NamedTuple):
+    """What a rule makes of a block of new items."""
+
+    to_known: Matrix
+    among_new: Matrix
+    """Repaired similarities to the known items and among the new ones."""
+
+    report: RepairReport
+    rule: GrowthRule
+    """For the block after this one."""
+
+
 class GrowthRule(ABC):
-    """Repairs a block of new items so that the grown table is positive semi-definite."""
+    """Repairs a block of new items so that the grown table is positive semi-definite. Frozen."""
 
     method: str
 
     @abstractmethod
-    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
-        """Repaired similarities to the known items and among the new ones; raises before anything is changed."""
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
+        """The block after its repair, and the rule of the grown table; this rule stays what it is."""
 
     @abstractmethod
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
@@ -101,11 +122,18 @@ class SpectralGrowth(GrowthRule):
     """
 
     def __init__(
-        self, method: str, coordinates: Matrix, solver: Matrix, signs: Vector, *, limit: float, allowance: float
+        self,
+        method: str,
+        coordinates: Matrix | GrowingMatrix,
+        solver: Matrix | GrowingMatrix,
+        signs: Vector,
+        *,
+        limit: float,
+        allowance: float,
     ) -> None:
         self.method = method
-        self._coordinates = GrowingMatrix(coordinates)  # F
-        self._solver = GrowingMatrix(solver)  # (Fᵀ)⁺
+        self._coordinates = _growing(coordinates)  # F
+        self._solver = _growing(solver)  # (Fᵀ)⁺
         self._signs = signs  # the diagonal of J
         self._limit = limit  # negative eigenvalues up to this pass as rounding
         self._allowance = allowance  # how far a self-similarity may rise
@@ -119,7 +147,7 @@ class SpectralGrowth(GrowthRule):
         coordinates, solver, signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
         return cls(method, coordinates, solver, signs, limit=limit, allowance=allowance)
 
-    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
         coordinates, solver = self._coordinates.values, self._solver.values
         new = self._placed(to_known, np.diagonal(among_new))  # G
         explained = (new * self._signs) @ new.T
@@ -133,10 +161,15 @@ class SpectralGrowth(GrowthRule):
         change = _largest_change((to_known, repaired_to_known), (among_new, repaired_among))
         report = RepairReport.of(spectrum, self.method, limit=self._limit, change=change)
 
-        self._solver.append(0.0, -solver @ (new.T @ own_solver), own_solver)
-        self._coordinates.append(new, 0.0, own)
-        self._signs = np.concatenate([self._signs, own_signs])
-        return repaired_to_known, repaired_among, report
+        rule = SpectralGrowth(
+            self.method,
+            self._coordinates.grown(new, 0.0, own),
+            self._solver.grown(0.0, -solver @ (new.T @ own_solver), own_solver),
+            np.concatenate([self._signs, own_signs]),
+            limit=self._limit,
+            allowance=self._allowance,
+        )
+        return Growth(repaired_to_known, repaired_among, report, rule)
 
     def _placed(self, to_known: Matrix, self_similarity: Vector) -> Matrix:
         """Coordinates of new items in the directions that known items have: G, within its bound."""
@@ -151,6 +184,10 @@ class SpectralGrowth(GrowthRule):
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
         arrays = {"coordinates": self._coordinates.values, "solver": self._solver.values, "signs": self._signs}
         return {"method": self.method, "limit": self._limit, "allowance": self._allowance}, arrays
+
+
+def _growing(matrix: Matrix | GrowingMatrix) -> GrowingMatrix:
+    return matrix if isinstance(matrix, GrowingMatrix) else GrowingMatrix(matrix)
 
 
 def _kept(method: str, spectrum: Vector, floor: float) -> NDArray[np.bool_]:
@@ -169,17 +206,18 @@ class ShiftGrowth(GrowthRule):
 
     method = "shift"
 
-    def __init__(self, shift: float, *, slack: float) -> None:
+    def __init__(self, shift: float, *, slack: float, factor: GrowingMatrix | None = None) -> None:
         self._shift = shift
         self._slack = slack  # what counts as rounding: the factor is that of (table + slack · I)
-        self._factor: GrowingMatrix | None = None  # derived from the table; made when it is first needed
+        self._factor = factor  # derived from the table; made when it is first needed
 
-    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
         from scipy.linalg import solve_triangular
 
-        if self._factor is None:
-            self._factor = GrowingMatrix(_cholesky(known + self._slack * np.eye(len(known))))
-        whitened = solve_triangular(self._factor.values, to_known.T, lower=True, check_finite=False)
+        factor = self._factor
+        if factor is None:
+            factor = GrowingMatrix(_cholesky(known + self._slack * np.eye(len(known))))
+        whitened = solve_triangular(factor.values, to_known.T, lower=True, check_finite=False)
         unexplained = among_new - whitened.T @ whitened
         shifted = unexplained + (self._shift + self._slack) * np.eye(len(among_new))
         try:
@@ -189,8 +227,8 @@ class ShiftGrowth(GrowthRule):
 
         spectrum = np.asarray(np.linalg.eigvalsh(unexplained), dtype=np.float64)
         report = RepairReport.of(spectrum, self.method, limit=self._slack, change=self._shift)
-        self._factor.append(whitened.T, 0.0, corner)
-        return to_known, among_new + self._shift * np.eye(len(among_new)), report
+        rule = ShiftGrowth(self._shift, slack=self._slack, factor=factor.grown(whitened.T, 0.0, corner))
+        return Growth(to_known, among_new + self._shift * np.eye(len(among_new)), report, rule)
 
     def _refusal(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> str:
         raw = known - self._shift * np.eye(len(known))
@@ -218,17 +256,18 @@ class LandmarkGrowth(GrowthRule):
 
     method = "square"
 
-    def __init__(self, coordinates: Matrix, *, norm: float) -> None:
-        self._coordinates = GrowingMatrix(coordinates)
+    def __init__(self, coordinates: Matrix | GrowingMatrix, *, norm: float) -> None:
+        self._coordinates = _growing(coordinates)
         self._norm = norm  # ‖S‖, the largest magnitude of its eigenvalues
 
-    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> tuple[Matrix, Matrix, RepairReport]:
+    def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
         coordinates = self._coordinates.values
         new = to_known[:, : coordinates.shape[1]] / np.sqrt(self._norm)
         repaired_to_known, repaired_among = new @ coordinates.T, new @ new.T
         change = _largest_change((to_known, repaired_to_known), (among_new, repaired_among))
-        self._coordinates.append(new, 0.0, np.zeros((len(new), 0)))
-        return repaired_to_known, repaired_among, RepairReport.of(np.zeros(0), self.method, limit=0.0, change=change)
+        report = RepairReport.of(np.zeros(0), self.method, limit=0.0, change=change)
+        rule = LandmarkGrowth(self._coordinates.grown(new, 0.0, np.zeros((len(new), 0))), norm=self._norm)
+        return Growth(repaired_to_known, repaired_among, report, rule)
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
         return {"method": self.method, "norm": self._norm}, {"coordinates": self._coordinates.values}

@@ -36,9 +36,12 @@ class Delta(Kernel):
         return np.equal(left[:, None], right[None, :]).astype(np.float64)
 
     def diagonal(self, points: Points) -> Vector:
-        return np.ones(self.kind.count(points))
+        return np.ones(self.kind.count(self._checked(points)))
+
+    def _checked(self, points: Points) -> Points:
+        return self.kind.check(points) if self.kind.count(points) else points
 
     def _numbered(self, points: Points, numbers: dict[Hashable, int]) -> Indices:
         """A number for each point, the same for the same point."""
-        keys = self.kind.keys(points)
+        keys = self.kind.keys(self._checked(points))
         return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.intp, count=len(keys))

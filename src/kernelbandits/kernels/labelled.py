@@ -49,7 +49,8 @@ class LabelledLinear(Kernel):
         return shared, np.setdiff1d(np.arange(n_columns), shared)
 
     def gram(self, first: PairRows, second: PairRows | None = None) -> Matrix:
-        second = first if second is None else second
+        first = self.kind.check(first)
+        second = first if second is None else self.kind.check(second)
         left, right = dense(first.actions), dense(second.actions)
         if left.shape[1] != right.shape[1]:
             raise InvalidContexts(f"Rows of {left.shape[1]} and of {right.shape[1]} columns cannot be compared.")
@@ -62,5 +63,5 @@ class LabelledLinear(Kernel):
         return np.asarray(left[:, shared] @ right[:, shared].T + same * (left[:, own] @ right[:, own].T))
 
     def diagonal(self, points: PairRows) -> Vector:
-        rows = dense(points.actions)
+        rows = dense(self.kind.check(points).actions)
         return np.asarray(np.einsum("nd,nd->n", rows, rows))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
+
+REMEMBERED_BYTES: Final = 4_000_000
+"""Largest table of monomials that is remembered; there are at most 8 of them in a process."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,21 @@ class Polynomial(Kernel):
         return result
 
 
-@lru_cache(maxsize=8)
 def _monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
     """Variables of each monomial, one row a factor, and the roots of the multinomial coefficients."""
+    is_small = 8 * (degree + 1) * comb(n_variables + degree - 1, degree) <= REMEMBERED_BYTES
+    return (_remembered_monomials if is_small else _computed_monomials)(n_variables, degree)
+
+
+def _computed_monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
     monomials = list(combinations_with_replacement(range(n_variables), degree))
     ways = [factorial(degree) / prod(map(factorial, Counter(monomial).values())) for monomial in monomials]
-    return np.array(monomials, dtype=np.intp).T, np.sqrt(ways)
+    factors, weights = np.array(monomials, dtype=np.intp).T, np.sqrt(ways)
+    factors.flags.writeable = weights.flags.writeable = False  # all threads share them
+    return factors, weights
+
+
+_remembered_monomials = lru_cache(maxsize=8)(_computed_monomials)
 
 
 @dataclass(frozen=True)

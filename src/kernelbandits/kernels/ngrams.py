@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from threading import Lock
+from sys import getsizeof
 from typing import Any, Final
 
 import numpy as np
 
 from kernelbandits.checks import a_count
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.forking import ForkedLock
 from kernelbandits.kernels.bags import Bag, Numbers
 from kernelbandits.types import Vector
 
 __all__ = ["NgramIndex", "ngram_lengths", "ngrams"]
 
-REMEMBERED: Final = 10_000_000
-"""Most n-grams of remembered strings, some 120 MB; when there are more, the strings seen first are forgotten."""
+MOST_BYTES: Final = 256_000_000
+"""Most memory that an index keeps between two calls, besides the n-grams known from the start; when it has more, it
+starts again empty. Within a call it also holds what the call asks for."""
 
-VOCABULARY: Final = 1_000_000
-"""Most n-grams that are numbered besides those known from the start, some 150 MB; then numbering starts again."""
+WIDEST_CHARACTER: Final = getsizeof("\U00010000")
+"""Bytes of a string of one character, at most."""
+
+NUMBER: Final = getsizeof(2**30)
+"""Bytes of the number of an n-gram."""
+
+LEAST_DATA: Final = 16
+"""Bytes that NumPy allocates for the data of an array at least."""
 
 
 def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
@@ -47,18 +55,14 @@ def ngrams(text: str, shortest: int, longest: int) -> list[str]:
 class NgramIndex:
     """Numbers for n-grams, and the weighted n-grams of the strings seen lately, so that none is cut up twice.
 
-    A cache: it can be dropped at any moment, and its copies start empty. Numbers mean something within one call only.
+    A cache of at most `MOST_BYTES`: it can be dropped at any moment, and its copies start empty. Numbers mean something
+    within one call only. It can be used in several threads at once.
     """
 
     def __init__(self, shortest: int, longest: int, known: Sequence[str] = ()) -> None:
         self._shortest, self._longest, self._known = shortest, longest, known
-        self._lock = Lock()  # a kernel may be shared by policies in different threads
-        self._forget()
-
-    def _forget(self) -> None:
-        self._numbers = {ngram: number for number, ngram in enumerate(self._known)}
-        self._bags: dict[str, Bag] = {}
-        self._size = 0
+        self._guard = ForkedLock()  # a kernel may be shared by policies in different threads
+        self._held = _Held(known, longest)
 
     def bags(
         self, *collections: Sequence[str], weigh: Callable[[Numbers, Vector], Vector]
@@ -67,27 +71,52 @@ class NgramIndex:
 
         `weigh` makes weights of numbers and counts; it has to be the same in every call.
         """
-        with self._lock:
-            self._make_room()
-            return [[self._bag(text, weigh) for text in texts] for texts in collections], len(self._numbers)
+        with self._guard.lock:
+            held = self._held
+            try:
+                found = [
+                    [held.bags.get(text) or self._cut(text, held, weigh) for text in texts] for texts in collections
+                ]
+            except TypeError as error:  # what cannot be hashed is no string
+                raise InvalidContexts(f"This kernel compares strings: {error}.") from error
+            n_ngrams = len(held.numbers)
+            if held.n_bytes > MOST_BYTES:
+                self._held = _Held(self._known, self._longest)
+        return found, n_ngrams
 
-    def _bag(self, text: str, weigh: Callable[[Numbers, Vector], Vector]) -> Bag:
-        bag = self._bags.get(text)
-        if bag is None:
-            counted = Counter(ngrams(text, self._shortest, self._longest))
-            known = self._numbers
-            numbers = np.array([known.setdefault(ngram, len(known)) for ngram in counted], dtype=np.int32)
-            bag = numbers, weigh(numbers, np.array(list(counted.values()), dtype=np.float64))
-            self._bags[text] = bag
-            self._size += len(numbers)
+    def _cut(self, text: str, held: _Held, weigh: Callable[[Numbers, Vector], Vector]) -> Bag:
+        if not isinstance(text, str):
+            raise InvalidContexts(f"This kernel compares strings, got {type(text).__name__}: {text!r:.60}.")
+        counted = Counter(ngrams(text, self._shortest, self._longest))
+        known = held.numbers
+        numbers = np.array([known.setdefault(ngram, len(known)) for ngram in counted], dtype=np.int32)
+        bag = numbers, weigh(numbers, np.array(list(counted.values()), dtype=np.float64))
+        held.keep(text, bag)
         return bag
-
-    def _make_room(self) -> None:
-        if len(self._numbers) > len(self._known) + VOCABULARY:
-            self._forget()
-        while self._size > REMEMBERED:
-            numbers, _ = self._bags.pop(next(iter(self._bags)))
-            self._size -= len(numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NgramIndex, (self._shortest, self._longest, self._known)
+
+
+class _Held:
+    """What an index keeps, and the memory that it takes."""
+
+    def __init__(self, known: Sequence[str], longest: int) -> None:
+        self.numbers = {ngram: number for number, ngram in enumerate(known)}
+        self.bags: dict[str, Bag] = {}
+        self._n_known, self._bytes_known = len(known), getsizeof(self.numbers)
+        self._bytes_per_ngram = WIDEST_CHARACTER + 4 * (longest - 1) + NUMBER
+        self._bytes_of_bags = 0
+
+    def keep(self, text: str, bag: Bag) -> None:
+        """Keep a bag; it counts before it is kept, lest an interrupt keeps it uncounted."""
+        numbers, weights = bag
+        arrays = getsizeof(numbers) + getsizeof(weights) + 2 * LEAST_DATA
+        self._bytes_of_bags += getsizeof(text) + getsizeof(bag) + arrays
+        self.bags[text] = bag
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held, besides the n-grams known from the start; not less than it is."""
+        tables = getsizeof(self.bags) + getsizeof(self.numbers) - self._bytes_known
+        return tables + self._bytes_of_bags + (len(self.numbers) - self._n_known) * self._bytes_per_ngram

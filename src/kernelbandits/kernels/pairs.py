@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.combine import paired_features
-from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
 __all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]
@@ -30,7 +30,7 @@ class PairRows:
         self.contexts, self.actions, self.is_shared = contexts, actions, is_shared
 
 
-class PairPoints:
+class PairPoints(Shared):
     """Pairs of a context and an action, each half with its own kind.
 
     A round is `Pairs(context, actions)`; what was learnt is many pairs, each with its own context.

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.rows import FLOAT64, is_sparse
+from kernelbandits.kernels.rows import FLOAT64, Rows, is_sparse
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["as_rows", "dense", "distances", "inner_products", "row_pair", "squared_distances", "squared_norms"]
@@ -27,15 +27,12 @@ SPARSE_BLOCK: Final = 2_000_000
 
 
 def as_rows(points: Points) -> Points:
-    """Rows as float64, without the checks that a boundary makes."""
+    """Rows as float64, or InvalidContexts; numbers are taken as they are, where a boundary refuses NaN."""
     if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
         return points
-    if is_sparse(points):
-        return points.tocsr()
-    rows = np.asarray(points, dtype=np.float64)
-    if rows.ndim != 2:
-        raise InvalidContexts(f"Rows have to be a 2-d array, got shape {rows.shape}.")
-    return rows
+    if is_sparse(points) and points.format == "csr" and points.dtype == FLOAT64 and points.ndim == 2:
+        return points
+    return Rows().shaped(points)
 
 
 def row_pair(first: Points, second: Points | None) -> tuple[Points, Points]:

@@ -8,20 +8,40 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from numpy.typing import NDArray
 
 from kernelbandits.types import Indices, Point, Points
 
-__all__ = ["NO_CONTEXT", "PointKind", "describe_kind", "digest_of"]
+__all__ = ["NO_CONTEXT", "PointKind", "Shared", "describe_kind", "digest_of"]
 
 NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
 
 
+class Shared:
+    """What belongs to the caller and never changes, but for growing: a copy of it is itself.
+
+    So a policy and its copies look at the same kernel, similarity table or catalogue, and what is added there reaches
+    all of them. Pickling copies by value, once for everything in one pickle.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        del memo
+        return self
+
+
 @runtime_checkable
 class PointKind(Protocol):
-    """How one kind of point is checked, counted, copied, told apart, kept and saved."""
+    """How one kind of point is checked, counted, copied, told apart, kept and saved.
+
+    Kinds are frozen and can be used in several threads at once; a copy of a policy shares them.
+    """
 
     def check(self, points: Points) -> Points:
         """Canonical form of acceptable points, or InvalidContexts. Canonical points pass unchanged."""

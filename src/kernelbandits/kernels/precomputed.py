@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.points import NO_CONTEXT
+from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.kernels.rows import room
 from kernelbandits.kernels.tables import SimilarityTable
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Point, Points, Vector
@@ -31,7 +31,7 @@ class TableRows:
         return len(self.rows)
 
 
-class TableIds:
+class TableIds(Shared):
     """Ids that a similarity table knows; canonical: row numbers of the table, which stay true when it grows."""
 
     def __init__(self, table: SimilarityTable) -> None:
@@ -94,11 +94,6 @@ class TableIds:
                 "that are missing first."
             )
         return TableRows(rows, self.table)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TableIds:
-        """Itself: a copied model goes on looking at the same table."""
-        del memo
-        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableIds) and other.table is self.table

@@ -78,7 +78,7 @@ def repair(
     if method not in get_args(Method):
         raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {method!r}.')
     values = _values(table)
-    ids = table.ids if isinstance(table, SimilarityTable) else None
+    ids = table.ids[: len(values)] if isinstance(table, SimilarityTable) else None  # it may have grown since
     spectrum, vectors = np.linalg.eigh(values)
     limit = _limit(values, spectrum, tolerance)
     repaired, rule = _repaired(values, spectrum, vectors, method, limit)

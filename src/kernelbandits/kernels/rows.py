@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.kernels.points import NO_CONTEXT
+from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import Indices, Matrix, Point, Points
 
 __all__ = ["FLOAT64", "Rows", "is_sparse", "room"]
@@ -27,14 +27,14 @@ def is_sparse(points: Points) -> bool:
     return hasattr(points, "tocsr")
 
 
-class Rows:
+class Rows(Shared):
     """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
         is_usual = type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.size
         if is_usual and points.flags.c_contiguous and _surely_finite(points):
             return points
-        rows = _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
+        rows = self.shaped(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
             raise InvalidContexts(NO_CONTEXT)
@@ -48,10 +48,15 @@ class Rows:
             )
         return rows
 
+    def shaped(self, points: Points) -> Points:
+        """The points as float64 rows, or InvalidContexts; there may be none, and numbers are not looked at."""
+        return _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
+
     def count(self, points: Points) -> int:
-        if type(points) is np.ndarray:
+        if type(points) is np.ndarray and points.ndim == 2 and points.dtype.kind in "buif":
             return len(points)
-        return int(points.shape[0]) if hasattr(points, "shape") else len(points)
+        is_plain = is_sparse(points) and points.ndim == 2
+        return int((points if is_plain else self.shaped(points)).shape[0])
 
     def take(self, points: Points, rows: Indices) -> Points:
         return points[rows]
@@ -67,7 +72,7 @@ class Rows:
         if type(point) is np.ndarray and point.ndim == 1:
             row = point[None]
             return row if point.dtype is FLOAT64 and point.size and _surely_finite(row) else self.check(row)
-        rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+        rows = self.check(point if is_sparse(point) else np.atleast_2d(_array(point)))
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
@@ -188,11 +193,8 @@ def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 
 def _dense_rows(points: Points) -> Matrix:
-    try:
-        rows = np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
-    except ValueError as error:
-        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
-    if rows.ndim and not len(rows):
+    rows = _array(points)
+    if rows.shape == (0,):
         raise InvalidContexts(NO_CONTEXT)
     if rows.dtype.kind not in "buif":
         raise InvalidContexts(
@@ -208,6 +210,14 @@ def _dense_rows(points: Points) -> Matrix:
         raise InvalidContexts("Some entries of the contexts are masked, and a kernel needs them all. Fill the gaps.")
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which `check` refuses
         return np.ascontiguousarray(rows, dtype=np.float64)
+
+
+def _array(points: Any) -> NDArray[Any]:
+    """An array, masked where it was; InvalidContexts for what has no shape."""
+    try:
+        return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
+    except ValueError as error:
+        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
 
 
 def _sparse_rows(points: Points) -> Points:

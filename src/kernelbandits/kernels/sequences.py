@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, InvalidContexts
-from kernelbandits.kernels.points import NO_CONTEXT
+from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import Indices, ItemId, Point, Points
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
@@ -24,7 +24,7 @@ def _what(points: Any) -> str:
 Item = TypeVar("Item")
 
 
-class SequenceKind(ABC, Generic[Item]):
+class SequenceKind(Shared, ABC, Generic[Item]):
     """Points that are Python objects in a sequence; canonical: a list. A subclass says how one is checked and saved."""
 
     @abstractmethod
@@ -43,15 +43,24 @@ class SequenceKind(ABC, Generic[Item]):
 
     def listed(self, points: Points) -> list[Item]:
         """The points in canonical form; there may be none."""
+        self.refuse_unordered(points)
+        return [self.check_one(point) for point in points]
+
+    def refuse_unordered(self, points: Points) -> None:
+        """InvalidContexts for what is no sequence of points: a single one, a set, a table of columns."""
+        if type(points) is list:
+            return
         is_ordered = isinstance(points, Iterable) and not isinstance(points, (str, bytes, Mapping, set, frozenset))
-        if not is_ordered or (isinstance(points, np.ndarray) and points.ndim == 0):
+        n_axes = getattr(points, "ndim", 1)
+        is_table = hasattr(points, "tocsr") or (n_axes != 1 and not isinstance(points, np.ndarray))
+        if not is_ordered or n_axes == 0 or is_table:
             raise InvalidContexts(
                 f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
-        return [self.check_one(point) for point in points]
 
     def count(self, points: Points) -> int:
-        return len(points)
+        self.refuse_unordered(points)
+        return len(points) if hasattr(points, "__len__") else len(self.listed(points))
 
     def take(self, points: Points, rows: Indices) -> list[Item]:
         return [points[row] for row in rows]

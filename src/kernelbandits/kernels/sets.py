@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,15 +33,22 @@ class Jaccard(Kernel):
         return np.divide(shared, all_members, out=np.ones_like(shared), where=all_members > 0)
 
     def diagonal(self, points: Points) -> Vector:
-        return np.ones(self.kind.count(points))
+        return np.ones(len(_checked(points)))
 
 
-def _bags(sets: Iterable[Iterable[ItemId]], numbers: dict[ItemId, int]) -> list[Bag]:
+def _bags(sets: Points, numbers: dict[ItemId, int]) -> list[Bag]:
     """The members of each set as numbers of weight one."""
     members = [
-        np.array([numbers.setdefault(item, len(numbers)) for item in frozenset(one)], dtype=np.int32) for one in sets
+        np.array([numbers.setdefault(item, len(numbers)) for item in one], dtype=np.int32) for one in _checked(sets)
     ]
     return [(some, np.ones(len(some))) for some in members]
+
+
+def _checked(sets: Points) -> list[frozenset[ItemId]]:
+    """The sets in canonical form, at no cost where they are."""
+    kind = Jaccard.kind
+    kind.refuse_unordered(sets)
+    return [one if type(one) is frozenset else kind.check_one(one) for one in sets]
 
 
 def _sizes(bags: list[Bag]) -> Vector:

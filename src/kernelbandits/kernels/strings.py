@@ -33,10 +33,13 @@ class _Ngrams(Kernel):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         sides = (first,) if second is None else (first, second)
+        for side in sides:
+            self.kind.refuse_unordered(side)
         bags, n_ngrams = self._index.bags(*sides, weigh=self._weigh)
         return bag_products(bags[0], bags[-1], n_ngrams)
 
     def diagonal(self, points: Points) -> Vector:
+        self.kind.refuse_unordered(points)
         (bags,), _ = self._index.bags(points, weigh=self._weigh)
         return np.array([weights @ weights for _, weights in bags], dtype=np.float64)
 
@@ -185,8 +188,8 @@ class Positionwise(Kernel):
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        left = _code_points(first)
-        right = left if second is None else _code_points(second)
+        left = _code_points(self.kind.listed(first))
+        right = left if second is None else _code_points(self.kind.listed(second))
         if len(left) and len(right) and left.shape[1] != right.shape[1]:
             raise _unequal(left.shape[1], right.shape[1])
         differences = np.zeros((len(left), len(right)))
@@ -195,7 +198,7 @@ class Positionwise(Kernel):
         return np.exp(differences / (-2.0 * self.length_scale**2))
 
     def diagonal(self, points: Points) -> Vector:
-        return np.ones(self.kind.count(points))
+        return np.ones(len(self.kind.listed(points)))
 
 
 def _code_points(strings: Sequence[str]) -> NDArray[np.uint32]:

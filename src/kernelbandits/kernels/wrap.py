@@ -47,7 +47,8 @@ class FromCallable(_Wrapped):
     ----------
     function
         Takes two collections in the canonical form of `kind` (rows: float64 arrays; strings, sets: lists) and gives
-        the matrix of their similarities, shape (n_first, n_second). It has to be symmetric and positive semi-definite.
+        the matrix of their similarities, shape (n_first, n_second). It has to be symmetric and positive semi-definite,
+        and is called in every thread in which the kernel is used.
     kind
         What the points are: `Rows()` by default, `Strings()`, `Sets()`, `Ids()`, `Objects(key=...)` for anything.
     diagonal

@@ -77,7 +77,8 @@ class CatalogueActions:
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
         self._points_of = points
-        self.n_rows = self.catalogue.n_items
+        self._whole = CatalogueView(self.catalogue, None)  # what is added from now on is for the next round
+        self.n_rows = self._whole.n_items
         self.n_actions = self.view.n_items
         self.rows = None if self.n_actions == self.n_rows else self.view.rows
 
@@ -89,8 +90,8 @@ class CatalogueActions:
     @property
     def whole(self) -> Points:
         """Of all items of the catalogue, with the context of this round where there is one."""
-        whole = CatalogueView(self.catalogue, None)
-        return self._points_of(whole if self.view.context is None else whole.given(self.view.context))
+        whole, context = self._whole, self.view.context
+        return self._points_of(whole if context is None else whole.given(context))
 
     def row(self, place: int) -> int:
         """Row in the whole catalogue of the item at this place."""

@@ -61,10 +61,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _pick(self, actions: Actions) -> Choice:
         engine = self._engine_for(actions)
-        if engine is None:
+        if engine is None or not isinstance(actions, CatalogueActions):
             return self._pick_from_new(actions)
         exploration = self._exploration_now(actions.n_actions, None, self.round_index, engine)
-        row, mean, width, tied = engine.choose(exploration, actions.rows)
+        # A catalogue may have got more items in another thread since this round began.
+        rows = actions.view.rows if len(engine) > actions.n_rows else actions.rows
+        row, mean, width, tied = engine.choose(exploration, rows)
         propensity = 1.0
         if tied is not None:
             row, propensity = pick_tied(tied, self._ties, self._rng)
@@ -91,7 +93,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             engine = self._engines.engine(contexts, posterior)
             if engine is None:
                 return None
-            points, n_actions = contexts.points(kind), contexts.n_items
+            points, n_actions = contexts.points(kind), len(engine)
             exploration = self._exploration_now(n_actions, None, ledger.round_index, engine)
             row, mean, width, tied = engine.choose(exploration)
             if tied is not None:
@@ -127,6 +129,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
                 mean, width = prediction.mean.item(), prediction.width.item()
             cost = _screened(n_actions, n_widths)
             return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
+        if not self._screening.is_finished:
+            self._screening = Screening()
         found = self._screening.best(self.posterior, points, n_actions, exploration)
         if found is None:
             return self._pick_from_all(points, n_actions)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.posterior.threads import few_threads
-from kernelbandits.selection.columns import DRIFT, UPDATES, ColumnLog, Similarities
+from kernelbandits.selection.columns import DRIFT, LARGEST, UPDATES, ColumnLog, Similarities
 from kernelbandits.selection.passes import BLOCK
 from kernelbandits.selection.threads import for_each_part
 from kernelbandits.types import Indices, Matrix, Vector
@@ -86,6 +86,7 @@ def _pull_many(
     log.taken[0, slots], log.taken[1, slots] = counts, totals
     log.n_runs, log.n_points = old + size, log.n_points + size - n_known
     log.state[UPDATES] += size
+    log.state[LARGEST] = max(log.state.item(LARGEST), float(np.abs(totals).max(initial=0.0)))
 
 
 def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector, shrinks: Vector) -> None:
@@ -165,7 +166,7 @@ def _merge(log: ColumnLog, first: int) -> None:
         scales[place] = counts[place] * starts[place] + log.regularisation
         lifts[place] = (totals[place] - counts[place] * mean[place]) / scales[place]
         mean += lifts[place] * reduced[place]
-    last = first + size
+    last, log.most_runs = first + size, max(log.most_runs, log.n_runs)
     for begin in range(0, log.size, COLUMNS_AT_ONCE):
         part = slice(begin, min(log.size, begin + COLUMNS_AT_ONCE))
         log.rows[first:last, part] = mixture @ log.rows[first : log.n_runs, part]
@@ -188,9 +189,10 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     from scipy.linalg import cholesky
     from scipy.linalg.blas import dtrsm
 
-    n_pulls = len(slots)
+    n_pulls, log.most_runs = len(slots), max(log.most_runs, log.n_runs)
     log.n_runs, log.n_points, log.sealed, log.next_look = 0, n_pulls, 0, n_pulls + TAILS[0]
     log.state[DRIFT] = log.state[UPDATES] = 0.0
+    log.state[LARGEST] = np.abs(totals).max(initial=0.0)
     log.slots[1] = -1
     log.taken[:] = 0.0
     log.mean[:] = 0.0
@@ -201,6 +203,7 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     if len(log.rows) < n_pulls:
         del log.rows  # let go of the old columns first: the new ones may be as large
         log.make_room(np.empty((n_pulls + n_pulls // 2, width)))
+        log.most_runs = 0
     positions, rows, roots = log.slots[0, slots], log.rows[:n_pulls], np.sqrt(counts)
     rows[:, log.size :] = 0.0
     step = max(1, 8_000_000 // log.size)

@@ -16,7 +16,7 @@ from kernelbandits.selection.threads import for_each_part, threads_for
 from kernelbandits.selection.ties import lowered
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["DRIFT_LIMIT", "ColumnLog", "Screen"]
+__all__ = ["DRIFT_LIMIT", "FALL", "ColumnLog", "Screen"]
 
 FIRST_ROWS: Final = 2112
 """Columns that a new log has room for, unless they would be more than `FIRST_BYTES`. Room costs nothing until it is
@@ -24,14 +24,19 @@ used, since the system gives memory when it is first written to; moving columns 
 
 FIRST_BYTES: Final = 3_000_000_000
 
+FEW_ROWS: Final = 32
+SMALL_BYTES: Final = 16_000_000
+"""Columns that a new log has room for at first where `FIRST_ROWS` of them would be less than this: a policy may have
+thousands of small catalogues, and moving so little costs nothing."""
+
 LISTED_TIES: Final = 64
 """Tied actions that a compiled loop lists; more are found by a NumPy pass, as in a first round where all are tied."""
 
-DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, N_STATE = range(10)
+DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
 """Places in a log's `state`: the largest difference seen between the two values that the log has for v(x) of a repeated
 x; Σ sqrt(v(x)) |gain| over the pulls, see `Front`; how many pulls there were; columns that a pull read, a running mean;
 the best score; the slot pulled last; the action that was best last, −1 for none; the number of runs; Σ gain² d/n over
-the pulls, see `Front`."""
+the pulls, see `Front`; the largest magnitude of a reward sum that was taken in since the last rebuild."""
 
 ENTRIES_PER_CALL: Final = 500_000
 """Array entries that a round may touch in one compiled call; more are worth the choice of the number of threads."""
@@ -41,6 +46,10 @@ NO_LIMIT: Final = 1 << 40
 NEEDS_SIMILARITIES: Final = -2
 """What a round gives where the changed slot is new."""
 
+
+FALL: Final = 100.0
+"""Largest ratio of a reward sum that was taken in to the largest there is now (or to 1) before means are computed from
+the sums again: updates keep rounding errors of the size of what they once took in. `round_loop` has it too."""
 
 DRIFT_LIMIT: Final = 1e-11
 """Share of the largest k(x, x) by which the two values of v(x) that a log has may differ before it is rebuilt."""
@@ -87,6 +96,8 @@ class ColumnLog:
         self.size = len(prior)
         self.items: Matrix = np.vstack([np.zeros(self.size), prior, prior])
         self.n_runs = self.n_slots = self.n_points = 0
+        self.most_runs = 0
+        """Runs that there were at most: so much of the buffer was written to."""
         self.next_look = 0
         self.sealed = 0
         """Runs before this one are not continued, so that the state they make up can still be read."""
@@ -99,7 +110,10 @@ class ColumnLog:
         self.state[LEADER] = -1.0
         self.marks: Indices = np.zeros((3, 0), dtype=np.int64)
         self.runs: Matrix = np.zeros((7, 0))
-        self.make_room(np.empty((max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size))), self.size)))
+        n_rows = max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size)))
+        if 8 * FIRST_ROWS * self.size <= SMALL_BYTES:
+            n_rows = FEW_ROWS
+        self.make_room(np.empty((n_rows, self.size)))
         self.name_items()
 
     def make_room(self, rows: Matrix) -> None:
@@ -122,8 +136,12 @@ class ColumnLog:
 
     @property
     def n_bytes(self) -> int:
-        """Memory in use; capacity that was never written to is not counted."""
-        return int(8 * (self.n_runs + 3) * self.size)
+        """Memory in use; rows of a large buffer that were never written to are not counted."""
+        columns = self.rows.nbytes
+        if columns > SMALL_BYTES:
+            columns = 8 * max(self.n_runs, self.most_runs) * self.rows.shape[1]
+        arrays = (self.items, self.taken, self.slots, self.marks, self.runs, self.tied, self.hits)
+        return columns + sum(array.nbytes for array in arrays)
 
     @property
     def places(self) -> Indices:
@@ -153,6 +171,7 @@ class ColumnLog:
             used = self.n_runs + filled
             larger[:used] = self.rows[:used]
             self.make_room(larger)
+            self.most_runs = used
 
     # -- one pull --------------------------------------------------------------------------------------------------
 
@@ -228,6 +247,7 @@ class ColumnLog:
         self.variance[position] = start * gamma / scale  # exactly what is left, where a difference would cancel
         self.hits[position // BLOCK] = 1
         self.taken[:, slot] = count, total
+        self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
         self.state[SPREAD] += sqrt(max(start, 0.0)) * abs(gain)
         self.state[REACH] += gain * gain * scale / times
         self.state[UPDATES] += 1.0
@@ -278,6 +298,10 @@ class ColumnLog:
             )
         return scale
 
+    def has_fallen(self, sums: Vector) -> bool:
+        """Whether the record's reward sums are so much smaller than sums once taken in that means have lost digits."""
+        return self.state.item(LARGEST) > FALL * max(1.0, float(np.abs(sums).max(initial=0.0)))
+
     # -- other questions and changes -----------------------------------------------------------------------------
 
     def change_sum(self, slot: int, total: float) -> None:
@@ -293,6 +317,7 @@ class ColumnLog:
         self.lifts[run:last] += lifts
         self.totals[run] += change
         self.taken[1, slot] = total
+        self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
 
     def sealed_covariances(self, positions: Indices, first: int, known: Indices) -> Matrix:
         """Posterior covariances by the sealed runs of the actions positions[first:] with all of positions.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from math import inf, log1p, sqrt
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +21,27 @@ from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector
 
 __all__ = ["CatalogueEngine"]
+
+OVERHEAD: Final = 20_000
+"""Bytes of an engine without items: Python objects and small arrays."""
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def _finished(
+    method: Callable[Concatenate[CatalogueEngine, Arguments], Answer],
+) -> Callable[Concatenate[CatalogueEngine, Arguments], Answer]:
+    """Let an engine know while the method is at work, so that one in which it did not come to its end is not used."""
+
+    @wraps(method)
+    def run(engine: CatalogueEngine, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        was_finished, engine.is_finished = engine.is_finished, False
+        answer = method(engine, *arguments, **named)
+        engine.is_finished = was_finished
+        return answer
+
+    return run
 
 
 class CatalogueEngine:
@@ -36,6 +60,9 @@ class CatalogueEngine:
     a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
     for a moment.
 
+    An interrupt or an error may leave half of an update behind: then `is_finished` stays false, and whoever keeps the
+    engine has to make another.
+
     Rounding errors of updates might add up, in proportion to 1/γ. The log checks itself in every round at no cost: a
     repeated point's own entry of its column has to be its variance. Where they part by more than 1e-11 of k(x, x), or
     after a number of updates that falls with γ, everything is computed anew from the counts.
@@ -45,6 +72,8 @@ class CatalogueEngine:
 
     def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:
         self.kernel, self.regularisation = kernel, regularisation
+        self.is_finished = True
+        """Whether every question and update so far has come to its end."""
         self._root = sqrt(regularisation)
         self._items = Follower(points, kernel, regularisation)
         self._n_items = self._items.n_items
@@ -58,6 +87,12 @@ class CatalogueEngine:
 
     def __len__(self) -> int:
         return self._n_items
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held, besides the points."""
+        front = 0 if self._front is None else self._front.n_bytes
+        return OVERHEAD + self._items.n_bytes + self._fronts.n_bytes + front
 
     @property
     def n_rebuilds(self) -> int:
@@ -80,6 +115,7 @@ class CatalogueEngine:
 
     # -- following the record --------------------------------------------------------------------------------------
 
+    @_finished
     def catch_up(self, record: Observations) -> None:
         """Answer from this record from now on, as it stands whenever a question comes."""
         if record is not self._record or record.n_slots < self._items.log.n_slots:
@@ -123,6 +159,7 @@ class CatalogueEngine:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
+    @_finished
     def choose(self, exploration: float, rows: Indices | None = None) -> tuple[int, float, float, Indices | None]:
         """The lowest item tied for the best mean + exploration · width, its mean and width, and all that are tied.
 
@@ -142,6 +179,7 @@ class CatalogueEngine:
         mean, width = self.estimate_one(row)
         return row, mean, width, tied if len(tied) > 1 else None
 
+    @_finished
     def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:
         """Items tied for the best mean + exploration · width, lowest row first, and the best score.
 
@@ -195,7 +233,7 @@ class CatalogueEngine:
         """One pull, in one pass with the search for those who may be best; False where this slot was not pulled."""
         count, total = self._record.counts.item(slot), self._record.sums.item(slot)
         place = log.slots.item(0, slot)
-        if count <= log.taken.item(0, slot) or place < 0:
+        if count <= log.taken.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
             return False
         bar = lowered(log.score_after(slot, count, total, beta)) if beta >= 0.0 and place < self._n_items else -inf
         log.pull(slot, count, total, similarities, Screen(beta * beta, bar))
@@ -255,6 +293,7 @@ class CatalogueEngine:
 
     # -- other questions -------------------------------------------------------------------------------------------
 
+    @_finished
     def log_det_gain(self) -> float | None:
         """Ln det(I + K/γ) over the record, or None where more has changed than one more pull.
 
@@ -273,6 +312,7 @@ class CatalogueEngine:
             return None
         return gain + log1p(more * max(log.variance.item(place), 0.0) / gamma)
 
+    @_finished
     def estimate(self, rows: Indices | None = None) -> Prediction:
         """Mean and width of these items, of all where none are named."""
         if rows is not None and len(rows) == 1:
@@ -283,6 +323,7 @@ class CatalogueEngine:
         widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularisation)
         return Prediction(log.mean[chosen].copy(), widths)
 
+    @_finished
     def estimate_one(self, row: int) -> tuple[float, float]:
         """Mean and width of one item, without arrays: a round needs them for the item that was chosen."""
         front, place = self._front, row
@@ -295,6 +336,7 @@ class CatalogueEngine:
             log = front.log
         return log.mean.item(place), sqrt(max(log.variance.item(place), 0.0)) / self._root
 
+    @_finished
     def grow(self, points: Points) -> None:
         """The catalogue got more items: `points` are all of them, those known before first and unchanged."""
         if self.kernel.kind.count(points) > self._n_items:

@@ -42,8 +42,8 @@ class Follower:
     """Compares a record with what its log has taken in, and takes in the difference.
 
     More observations of a point are a pull, a changed sum alone moves the means, and whatever else happened
-    (observations taken back, another record) is answered by beginning again from the counts. Points of the record that
-    are no items have columns behind those of the items.
+    (observations taken back, sums that fell from far above, another record) is answered by beginning again from the
+    counts. Points of the record that are no items have columns behind those of the items.
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:
@@ -62,7 +62,7 @@ class Follower:
     @property
     def n_bytes(self) -> int:
         """Memory held."""
-        held = self.log.n_bytes + self.log.taken.nbytes + self._collection.n_bytes
+        held = self.log.n_bytes + self._collection.n_bytes
         return held + (0 if self._index is None else self._index.n_bytes)
 
     def start(self, record: Observations) -> None:
@@ -122,7 +122,8 @@ class Follower:
         changed = np.array(slots, dtype=np.int64)
         more = counts[changed] - log.taken[0, changed]
         pulled, amended = changed[more > 0.0], changed[more == 0.0]
-        if (more < 0.0).any() or len(pulled) > max(BLOCK_OF_CHANGES, log.n_runs):
+        has_shrunk = (more < 0.0).any() or log.has_fallen(sums)
+        if has_shrunk or len(pulled) > max(BLOCK_OF_CHANGES, log.n_runs):
             self.begin_again()
             return
         if len(pulled) >= BLOCK_OF_CHANGES:

@@ -165,6 +165,12 @@ class Front:
         self._roots[rows] = 0.0
 
     @property
+    def n_bytes(self) -> int:
+        """Memory held, without the columns, which are in the memory that fronts share."""
+        arrays = (self._roots, self._places, self._covariance, self._start_mean, self.log.items, self.log.marks)
+        return sum(array.nbytes for array in arrays) + self.log.runs.nbytes + getattr(self.points, "nbytes", 0)
+
+    @property
     def reach(self) -> float:
         """A bound on H, so far as it has been looked at."""
         return self.log.state.item(REACH)

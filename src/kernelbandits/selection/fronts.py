@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.posterior.threads import few_threads
 from kernelbandits.selection import batches
-from kernelbandits.selection.columns import BEST, READ, UPDATES
+from kernelbandits.selection.columns import BEST, LARGEST, READ, UPDATES
 from kernelbandits.selection.following import Follower
 from kernelbandits.selection.front import Front
 from kernelbandits.types import Matrix
@@ -50,6 +50,11 @@ class Fronts:
         self._reach = 0.0  # how far it had to reach, likewise
         self._rests_until = 0
         self.n_made = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory kept for the next front."""
+        return 0 if self._memory is None else self._memory.nbytes
 
     def is_due(self, n_rounds: int) -> bool:
         """Whether a front would pay from now on."""
@@ -102,6 +107,7 @@ class Fronts:
         """Bring all items to where the front is, at matrix-matrix speed; the front is of no use afterwards."""
         items, log, taken = self._items, self._items.log, front.log.taken
         log.state[READ] = front.log.state[READ]
+        log.state[LARGEST] = max(log.state.item(LARGEST), front.log.state.item(LARGEST))
         slots = np.flatnonzero(taken[0, : log.n_slots] != log.taken[0, : log.n_slots])
         slots = slots[np.argsort(front.log.last_run[slots])]  # pulled last, placed last
         if len(slots) > 1:

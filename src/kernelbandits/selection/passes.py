@@ -182,16 +182,20 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
     """A whole round in one call: find the one slot that has changed, take its pull in, and find the best.
 
     Gives the number of actions tied for the best, −1 where nothing was done because it takes more than this (several
-    changes, a count that fell, an action unknown here, more than `room` columns to read), and −2 where the changed slot
+    changes, a count that fell, sums that fell from far above, an action unknown here, more than `room` columns to
+    read), and −2 where the changed slot
     is new and rows[n_runs] is to be filled with its similarities first. The arrays are those of a `ColumnLog`, which
     says what the places in `state` mean; the formulas are those of its `pull`.
     """
-    slot, is_same = -1, True
+    slot, is_same, largest = -1, True, 0.0
     for i in range(len(counts)):
+        largest = max(largest, abs(sums[i]))
         if counts[i] != taken[0, i] or sums[i] != taken[1, i]:
             if slot >= 0:
                 return -1
             slot = i
+    if state[9] > 100.0 * max(1.0, largest):  # FALL; a test compares
+        return -1
     squared = beta * beta
     if slot < 0:
         leader, bar = int(state[6]), -np.inf
@@ -255,6 +259,7 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
         state[8] += gain * gain * scale / times
         state[2] += 1.0
         state[3] += 0.05 * (n_runs - 1 - known - state[3])
+        state[9] = max(state[9], largest)
     state[7] = n_runs if is_same else n_runs + 1
     best, n_tied = best_loop(items, beta, n_items, hits, tied)
     state[4] = best

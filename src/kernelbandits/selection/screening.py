@@ -56,10 +56,13 @@ class Screening:
        far. Those of the highest bounds after a part of the rows are solved to the end.
     3. All others whose bound reaches their scores go on, until they fall below or are known exactly.
 
-    Derived state: never saved, never copied.
+    Derived state: never saved, never copied. An interrupt or an error may leave half of an update behind: then
+    `is_finished` stays false, and whoever keeps it has to make another.
     """
 
     def __init__(self) -> None:
+        self.is_finished = True
+        """Whether every question so far has come to its end."""
         self._record: Observations | None = None
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
@@ -82,12 +85,15 @@ class Screening:
         if exact is None:
             return None
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
+        self.is_finished = False
         self._posterior, self._points, self._n_actions = exact, points, n_actions
         self._exact, self._scores, self._columns = {}, {}, {}
         exact.whitening()  # which may take many threads
         work = WORK_PER_SIMILARITY * float(exact.size) * n_actions
         with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused elsewhere
-            return self._tied(exact, points, exploration)
+            tied = self._tied(exact, points, exploration)
+        self.is_finished = True
+        return tied
 
     def _tied(self, posterior: ExactPosterior, points: Points, exploration: float) -> Indices | None:
         whitening = posterior.whitening()

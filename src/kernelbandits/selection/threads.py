@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Final
 
 from kernelbandits.checks import a_count
@@ -19,8 +20,7 @@ which one core moves up to two megabytes. Below it the caller's thread does all.
 PARTS_PER_THREAD: Final = 4
 
 _most: int | None = None
-_pool: ThreadPoolExecutor | None = None
-_pool_key: tuple[int, int] = (0, 0)
+_shared: tuple[int, int, ThreadPoolExecutor] | None = None  # process, number of threads, pool
 
 
 def set_threads(n: int | None) -> None:
@@ -56,7 +56,8 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
 
     `work` has to leave the interpreter's lock while it computes, as compiled loops do. There are more parts than
     threads, and each thread takes the next that is left: one that is kept from its work by something else on the
-    machine leaves it to the others, and one that has not begun when all is done is not waited for.
+    machine leaves it to the others, and one that has not begun when all is done is not waited for. Where threads cannot
+    be had, the caller's does all.
     """
     n_threads = threads_for(n_bytes, -(-n // align))
     if n_threads == 1:
@@ -69,8 +70,21 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
         for start in starts:
             work(start, min(n, start + step))
 
-    pool = _shared_pool(n_threads)
-    futures = [pool.submit(share) for _ in range(n_threads - 1)]
+    are_all_there, gate = False, Lock()
+
+    def help_out() -> None:
+        with gate:
+            if not are_all_there:
+                return
+        share()
+
+    pool, futures = _shared_pool(n_threads), []
+    with gate:
+        try:
+            futures = [pool.submit(help_out) for _ in range(n_threads - 1)]
+            are_all_there = True
+        except RuntimeError:  # no more threads, or the interpreter is about to end
+            pass
     try:
         share()
     finally:
@@ -80,12 +94,12 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
 
 
 def _shared_pool(n_threads: int) -> ThreadPoolExecutor:
-    """The one pool; made anew in a forked process, whose threads are gone, and where more are wanted."""
-    global _pool, _pool_key
-    process, held = _pool_key
-    if _pool is None or process != os.getpid() or held < n_threads:
-        _pool, _pool_key = ThreadPoolExecutor(n_threads, "kernelbandits"), (os.getpid(), n_threads)
-    return _pool
+    """The one pool; another one in a forked process, whose threads are gone, and where more are wanted."""
+    global _shared
+    shared = _shared
+    if shared is None or shared[0] != os.getpid() or shared[1] < n_threads:
+        shared = _shared = os.getpid(), n_threads, ThreadPoolExecutor(n_threads, "kernelbandits")
+    return shared[2]
 
 
 def _cores() -> int:

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels import Constant, Cosine, Linear, Polynomial, Sets, Strings
+from kernelbandits.kernels import Constant, Cosine, Linear, Polynomial, Sets, Strings, linear
 
 RNG = np.random.default_rng(0)
 FIRST, SECOND = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 3))
@@ -121,3 +121,15 @@ def test_dense_and_sparse_rows_can_be_compared():
         sides = (FIRST, csr_array(SECOND)) if dense_first else (csr_array(FIRST), SECOND)
 
         assert_allclose(kernel.gram(*sides), kernel.gram(FIRST, SECOND))
+
+
+def test_only_small_tables_of_monomials_are_remembered(monkeypatch):
+    points, kernel = np.ones((1, 5)), Polynomial(degree=2)
+    expected = kernel.features(points)
+    linear._remembered_monomials.cache_clear()
+    monkeypatch.setattr(linear, "REMEMBERED_BYTES", 8 * 3 * 21)  # 21 monomials of 6 variables, 2 factors and a weight
+
+    assert_allclose(kernel.features(points), expected)
+    assert linear._remembered_monomials.cache_info().currsize == 1
+    kernel.features(np.ones((1, 6)))
+    assert linear._remembered_monomials.cache_info().currsize == 1

@@ -1,12 +1,14 @@
 import copy
 import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import InvalidParameter
+from interrupts import interrupted_everywhere
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Spectrum, ngrams
 from kernelbandits.kernels.ngrams import NgramIndex, ngram_lengths
 
@@ -50,10 +52,10 @@ def test_no_string_is_cut_up_twice(monkeypatch):
     assert cut == ["ab", "bc", "cd"]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("VOCABULARY", 20), ("REMEMBERED", 50), ("REMEMBERED", 0)])
-def test_forgetting_changes_no_answer(monkeypatch, limit, value):
+@pytest.mark.parametrize("most_bytes", [0, 5_000, 50_000])
+def test_forgetting_changes_no_answer(monkeypatch, most_bytes):
     expected = Spectrum(n=(2, 3)).gram(WORDS[:40], WORDS[20:80])
-    monkeypatch.setattr(ngrams, limit, value)
+    monkeypatch.setattr(ngrams, "MOST_BYTES", most_bytes)
     kernel = Spectrum(n=(2, 3))
 
     for start in range(0, 300, 30):
@@ -62,16 +64,63 @@ def test_forgetting_changes_no_answer(monkeypatch, limit, value):
     assert_allclose(kernel.gram(WORDS[:40], WORDS[20:80]), expected)
 
 
-def test_what_is_remembered_stays_within_its_bound(monkeypatch):
-    monkeypatch.setattr(ngrams, "REMEMBERED", 500)
-    monkeypatch.setattr(ngrams, "VOCABULARY", 400)
-    index = NgramIndex(2, 3)
+TEXTS = {
+    "short": ({"n": 3}, lambda number: f"{number:x}"),
+    "too short for an n-gram": ({"n": 9}, lambda number: f"{number:x}"),
+    "one character": ({"n": 1}, lambda number: chr(0x10000 + number)),
+    "long": ({"n": (2, 5)}, lambda number: f"{number * 7919:032b}" * 2 + str(number)),
+    "unicode": ({"n": (2, 5)}, lambda number: f"\u00e9{number * 7919:x}\u4e2d" * 4),
+}
 
-    for word in WORDS:
-        index.bags([word], weigh=counts)
 
-    assert index._size == sum(len(numbers) for numbers, _ in index._bags.values()) < 500 + 100
-    assert len(index._numbers) < 400 + 100
+@pytest.mark.parametrize("form", TEXTS)
+def test_what_is_remembered_stays_within_its_bound(monkeypatch, form):
+    monkeypatch.setattr(ngrams, "MOST_BYTES", 1_000_000)
+
+    most, n_empty = most_memory(form)
+
+    assert 600_000 < most < 1_020_000
+    assert n_empty
+
+
+def test_without_the_bound_memory_goes_on_growing():
+    most, n_empty = most_memory("short")
+
+    assert most > 2_000_000
+    assert not n_empty
+
+
+def most_memory(form):
+    """Bytes that a kernel holds between two calls at most, and how often it started again."""
+    parameters, make = TEXTS[form]
+    kernel = Spectrum(**parameters)
+    kernel.gram([make(0)])
+    most, n_empty, held = 0, 0, kernel._index._held
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for start in range(0, 1200 if form in ("long", "unicode") else 6000, 20):
+            kernel.diagonal([make(number) for number in range(start, start + 20)])
+            most = max(most, tracemalloc.get_traced_memory()[0] - before)
+            n_empty, held = n_empty + (kernel._index._held is not held), kernel._index._held
+    finally:
+        tracemalloc.stop()
+    return most, n_empty
+
+
+def test_an_interrupt_changes_no_later_answer():
+    expected = Spectrum(n=(2, 3)).gram(WORDS[:6])
+    kernels = interrupted_everywhere(lambda: Spectrum(n=(2, 3)), lambda kernel: kernel.gram(WORDS[3:6]), step=3)
+
+    assert all(np.allclose(kernel.gram(WORDS[:6]), expected, rtol=1e-12) for kernel in kernels)
+
+
+@pytest.mark.parametrize("points", ["abc", [1], [["a"]], {"a"}, [None], 3, b"ab"])
+def test_what_is_no_sequence_of_strings_is_refused(points):
+    with pytest.raises(InvalidContexts, match=r"strings|sequence"):
+        Spectrum(n=2).gram(["ab"], points)
+    with pytest.raises(InvalidContexts, match=r"strings|sequence"):
+        Spectrum(n=2).diagonal(points)
 
 
 def test_threads_may_share_a_kernel():
@@ -85,12 +134,18 @@ def test_threads_may_share_a_kernel():
         assert_allclose(np.roll(gram, (start, start), axis=(0, 1)), expected)
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda kernel: pickle.loads(pickle.dumps(kernel))])
-def test_copies_of_a_kernel_start_with_an_empty_memory(duplicate):
+def test_a_copy_of_a_kernel_is_the_kernel():
+    kernel = Spectrum(n=2)
+
+    assert copy.copy(kernel) is copy.deepcopy(kernel) is kernel
+
+
+def test_a_pickled_kernel_starts_with_an_empty_memory():
     kernel = Spectrum(n=2)
     kernel.gram(WORDS[:5])
 
-    other = duplicate(kernel)
+    other = pickle.loads(pickle.dumps(kernel))
 
     assert other == kernel
+    assert not other._index._held.bags
     assert_allclose(other.gram(WORDS[:9]), kernel.gram(WORDS[:9]))

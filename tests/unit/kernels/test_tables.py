@@ -1,10 +1,19 @@
+import copy
+import os
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
+from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
-from kernelbandits.kernels import SimilarityTable, repair, tables
+from kernelbandits.kernels import Precomputed, SimilarityTable, repair, tables
+from kernelbandits.kernels.growing import GrowingNames
 
 VALUES = np.array([[1.0, 0.5, 0.1], [0.5, 2.0, 0.3], [0.1, 0.3, 1.5]])
 
@@ -203,9 +212,194 @@ def test_a_table_survives_packing(table):
 def test_growth_one_by_one_does_not_copy_the_table_each_time():
     table, moves = SimilarityTable([[1.0]]), 0
     for row in range(1, 300):
-        buffer = table._values._buffer
+        before = table.values
         table.add([row], to_known=np.full((1, row), 0.5), among_new=[[1.0]])
-        moves += table._values._buffer is not buffer
+        moves += not np.shares_memory(table.values, before)
 
     assert moves <= 9
     assert_array_equal(table.values, 0.5 + 0.5 * np.eye(300))
+
+
+# -- interrupts, threads, copies -------------------------------------------------------------------------------------
+
+METHODS = ["none", "clip", "flip", "shift", "square"]
+RAW = Precomputed(np.exp(-0.1 * np.abs(np.subtract.outer(np.arange(60), np.arange(60)))))
+
+
+def made(method, n_items=6):
+    """A table that has grown before, so that its buffers have room to spare."""
+    first = RAW.table.values[: n_items - 2, : n_items - 2]
+    table = SimilarityTable(first) if method == "none" else repair(first, method=method)[0]
+    add_next(table, 1)
+    add_next(table, 1)
+    return table
+
+
+def add_next(table, n_new):
+    """The next items of `RAW`."""
+    known, new = slice(0, len(table)), slice(len(table), len(table) + n_new)
+    return table.add(
+        range(new.start, new.stop), to_known=RAW.table.values[new, known], among_new=RAW.table.values[new, new]
+    )
+
+
+def state(table):
+    """All that a caller can see, and what a growth after this one makes of it."""
+    parameters, arrays = table.pack()
+    return str(parameters), {name: array.tolist() for name, array in arrays.items()}, table.ids, len(table)
+
+
+def states_after_interrupts(method):
+    """What an interrupt of `add` at any line leaves behind, and what trying again then gives."""
+    left, repeated = [], []
+    for table in interrupted_everywhere(lambda: made(method), lambda table: add_next(table, 2)):
+        left.append(state(table))
+        if len(table) == 6:
+            add_next(table, 2)
+        add_next(table, 1)
+        repeated.append(state(table))
+    return left, repeated
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupted_growth_adds_all_or_nothing(method):
+    before, after, later = made(method), made(method), made(method)
+    add_next(after, 2)
+    add_next(later, 2)
+    add_next(later, 1)
+
+    left, repeated = states_after_interrupts(method)
+
+    assert len(left) > 30
+    assert all(found in (state(before), state(after)) for found in left)
+    assert all(found == state(later) for found in repeated)
+
+
+def test_a_growth_in_place_would_be_seen_by_this_test(monkeypatch):
+    def grow_in_place(names, new):
+        names.__init__([*names.listed(), *new])
+        return names
+
+    before, after = made("none"), made("none")
+    add_next(after, 2)
+    monkeypatch.setattr(GrowingNames, "grown", grow_in_place)
+
+    interrupts = interrupted_everywhere(lambda: made("none"), lambda table: add_next(table, 2))
+
+    assert not all(state(table) in (state(before), state(after)) for table in interrupts)
+
+
+def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
+    table, grown = made("clip"), GrowingNames.grown
+    interruptions = [lambda: add_next(table, 1)]
+
+    def interrupted(names, new):
+        if interruptions:
+            interruptions.pop()()
+        return grown(names, new)
+
+    monkeypatch.setattr(GrowingNames, "grown", interrupted)
+    with pytest.raises(InvalidParameter, match="but 6 is twice"):
+        add_next(table, 2)
+
+    expected = made("clip", n_items=6)
+    add_next(expected, 1)
+    assert state(table) == state(expected)
+
+
+@pytest.mark.parametrize("method", ["none", "clip", "square"])
+def test_a_table_answers_in_all_threads_while_it_grows(method):
+    table, complete = made(method), made(method)
+    while len(complete) < 60:
+        add_next(complete, 1)
+    kernel, expected, failures = Precomputed(table), complete.values, []
+    interval = sys.getswitchinterval()
+
+    def read():
+        while len(table) < 60:
+            ids = table.ids
+            known = len(ids)
+            gram = kernel.gram(list(ids))
+            if not (np.array_equal(gram, expected[:known, :known]) and ids == tuple(range(known))):
+                failures.append(known)
+            if table.id(known - 1) not in table or len(table.values) < known:
+                failures.append(known)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        readers = [Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        while len(table) < 60:
+            add_next(table, 1)
+        for reader in readers:
+            reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert not failures
+    assert_array_equal(table.values, expected)
+
+
+def test_threads_that_add_at_once_are_all_added_or_refused():
+    table = SimilarityTable([[1.0]], ids=["first"])
+
+    def add(worker):
+        n_added = 0
+        for number in range(30):
+            try:
+                n_known = len(table)
+                table.add([f"{worker}-{number}"], to_known=np.zeros((1, n_known)), among_new=[[1.0]])
+                n_added += 1
+            except InvalidParameter:
+                pass
+        return n_added
+
+    with ThreadPoolExecutor(4) as pool:
+        n_added = sum(pool.map(add, range(4)))
+
+    assert len(table) == len(set(table.ids)) == 1 + n_added
+    assert_array_equal(table.values, np.eye(1 + n_added))
+    assert_array_equal(table.rows(table.ids), np.arange(1 + n_added))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_can_add_although_a_thread_was_adding(table):
+    with table._writing.lock:
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:  # a thread of its own, since the thread that forked holds the lock
+            worker = Thread(target=lambda: table.add(["x"], to_known=np.zeros((1, 3)), among_new=[[1.0]]), daemon=True)
+            worker.start()
+            worker.join(20)
+            os.write(write, str(len(table)).encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    assert os.read(read, 10) == b"4"
+    os.close(read)
+    os.close(write)
+
+
+def test_a_copy_of_a_table_is_the_table(table):
+    assert copy.copy(table) is table
+    assert copy.deepcopy(table) is table
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_pickled_table_is_another_one_and_grows_alike(method):
+    table = made(method)
+
+    thawed = pickle.loads(pickle.dumps(table))
+    add_next(thawed, 2)
+    add_next(table, 2)
+
+    assert thawed is not table
+    assert (thawed.ids, thawed.origin, thawed.method) == (table.ids, table.origin, table.method)
+    np.testing.assert_allclose(thawed.values, table.values, rtol=1e-12)
+
+
+def test_rows_that_are_not_there_have_no_id(table):
+    with pytest.raises(UnknownItem, match="no row 3; its rows are 0 to 2"):
+        table.id(3)

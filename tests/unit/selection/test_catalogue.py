@@ -1,9 +1,17 @@
+import copy
+import pickle
+import sys
+from threading import Thread
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
+from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
-from kernelbandits.kernels import Gaussian, Jaccard, PairProduct, Spectrum
+from kernelbandits.kernels import Gaussian, Ids, Jaccard, PairProduct, Rows, Spectrum, Strings
+from kernelbandits.kernels.growing import GrowingNames
 from kernelbandits.selection import Catalogue
 from kernelbandits.types import Pairs
 
@@ -159,3 +167,198 @@ def test_items_are_joined_with_a_context(catalogue):
         view.given([0.1])
     with pytest.raises(InvalidContexts, match="stand alone"):
         view.points(Gaussian(length_scale=1.0).kind)
+
+
+# -- interrupts, threads, copies -------------------------------------------------------------------------------------
+
+ROWS = np.arange(80.0).reshape(40, 2)
+FORMS = {
+    "rows": (Rows(), lambda rows: ROWS[rows]),
+    "sparse rows": (Rows(), lambda rows: csr_array(ROWS[rows])),
+    "strings": (Strings(), lambda rows: [f"item {row}" for row in rows]),
+    "ids": (Ids(), lambda rows: [int(row) for row in rows]),
+}
+
+
+def made(form):
+    """A catalogue of six items in three chunks, with its canonical form."""
+    kind, items = FORMS[form]
+    catalogue = Catalogue(items(np.arange(4)), ids=["i0", "i1", "i2", "i3"])
+    catalogue.points(kind)
+    for _ in range(2):
+        add_next(catalogue, form, 1)
+    return catalogue
+
+
+def add_next(catalogue, form, n_new):
+    rows = np.arange(len(catalogue), len(catalogue) + n_new)
+    return catalogue.add(FORMS[form][1](rows), ids=[f"i{row}" for row in rows])
+
+
+def seen(catalogue, form):
+    """All that a caller can see."""
+    kind = FORMS[form][0]
+    points = catalogue.points(kind)
+    found = [catalogue.row(item) for item in catalogue.ids]
+    return len(catalogue), catalogue.ids, found, [repr(key) for key in kind.keys(points)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_interrupted_growth_adds_all_or_nothing(form):
+    before, after, later = made(form), made(form), made(form)
+    add_next(after, form, 2)
+    add_next(later, form, 2)
+    add_next(later, form, 1)
+    n_interrupts = 0
+
+    for catalogue in interrupted_everywhere(lambda: made(form), lambda catalogue: add_next(catalogue, form, 2)):
+        n_interrupts += 1
+        assert seen(catalogue, form) in (seen(before, form), seen(after, form))
+        if len(catalogue) == 6:
+            add_next(catalogue, form, 2)
+        add_next(catalogue, form, 1)
+        assert seen(catalogue, form) == seen(later, form)
+
+    assert n_interrupts > 30
+
+
+def test_a_growth_in_place_would_be_seen_by_this_test(monkeypatch):
+    def grow_in_place(names, new):
+        names.__init__([*names.listed(), *new])
+        return names
+
+    before, after = seen(made("rows"), "rows"), made("rows")
+    add_next(after, "rows", 2)
+    monkeypatch.setattr(GrowingNames, "grown", grow_in_place)
+
+    interrupts = interrupted_everywhere(lambda: made("rows"), lambda catalogue: add_next(catalogue, "rows", 2))
+
+    assert not all(seen(catalogue, "rows") in (before, seen(after, "rows")) for catalogue in interrupts)
+
+
+def test_a_kernel_that_refuses_new_items_leaves_the_catalogue_as_it_was():
+    catalogue = made("rows")
+
+    for _ in range(2):
+        with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
+            catalogue.add([[1.0, 2.0, 3.0]], ids=["x"])
+    add_next(catalogue, "rows", 1)
+
+    assert_array_equal(catalogue.points(Rows()), ROWS[:7])
+
+
+def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
+    catalogue, grown = made("strings"), GrowingNames.grown
+    interruptions = [lambda: catalogue.add(["first"], ids=["first"])]
+
+    def interrupted(names, new):
+        if interruptions:
+            interruptions.pop()()
+        return grown(names, new)
+
+    monkeypatch.setattr(GrowingNames, "grown", interrupted)
+    rows = catalogue.add(["second"], ids=["second"])
+
+    assert rows.tolist() == [7]
+    assert catalogue.ids[-2:] == ("first", "second")
+    assert catalogue.points(Strings())[-2:] == ["first", "second"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_catalogue_answers_in_all_threads_while_it_grows(form):
+    catalogue, (kind, items) = made(form), FORMS[form]
+    expected = [repr(key) for key in kind.keys(kind.check(items(np.arange(40))))]
+    failures, interval = [], sys.getswitchinterval()
+
+    def read(fresh):
+        while len(catalogue) < 40:
+            ids = catalogue.ids
+            keys = [repr(key) for key in kind.keys(catalogue.points(kind))]
+            view = catalogue.without(["i0"])
+            shown = [repr(key) for key in kind.keys(view.points(fresh))]
+            if not len(ids) <= len(keys) <= len(catalogue) or keys != expected[: len(keys)]:
+                failures.append(keys)
+            if shown != expected[1 : 1 + len(view)] or ids != tuple(f"i{row}" for row in range(len(ids))):
+                failures.append(shown)
+            if catalogue.row(catalogue.item(len(ids) - 1)) != len(ids) - 1:
+                failures.append(ids)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        readers = [Thread(target=read, args=(type(kind)(),)) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        while len(catalogue) < 40:
+            add_next(catalogue, form, 1)
+        for reader in readers:
+            reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert not failures
+
+
+def test_a_copy_of_a_catalogue_is_the_catalogue(catalogue):
+    assert copy.copy(catalogue) is catalogue
+    assert copy.deepcopy(catalogue) is catalogue
+    assert copy.deepcopy(catalogue.without(["a"])).catalogue is catalogue
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pickled_catalogue_is_another_one_and_grows_alike(form):
+    catalogue = made(form)
+
+    thawed = pickle.loads(pickle.dumps(catalogue))
+    add_next(thawed, form, 2)
+
+    assert len(catalogue) == 6
+    add_next(catalogue, form, 2)
+    assert seen(thawed, form) == seen(catalogue, form)
+
+
+# -- odd items -------------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_is_rows_of_numbers_and_nothing_else():
+    pandas = pytest.importorskip("pandas")
+    catalogue = Catalogue(pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
+
+    assert len(catalogue) == 2
+    assert_array_equal(catalogue.points(Rows()), [[0.0, 2.0], [1.0, 3.0]])
+    with pytest.raises(InvalidContexts, match="one entry an action, got DataFrame"):
+        catalogue.points(Strings())
+    with pytest.raises(InvalidContexts, match="rows of real numbers, got DataFrame"):
+        Catalogue(pandas.DataFrame({"a": ["x", "y"]})).points(Rows())
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "rows of equal length"),
+        (np.array([[1.0], ["x"]], dtype=object), "rows of real numbers"),
+        (np.ma.masked_array([[1.0], [2.0]], mask=[[False], [True]]), "masked"),
+        (np.array([[1.0 + 1j]]), "rows of real numbers"),
+        (np.array([(1.0, 2)], dtype=[("a", float), ("b", int)]), "rows of real numbers"),
+        (np.zeros((2, 2, 2)), "2-d"),
+        ([None, None], "rows of real numbers"),
+        ([[1.0], [np.nan]], "finite"),
+    ],
+)
+def test_odd_items_are_refused_in_words(items, message):
+    with pytest.raises(InvalidContexts, match=message):
+        Catalogue(items).points(Rows())
+
+
+def test_items_that_cannot_be_copied_are_refused():
+    with pytest.raises(InvalidContexts, match="one of these cannot be"):
+        Catalogue([sys.settrace, (number for number in [1])])
+
+
+def test_a_row_that_is_not_there_has_no_id(catalogue):
+    with pytest.raises(UnknownItem, match="No row 4 in this catalogue; its rows are 0 to 3"):
+        catalogue.item(4)
+
+
+def test_an_item_that_cannot_be_an_id_is_unknown(catalogue):
+    with pytest.raises(UnknownItem, match="No item"):
+        catalogue.row([1])

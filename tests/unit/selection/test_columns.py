@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import columns, passes, ties
-from kernelbandits.selection.columns import BEST, LEADER, ColumnLog, Screen
+from kernelbandits.selection.columns import BEST, FALL, LARGEST, LEADER, ColumnLog, Screen
 from kernelbandits.selection.loops import loops, make_loops
 
 N_ACTIONS, BETA, REGULARISATION = 1_500, 0.9, 0.3
@@ -126,3 +126,28 @@ def test_the_best_is_found_where_variances_cancel(gamma):
         for _ in range(12):
             decision = policy.choose(catalogue)
             policy.learn(decision, float(rewards[decision.action]))
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_round_leaves_sums_that_fell_from_far_above_to_a_rebuild(form, scale, compiled, monkeypatch):
+    monkeypatch.setattr(loops, "round", compiled.round if form == "compiled" else passes.round_loop)
+    scene = Scene()
+    scene.sums[1] = -scale
+    scene.observe(1)
+    scene.sums[1] = -scale
+
+    scene.log.state[LARGEST] = 1.01 * FALL * scale
+    assert scene.log.has_fallen(scene.sums)
+    assert scene.round() == -1
+    scene.log.state[LARGEST] = 0.99 * FALL * scale
+    assert not scene.log.has_fallen(scene.sums)
+    assert scene.round() > 0
+    assert scene.log.state[LARGEST] == 0.99 * FALL * scale
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, 10_000), (900, 400_000)])
+def test_a_log_of_few_actions_begins_small(size, most):
+    log = ColumnLog(np.ones(size), REGULARISATION)
+
+    assert log.rows.nbytes + log.marks.nbytes + log.runs.nbytes < most

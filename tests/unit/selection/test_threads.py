@@ -1,5 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, get_ident
 
 import numpy as np
 import pytest
@@ -77,3 +77,36 @@ def test_an_error_in_a_part_comes_out():
 def test_the_number_of_threads_is_checked(n):
     with pytest.raises(InvalidParameter, match="number of threads"):
         set_threads(n)
+
+
+def test_where_threads_cannot_be_had_the_callers_does_all(monkeypatch):
+    set_threads(3)
+    pool, submitted = ThreadPoolExecutor(2), []
+
+    class Exhausted:
+        def submit(self, work):
+            submitted.append(pool.submit(work))  # a pool may keep what it could start no thread for
+            if len(submitted) == 2:
+                raise RuntimeError("can't start new thread")
+            return submitted[-1]
+
+    monkeypatch.setattr(threads, "_shared_pool", lambda _: Exhausted())
+    done, workers = np.zeros(10_000, dtype=int), set()
+
+    def work(start, stop):
+        workers.add(get_ident())
+        done[start:stop] += 1
+
+    threads.for_each_part(work, 10_000, align=1024, n_bytes=10**9)
+    pool.shutdown()
+
+    assert len(submitted) == 2
+    assert (done == 1).all()
+    assert workers == {get_ident()}
+
+
+def test_threads_that_ask_at_once_all_get_a_pool():
+    with ThreadPoolExecutor(4) as callers:
+        pools = list(callers.map(threads._shared_pool, [2, 3, 4, 5] * 5))
+
+    assert all(pool.submit(int).result() == 0 for pool in pools)
