@@ -33,8 +33,7 @@ _guards: WeakSet[ForkedLock] = WeakSet()
 
 def _begin_in_child() -> None:
     for guard in list(_guards):
-        if not guard.lock._is_owned():  # by the thread that forked
-            guard.lock = RLock()
+        guard.lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -58,6 +58,12 @@ class Journal(ForkedLock):
         """What was changed stays."""
         self.notes.clear()
 
+    def recover(self) -> None:
+        """Roll back what a call has left unfinished, if one has."""
+        with self.lock:
+            if self.notes:
+                self.roll_back()
+
     def roll_back(self) -> None:
         """Put everything back, the latest change first."""
         for restore, arguments in reversed(self.notes):
@@ -76,16 +82,16 @@ def transaction(method: Callable[..., Any]) -> Callable[..., Any]:
         journal = self._journal
         if journal.lock._is_owned():
             return method(self, *arguments, **options)
-        with journal.lock:
-            if journal.notes:
-                journal.roll_back()
-            try:
+        try:
+            with journal.lock:
+                if journal.notes:
+                    journal.roll_back()
                 result = method(self, *arguments, **options)
-            except BaseException:
-                journal.roll_back()
-                raise
-            journal.notes.clear()
-            return result
+                journal.notes.clear()
+                return result
+        except BaseException:
+            journal.recover()
+            raise
 
     return call
 

@@ -55,7 +55,7 @@ __all__ = ["Choice", "Policy", "Saved"]
 
 CATALOGUES: Final = (Catalogue, CatalogueView)
 
-LARGEST_EXACT: Final = 1e18
+LARGEST_EXACT: Final = 1e19
 """Rewards up to it can be taken back without a trace in the sums of others."""
 
 
@@ -330,25 +330,24 @@ class Policy(Transactional, ABC):
             seed and the id: the same id gets the same answer as long as nothing is learnt.
         """
         journal = self._journal
-        with journal.lock:
-            if journal.notes:
-                journal.roll_back()
-            try:
-                if k is None and ids is None and eligible is None and id is None and not diverse:
-                    chosen: Decision | Slate | None = self._choose_shortly(contexts)
-                    if chosen is None:
-                        chosen = self._choose_one(contexts, None, None, None)
-                elif k is None:
-                    if diverse:
-                        raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
-                    chosen = self._choose_one(contexts, ids, eligible, id)
-                else:
+        try:
+            with journal.lock:
+                if journal.notes:
+                    journal.roll_back()
+                chosen: Decision | Slate | None = None
+                if k is not None:
                     chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
-            except BaseException:
-                journal.roll_back()
-                raise
-            journal.notes.clear()
-            return chosen
+                elif diverse:
+                    raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+                elif ids is None and eligible is None and id is None:
+                    chosen = self._choose_shortly(contexts)
+                if chosen is None:
+                    chosen = self._choose_one(contexts, ids, eligible, id)
+                journal.notes.clear()
+                return chosen
+        except BaseException:
+            journal.recover()
+            raise
 
     def _choose_one(
         self,
@@ -469,10 +468,10 @@ class Policy(Transactional, ABC):
     def learn(self, decision: Decision, reward: float) -> None:
         """Update the model with the reward of a decision: once, in any order, however late."""
         journal = self._journal
-        with journal.lock:
-            if journal.notes:
-                journal.roll_back()
-            try:
+        try:
+            with journal.lock:
+                if journal.notes:
+                    journal.roll_back()
                 ledger = self._ledger
                 if decision is not ledger.latest or decision.policy != self._known_fingerprint:
                     ledger.admit(decision, self.fingerprint)
@@ -483,10 +482,10 @@ class Policy(Transactional, ABC):
                 awaited = ledger.settle(decision, value, *self._numbers_of((decision,)))
                 if awaited is not None:
                     self._pending_changed(awaited, -1)
-            except BaseException:
-                journal.roll_back()
-                raise
-            journal.notes.clear()
+                journal.notes.clear()
+        except BaseException:
+            journal.recover()
+            raise
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Take in many rewards at once: all of them or none."""

@@ -278,17 +278,17 @@ class RecordedPosterior(Posterior):
     def _undone(self, n_slots: int) -> None:
         """The record is rolled back: what was derived from slots after the first `n_slots` is void."""
 
-    def _restored(self) -> None:
-        """The record was rolled back: move the algebra where it does not follow by itself."""
+    def _settle(self) -> None:  # noqa: B027 – most forms follow the record when they are next used
+        """Follow a record that was rolled back, where the algebra does not by itself."""
 
     def _note(self) -> None:
         """Note that the algebra has to follow the record back; before the record notes its own change."""
+        self._settle()
         self._journal.note(self._roll_back, self.record, self.record.n_slots, self._largest_similarity)
 
     def _roll_back(self, record: Observations, n_slots: int, largest_similarity: float) -> None:
         self._undone(n_slots if record is self.record else 0)
         self.record, self._largest_similarity = record, largest_similarity
-        self._restored()
 
     @abstractmethod
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
@@ -310,6 +310,7 @@ class RecordedPosterior(Posterior):
             if not largest <= before:
                 refuse_overflow(np.array([largest]))
                 self._warn_if_ill_conditioned(largest)
+        self._settle()
         self._journal.note(self._roll_back, record, record.n_slots, before)
         self._largest_similarity = max(before, largest)
         record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
@@ -399,6 +400,7 @@ class RecordedPosterior(Posterior):
         return Pending(self, pending).narrowed(points, prediction)
 
     def estimate(self, points: Points) -> Prediction:
+        self._settle()
         if self.record.n_slots:
             self.kernel.kind.refuse_unlike(self.record.points, points)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
@@ -416,6 +418,7 @@ class RecordedPosterior(Posterior):
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""
+        self._settle()
         points, counts, sums = self.record.kept()
         fit, _ = self._predict(points)
         return points, (sums - counts * fit) / self.regularisation, counts, sums

@@ -131,12 +131,12 @@ class ExactPosterior(RecordedPosterior):
 
     def _undone(self, n_slots: int) -> None:
         """Rows of slots that are gone leave the factor; counts and sums are compared when it is next needed."""
-        if self._factor.size > n_slots:
-            self._factor.truncate(n_slots)
-            self._factored, self._targeted = self._factored[:n_slots], self._targeted[:n_slots]
-            self._diagonal, self._whitened_targets = self._diagonal[:n_slots], None
-            self.era += 1
+        size = min(n_slots, self._factor.size, len(self._factored), len(self._targeted), len(self._diagonal))
+        self._factor.truncate(size)
+        self._factored, self._targeted = self._factored[:size], self._targeted[:size]
+        self._diagonal, self._whitened_targets = self._diagonal[:size], None
         self._version, self._expected = -1, None
+        self.era += 1
 
     def _retarget(self) -> None:
         self._whitened_targets = None

@@ -33,6 +33,7 @@ class PerActionPosterior(RecordedPosterior):
 
     def __init__(self, kernel: LabelledLinear, *, regularisation: float) -> None:
         super().__init__(kernel, regularisation=regularisation)
+        self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._blank(None)
 
     def _blank(self, n_columns: int | None) -> None:
@@ -98,12 +99,15 @@ class PerActionPosterior(RecordedPosterior):
         self._retarget()
 
     def _undone(self, n_slots: int) -> None:
-        """Sums over all observations tell nothing about single ones."""
+        """Sums over all observations tell nothing about single ones: compute them again before the next use."""
+        self._is_stale = True
 
-    def _restored(self) -> None:
-        if not self.record.size:
-            self._n_columns = None
-        self._retarget()
+    def _settle(self) -> None:
+        if self._is_stale:
+            if not self.record.size:
+                self._n_columns = None
+            self._retarget()
+            self._is_stale = False
 
     def _retarget(self) -> None:
         self._blank(self._n_columns)
@@ -125,6 +129,7 @@ class PerActionPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         others = points if others is None else self.kernel.kind.check(others)
+        self._settle()
         if self._n_columns is None:
             return self.kernel.gram(points, others) / self.regularisation
         _, solved, u, _ = self._eliminated(points)
@@ -138,6 +143,7 @@ class PerActionPosterior(RecordedPosterior):
 
     @property
     def log_det_gain(self) -> float:
+        self._settle()
         _, own = np.linalg.slogdet(self._own_precision[: 1 + len(self._labels)] / self.regularisation)
         _, shared = np.linalg.slogdet(self._shared_precision / self.regularisation)
         return float(own.sum() + shared)

@@ -54,6 +54,7 @@ class PrimalPosterior(RecordedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
         super().__init__(kernel, regularisation=regularisation)
+        self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._precision: Matrix | None = None  # C
         self._moments: Vector = np.zeros(0)  # Φᵀy
         self._known: Points = None  # one of the points observed: others have to be of its sort
@@ -70,7 +71,7 @@ class PrimalPosterior(RecordedPosterior):
 
     def observe_one(self, point: Points, reward: float) -> None:
         """By rank one, where the factor is there and nothing can overflow; the record sorts the point in later."""
-        if self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
+        if self._is_stale or self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
             super().observe_one(point, reward)
             return
         row = self._features(point)[0]
@@ -137,10 +138,13 @@ class PrimalPosterior(RecordedPosterior):
             self.record = self.record.compacted()
 
     def _undone(self, n_slots: int) -> None:
-        """Sums over all observations tell nothing about single ones."""
+        """Sums over all observations tell nothing about single ones: compute them again before the next use."""
+        self._is_stale = True
 
-    def _restored(self) -> None:
-        self._sum_up()
+    def _settle(self) -> None:
+        if self._is_stale:
+            self._sum_up()
+            self._is_stale = False
 
     def _retarget(self) -> None:
         points, _, sums = self.record.kept()
@@ -162,6 +166,7 @@ class PrimalPosterior(RecordedPosterior):
 
         None before any observation, where something overflows, and where more are tied than can be listed.
         """
+        self._settle()
         if self._precision is None or exploration < 0.0:
             return None
         features = self._features(points)
@@ -181,11 +186,13 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     def plays(self) -> bool:
+        self._settle()
         return self._precision is not None
 
     def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
+        self._settle()
         self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
         if self._precision is not None and exploration >= 0.0 and is_moderate:
@@ -225,6 +232,7 @@ class PrimalPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         others = points if others is None else self.kernel.kind.check(others)
+        self._settle()
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularisation
         left, right = self._features(points), self._features(others)
@@ -235,6 +243,7 @@ class PrimalPosterior(RecordedPosterior):
         """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""
         kind = self.kernel.kind
         points, others = kind.check(points), kind.check(others)
+        self._settle()
         if self._precision is None:
             return summed_similarity(self.kernel, points, weights, others) / self.regularisation
         n_features = len(self._precision)
@@ -244,6 +253,7 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     def log_det_gain(self) -> float:
+        self._settle()
         if self._precision is None:
             return 0.0
         diagonal = np.diagonal(self._factor())
@@ -252,6 +262,7 @@ class PrimalPosterior(RecordedPosterior):
     @property
     def norm(self) -> float:
         """RKHS norm of the mean function: the length of its weights."""
+        self._settle()
         return float(np.linalg.norm(self._mean_weights())) if self.size else 0.0
 
     def _features(self, points: Points) -> Matrix:

@@ -1,0 +1,162 @@
+"""Several threads use one policy: every answer is that of some moment, and no reward is lost or learnt twice."""
+
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+from threading import Barrier, Thread
+
+import numpy as np
+import pytest
+from reliability.policies import CASES
+
+N_THREADS = 8
+
+
+@pytest.fixture(autouse=True)
+def _switch_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(act, n_threads=N_THREADS):
+    """Call `act(number)` in each of several threads at the same time; errors are raised here."""
+    start, errors = Barrier(n_threads), []
+
+    def run(number):
+        start.wait()
+        try:
+            act(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [Thread(target=run, args=(number,)) for number in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def assert_same_choice(decision, expected):
+    assert (decision.action, decision.item, decision.stage) == (expected.action, expected.item, expected.stage)
+    np.testing.assert_allclose(
+        [decision.mean, decision.width, decision.score, decision.propensity],
+        [expected.mean, expected.width, expected.score, expected.propensity],
+        rtol=1e-7,
+        atol=1e-9,
+    )
+
+
+def check_choosing_alone(case, n_rounds):
+    """Choices made at the same time are those made one after the other."""
+    policy, serial = case.make(), case.make()
+    for decision in case.learn(serial, 9):
+        policy.learn(decision, case.reward(decision))
+    made = {}
+
+    def choose(thread):
+        for t in range(n_rounds):
+            made[f"{thread} {t}"] = policy.choose(case.contexts(thread + t), id=f"{thread} {t}")
+
+    in_threads(choose)
+
+    for name, decision in made.items():
+        thread, t = map(int, name.split())
+        assert_same_choice(decision, serial.choose(case.contexts(thread + t), id=name))
+    assert policy.round_index == serial.round_index
+
+
+def check_choosing_and_learning(case, n_rounds):
+    """What happened is what a single thread gets that repeats it in the observed order."""
+    policy, made, learnt, numbers = case.make(), [], [], count()
+    settle = policy._ledger.settle
+
+    def settle_and_tell(decision, reward, number):
+        learnt.append((decision, reward))
+        return settle(decision, reward, number)
+
+    policy._ledger.settle = settle_and_tell
+
+    def play(thread):
+        for t in range(n_rounds):
+            place = thread + t
+            decision = policy.choose(case.contexts(place), id=str(next(numbers)))
+            made.append((place, decision))
+            policy.learn(decision, case.reward(decision))
+
+    in_threads(play)
+
+    assert policy.round_index == 1 + N_THREADS * n_rounds == 1 + len(learnt)
+    serial = case.make()
+    made.sort(key=lambda entry: entry[1].round_index)
+    for decision, reward in learnt:
+        while made and made[0][1].round_index == serial.round_index:
+            place, chosen = made.pop(0)
+            assert_same_choice(chosen, serial.choose(case.contexts(place), id=chosen.id))
+        serial.learn(decision, reward)
+    assert not made
+    del policy._ledger.settle
+    for t in range(4):
+        probabilities = policy.probabilities(case.contexts(t)), serial.probabilities(case.contexts(t))
+        np.testing.assert_allclose(*probabilities, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
+@pytest.mark.parametrize("name", CASES)
+def test_choosing_in_threads_gives_the_serial_answers(name):
+    check_choosing_alone(CASES[name], n_rounds=4)
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
+@pytest.mark.parametrize("name", CASES)
+def test_choosing_and_learning_in_threads_is_a_serial_history(name):
+    check_choosing_and_learning(CASES[name], n_rounds=4)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
+@pytest.mark.parametrize("name", CASES)
+def test_so_it_is_for_many_rounds(name):
+    check_choosing_alone(CASES[name], n_rounds=60)
+    check_choosing_and_learning(CASES[name], n_rounds=12)
+
+
+WITHOUT_LOCK = """
+import sys
+sys.path[:0] = [{tests!r}]
+sys.setswitchinterval(1e-6)
+from reliability import test_threads
+from reliability.policies import CASES
+import kernelbandits.journal
+
+class NoLock:
+    def __enter__(self): pass
+    def __exit__(self, *_): pass
+    def _is_owned(self): return False
+
+if {is_taken_out}:
+    class Journal(kernelbandits.journal.Journal):
+        __slots__ = ()
+        def __init__(self):
+            super().__init__()
+            self.lock = NoLock()
+    kernelbandits.journal.Journal = Journal
+for _ in range(30 if {is_taken_out} else 1):
+    test_threads.check_choosing_and_learning(CASES[{name!r}], n_rounds=40)
+print("held")
+"""
+
+
+@pytest.mark.parametrize("name", ["KernelUCB rows", "LinUCB"])
+@pytest.mark.parametrize("is_taken_out", [False, True])
+def test_without_the_lock_it_fails(name, is_taken_out):
+    """The negative control. A process of its own, since it may crash."""
+    script = WITHOUT_LOCK.format(tests=str(Path(__file__).parents[1]), name=name, is_taken_out=is_taken_out)
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+
+    assert (ended.stdout == "held\n" and ended.returncode == 0) is not is_taken_out, ended.stderr
