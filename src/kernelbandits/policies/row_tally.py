@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelbandits.errors import InvalidReward, NotLearnt
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, Parameters, Vector
 
 __all__ = ["RowTally"]
@@ -65,5 +66,5 @@ class RowTally:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state."""
-        self.counts = np.array(state["counts"], dtype=np.int64)
-        self.sums = np.array(state["sums"], dtype=np.float64)
+        self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53)
+        self.sums = saved_array(state, "sums", "f", self.sums.shape)

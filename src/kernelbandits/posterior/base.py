@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.checks import LARGEST, positive
 from kernelbandits.errors import (
+    DamagedFile,
     IllConditioned,
     InvalidContexts,
     InvalidParameter,
@@ -22,10 +23,11 @@ from kernelbandits.errors import (
     NumericalError,
     warn_user,
 )
-from kernelbandits.kernels import Kernel
+from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
+from kernelbandits.restoring import below, saved_array
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = [
@@ -37,7 +39,13 @@ __all__ = [
     "checked_rewards",
     "checked_times",
     "refuse_overflow",
+    "saved_totals",
 ]
+
+SMALLEST_COUNT: Final = 5e-324
+LARGEST_COUNT: Final = 2.0**53
+"""Of the observations of a point in a file: above zero, since forgetting makes them fractions, and a number to which
+one can be added."""
 
 SMALLEST_REGULARISATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
@@ -395,9 +403,7 @@ class RecordedPosterior(Posterior):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if state:
-            packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
-            points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
-            self.absorb(points, np.array(state["counts"]), np.array(state["sums"]))
+            self.absorb(*saved_totals(self.kernel.kind, state))
 
     @property
     def _is_well_posed(self) -> bool:
@@ -468,6 +474,16 @@ def _numbers(values: ArrayLike) -> Vector:
     if array.dtype.kind not in "buif":
         raise InvalidReward(f"A reward has to be a real number, got {values!r:.60}.")
     return array.astype(np.float64)
+
+
+def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Points, Vector, Vector]:
+    """Distinct points, their counts and their reward sums as a file holds them, or DamagedFile."""
+    points = kind.check(kind.unpack(below("points.", state)))
+    keys = kind.keys(points)
+    if len(set(keys)) != len(keys):
+        raise DamagedFile("A point stands in the file twice.")
+    counts = saved_array(state, "counts", "f", (len(keys),), least=SMALLEST_COUNT, most=LARGEST_COUNT)
+    return points, counts, saved_array(state, "sums", "f", (len(keys),))
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:

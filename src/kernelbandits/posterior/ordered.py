@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import KernelBanditError
+from kernelbandits.errors import DamagedFile, KernelBanditError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times
+from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times, saved_totals
 from kernelbandits.posterior.history import Entry, History
-from kernelbandits.types import Matrix, Points, Prediction, Vector
+from kernelbandits.restoring import saved_array
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["OrderedPosterior"]
+
+ROUNDING: Final = 1e-6
+"""Relative difference between the totals of a file and those of its observations that passes as rounding."""
 
 
 class OrderedPosterior(Posterior):
@@ -166,10 +170,26 @@ class OrderedPosterior(Posterior):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if state:
-            packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
-            points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
+            points, counts, sums = saved_totals(self.kernel.kind, state)
+            order = saved_array(state, "order", "i", (None,), least=0, most=len(counts) - 1)
+            rewards = saved_array(state, "rewards", "f", order.shape)
+            self._refuse_other_totals(order, rewards, counts, sums)
             self._start(points)
             self._inner.restore(state)
             keys = self.kernel.kind.keys(points)
-            order, rewards = state["order"].tolist(), state["rewards"].tolist()
-            self._history = History([(keys[place], reward) for place, reward in zip(order, rewards, strict=True)])
+            entries = zip(order.tolist(), rewards.tolist(), strict=True)
+            self._history = History([(keys[place], reward) for place, reward in entries])
+
+    def _refuse_other_totals(self, order: Indices, rewards: Vector, counts: Vector, sums: Vector) -> None:
+        """DamagedFile where a saved history does not make the saved counts and sums."""
+        if not len(order) <= self._most:
+            raise DamagedFile(f"The file holds {len(order)} observations in order, and {self._most:g} are remembered.")
+        weights = self._weights(len(order))
+        own_counts, own_sums, sizes = (
+            np.bincount(order, weights * values, len(counts)) for values in (1.0, rewards, np.abs(rewards))
+        )
+        if not (
+            np.allclose(counts, own_counts, rtol=ROUNDING, atol=0.0)
+            and (np.abs(sums - own_sums) <= ROUNDING * (sizes + np.abs(sums))).all()
+        ):
+            raise DamagedFile("The observations in the file do not add up to the counts and the sums beside them.")

@@ -14,7 +14,7 @@ from kernelbandits.errors import InvalidParameter, KernelBanditError, NotLearnt
 from kernelbandits.kernels import Delta, Kernel, PairProduct
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, checked_regularisation, checked_rewards, checked_times
+from kernelbandits.posterior.base import Posterior, checked_regularisation, checked_rewards, checked_times, saved_totals
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
@@ -205,14 +205,13 @@ class PartitionedPosterior(Posterior):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if not state:
             return
-        packed = {name.removeprefix("points."): array for name, array in state.items() if name.startswith("points.")}
-        pairs = self.kernel.kind.check(self.kernel.kind.unpack(packed))
+        pairs, counts, sums = saved_totals(self.kernel.kind, state)
         for key, rows, contexts in self._split(pairs):
             part, kept = self._part(key), self.kernel.context.kind.pack(contexts)
             part.restore(
                 {
-                    "counts": np.array(state["counts"])[rows],
-                    "sums": np.array(state["sums"])[rows],
+                    "counts": counts[rows],
+                    "sums": sums[rows],
                     **{f"points.{name}": array for name, array in kept.items()},
                 }
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from math import erfc, isnan, sqrt
+from math import erfc, inf, isnan, sqrt
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from kernelbandits.policies.ties import Ties, checked_ties, tie_probabilities
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.draws import JITTER, draw_jointly
 from kernelbandits.posterior.paths import draw_paths, feature_map, has_feature_map
+from kernelbandits.restoring import saved_count
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.ties import best_of_each, worst_tied_of_each
 from kernelbandits.theory.widths import Constant, Exploration, as_exploration
@@ -271,7 +272,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._entropy = int(state["entropy"])
+        self._entropy = saved_count(state, "entropy", most=inf)
 
 
 def _may_have_features(kernel: Kernel) -> bool:

@@ -25,6 +25,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.metric.balls import Balls
 from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.restoring import saved_part
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Vector
 
@@ -263,4 +264,4 @@ class ContextualZooming(Policy):
         return {"balls": self.balls.state()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.balls.restore(state["balls"])
+        self.balls.restore(saved_part(state, "balls"))
