@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.checks import MOST_IN_MEMORY
-from kernelbandits.durable import whole_file
+from kernelbandits.durable import remove_leftovers, whole_file
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 
 __all__ = ["read_container", "write_container"]
@@ -50,6 +50,7 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
         raise CannotSave(f"This cannot be written into a file that could be read again: {error}.") from error
     head = json.dumps(plain, allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
+    remove_leftovers(Path(path))
     with whole_file(Path(path)) as file:
         for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
             digest.update(block)

@@ -66,5 +66,5 @@ class RowTally:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state."""
-        self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53)
-        self.sums = saved_array(state, "sums", "f", self.sums.shape)
+        self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
+        self.sums = saved_array(state, "sums", "f", self.sums.shape).copy()

@@ -28,6 +28,9 @@ __all__ = ["load", "packed_policy", "save_policy"]
 N_PROBES: Final = 4
 """Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
 
+MOST_LEARNT: Final = 2**40
+"""Decisions in a file: at a million a second they take twelve days."""
+
 MISSING: Final = object()
 """What a policy describes of a parameter that it does not have."""
 
@@ -118,7 +121,7 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
     _check_probe(policy, saved_value(content, "probe"))
     policy._restore(saved_part(content, "model"))
     ledger = policy._ledger
-    ledger.n_learnt = saved_count(content, "n_learnt")
+    ledger.n_learnt = saved_count(content, "n_learnt", most=MOST_LEARNT)
     ledger.learnt.restore(saved_part(content, "learnt"))
     ledger.pending.clear()  # a wrapper shares the ledger of the policy inside
     for values in saved_value(content, "pending"):

@@ -177,7 +177,7 @@ class ClassPolicy(ExpertPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._table.restore(state["table"])
-        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=-LARGEST, most=LARGEST)
+        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=-LARGEST, most=LARGEST).copy()
 
 
 def is_power_of_two(n_rounds: int) -> bool:

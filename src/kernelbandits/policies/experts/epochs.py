@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from math import cbrt, ceil, floor, sqrt
 from typing import Final
 
@@ -29,7 +29,8 @@ class Epochs:
         """Rounds at the start, where the horizon is known."""
         if horizon is not None:
             self.n_first = min(horizon, ceil(factor * cbrt(horizon**2 * complexity)))
-        self._starts = [1]
+        self._run = (1, 1)
+        """Round and number of the first of the epochs of one length among which the latest round was."""
 
     def greedy_rounds(self, epoch: int) -> int:
         """Rounds of an epoch after its first."""
@@ -39,7 +40,18 @@ class Epochs:
         """Whether this round, counted from 1, is played uniformly."""
         if self.n_first is not None:
             return round_index <= self.n_first
-        starts = self._starts
-        while starts[-1] < round_index:
-            starts.append(starts[-1] + 1 + self.greedy_rounds(len(starts)))
-        return starts[bisect_left(starts, round_index)] == round_index
+        if round_index < self._run[0]:
+            self._run = (1, 1)
+        while True:
+            start, epoch = self._run
+            n_rounds, later = 1 + self.greedy_rounds(epoch), self._longer_epoch(epoch)
+            if round_index < start + (later - epoch) * n_rounds:
+                return (round_index - start) % n_rounds == 0
+            self._run = (start + (later - epoch) * n_rounds, later)
+
+    def _longer_epoch(self, epoch: int) -> int:
+        """The first epoch after this one that has more rounds."""
+        n_greedy, above = self.greedy_rounds(epoch), 2 * epoch
+        while self.greedy_rounds(above) <= n_greedy:
+            above *= 2
+        return epoch + bisect_right(range(epoch, above), n_greedy, key=self.greedy_rounds)

@@ -132,7 +132,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._sparse = saved_array(state, "sparse", "f", (self.n_policies,), least=0.0)
+        self._sparse = saved_array(state, "sparse", "f", (self.n_policies,), least=0.0).copy()
         self._favourite = saved_count(state, "favourite", most=self.n_policies - 1)
         self._least = saved_number(state, "least", least=0.0, most=1.0)
         self._n_steps = saved_count(state, "n_steps")

@@ -179,5 +179,5 @@ class RandomizedUCB(ClassPolicy):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         weights = saved_array(state, "weights", "f", (self.n_policies,), least=0.0)
-        self._found = ClassMixture(weights, saved_number(state, "mixing", least=0.0, most=1.0))
+        self._found = ClassMixture(weights.copy(), saved_number(state, "mixing", least=0.0, most=1.0))
         self._gap, self._n_steps = saved_number(state, "gap"), saved_count(state, "n_steps")
