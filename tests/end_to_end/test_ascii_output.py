@@ -15,7 +15,7 @@ seeds = 2
 class = "Clustered"
 n_actions = 3
 
-[policies.Zufall\u2013\u00b1]
+[policies."Zufall \u00b1"]
 class = "UniformRandom"
 """
 
@@ -36,7 +36,7 @@ except kb.errors.KernelBanditError as error:
     print(error)
 print(kb.evaluation.Estimate(
     value=1.0, standard_error=0.5, low=0.0, high=2.0, confidence=0.95, n_rounds=9, n_matched=9,
-    effective_sample_size=9.0, largest_weight=1.0, warnings=("a \u00b1 b",),
+    effective_sample_size=9.0, warnings=("a \u00b1 b",),
 ))
 print(kb.theory.format_bounds(kb.theory.compare_bounds(horizon=100, n_actions=5, n_features=3)))
 """

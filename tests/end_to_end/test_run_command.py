@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -197,20 +196,20 @@ import os, signal, sys
 from kernelbandits.cli.main import main
 
 if __name__ == "__main__":
-    number, flush = int(sys.argv.pop(1)), os.fsync
+    number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync
 
     def counted(file):
         global number
         flush(file)
         number -= 1
         if number == 0:
-            os.killpg(0, signal.SIGKILL)
+            os.killpg(0, signal.Signals[name])
 
     os.fsync = counted
     sys.exit(main(sys.argv[1:]))
 """
-"""Runs the command line, and kills itself and all its processes when the n-th flush to the disk is done: one is of a
-file before it gets its name, the next of its folder after that."""
+"""Runs the command line, and sends a signal to itself and all its processes when the n-th flush to the disk is done:
+one is of a file before it gets its name, the next of its folder after that."""
 
 
 @pytest.mark.long
@@ -227,7 +226,7 @@ def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, w
     killed, n_partial = tmp_path / "killed", 0
     for flush in range(1, 21):  # each run makes four flushes a job and two before; 60 jobs take 240
         ended = subprocess.run(
-            [sys.executable, str(program), str(flush), *arguments, str(killed)],
+            [sys.executable, str(program), str(flush), "SIGKILL", *arguments, str(killed)],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -249,18 +248,20 @@ def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, w
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
-    path, into = tmp_path / "study.toml", tmp_path / "results"
-    path.write_text(STUDY.format(horizon=2_000, seeds=20), encoding="utf-8")
-    (into / "jobs").mkdir(parents=True)
-    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", "2", "--into", str(into)]
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 120
-    while not any((into / "jobs").glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    path, program, into = tmp_path / "study.toml", tmp_path / "interrupted.py", tmp_path / "results"
+    path.write_text(STUDY.format(horizon=100, seeds=20), encoding="utf-8")
+    program.write_text(KILLED, encoding="utf-8")
+    arguments = ["21", "SIGINT", "run", str(path), "--workers", "2", "--into", str(into)]
 
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=60)
+    process = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
 
+    said = process.stderr
     assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
     assert 0 < len(bytes_of(into)) < 60
     assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))

@@ -96,8 +96,8 @@ class Study:
         n_jobs = len(self.seeds) * len(self.environments) * len(self.entrants)
         if n_jobs > MOST_JOBS:
             raise InvalidParameter(
-                f"A study has at most {MOST_JOBS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take fewer "
-                "seeds, or several studies."
+                f"A study has at most {MOST_JOBS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take "
+                "fewer seeds, or several studies."
             )
 
     @classmethod
