@@ -132,7 +132,10 @@ def _extents(head: Any) -> list[tuple[int, int]]:
 
 def _checked_note(value: dict[str, Any]) -> tuple[str, list[int], int]:
     """Dtype, shape and offset of an array, or ValueError."""
-    dtype, shape, offset = value["$array"] if isinstance(value["$array"], list) else ()
+    note = value["$array"]
+    if not isinstance(note, list) or len(note) != 3:
+        raise ValueError(f"it names an array by {note!r:.60} instead of dtype, shape and offset")
+    dtype, shape, offset = note
     if len(value) != 1 or not isinstance(dtype, str) or dtype not in DTYPES:
         raise ValueError(f"it names an array of {dtype!r:.60}")
     sizes = [*shape, offset] if isinstance(shape, list) else [None]

@@ -137,7 +137,7 @@ def forged(head, body=b""):
         ([["<f8", [4.0], 0]], "of shape"),
         ([["<f8", [4], True]], "of shape"),
         ([["|O", [4], 0]], "an array of '|O'"),
-        ([["<f8", [4]]], "not enough values"),
+        ([["<f8", [4]]], "instead of dtype, shape and offset"),
     ],
 )
 def test_arrays_in_a_file_fill_it_and_share_nothing(tmp_path, notes, reason):

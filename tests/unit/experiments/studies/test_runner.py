@@ -441,20 +441,34 @@ def flipped(content, place, bit):
     return bytes(damaged)
 
 
-def test_any_flipped_bit_of_a_result_is_noticed(tmp_path):
-    """Wherever it lies: data, footer, digest, and the names of the digest."""
+@pytest.fixture
+def unnoticed(tmp_path):
+    """How many of so many flips, anywhere in the file of a result, leave it finished."""
     (name, *_) = run(small_study(), tmp_path, workers=1).study["jobs"]
     path = tmp_path / "jobs" / f"{name}.parquet"
     content, rng = path.read_bytes(), np.random.default_rng(0)
-    n_unnoticed = 0
-
-    for place, bit in zip(rng.integers(len(content), size=3000), rng.integers(8, size=3000), strict=True):
-        path.write_bytes(flipped(content, place, bit))
-        n_unnoticed += result_folder.sound_table(path, name) is not None
-
-    assert n_unnoticed == 0
-    path.write_bytes(content)
     assert result_folder.sound_table(path, name) is not None
+
+    def count(n_flips):
+        found = 0
+        for place, bit in zip(rng.integers(len(content), size=n_flips), rng.integers(8, size=n_flips), strict=True):
+            path.write_bytes(flipped(content, place, bit))
+            found += result_folder.sound_table(path, name) is not None
+        return found
+
+    return count
+
+
+@pytest.mark.parametrize("n_flips", [500, pytest.param(20_000, marks=pytest.mark.long)])
+def test_any_flipped_bit_of_a_result_is_noticed(unnoticed, n_flips):
+    """Wherever it lies: data, footer, digest, and the names of the digest."""
+    assert unnoticed(n_flips) == 0
+
+
+def test_without_a_digest_of_the_whole_flips_go_unnoticed(unnoticed, monkeypatch):
+    monkeypatch.setattr(tables, "_digest_of", lambda content, start, end: content[start:end])
+
+    assert unnoticed(200) > 20
 
 
 def test_a_damaged_result_is_named_by_a_report_and_made_again_by_a_run(tmp_path, played):
