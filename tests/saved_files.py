@@ -380,6 +380,8 @@ def changed_file(data, rng):
             head, body = change(rng, head, body)
         except Untouchable:
             continue
+        if isinstance(head, bytes):
+            break
     return put_together(head, body)
 
 

@@ -145,6 +145,8 @@ def _refuse_other_types(decision: Decision) -> None:
     if not isfinite(decision.propensity):
         raise ValueError(f"the propensity has to be finite, got {decision.propensity!r:.60}")
     for name, array in decision.memo.items():
+        if array.dtype.kind not in "biufU":
+            raise TypeError(f"memo[{name!r:.60}] has to hold numbers or texts")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"memo[{name!r:.60}] has to hold finite numbers")
 

@@ -94,6 +94,8 @@ def test_a_context_that_leads_outside_of_itself_is_refused(context):
         {"propensity": float("nan")},
         {"mean": 10**400},
         {"memo": {"advice": [1.0, float("inf")]}},
+        {"memo": {"advice": [{}]}},
+        {"memo": {"advice": [2**70]}},
     ],
     ids=str,
 )

@@ -223,7 +223,7 @@ class ContextualZooming(Policy):
         """The ball that a decision was made by, or DecisionError."""
         noted = np.asarray(decision.memo.get("ball", ()))
         n_balls = max(1, len(self.balls))
-        if noted.shape != (1,) or not 0 <= noted[0] < n_balls:
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
             raise DecisionError(
                 f"The memo of a decision names one of the {n_balls} active balls, got {dict(decision.memo)!r:.80}. "
                 "Stored decisions have to be learnt in the order in which they were."
