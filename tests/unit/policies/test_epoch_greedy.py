@@ -155,6 +155,12 @@ def test_epochs_are_those_of_their_definition_in_any_order_of_asking(complexity,
     assert [schedule.explores(t) for t in rounds] == [t in starts for t in rounds]
 
 
+def test_epochs_of_an_absurd_complexity_are_as_short_as_can_be():
+    schedule = Epochs(1e27, horizon=None, factor=1.0)
+
+    assert [schedule.explores(t) for t in (1, 2, 3, 2**40, 2**40 + 1)] == [True, False, True, False, True]
+
+
 def test_a_round_after_a_trillion_others_takes_no_memory_for_them():
     schedule = Epochs(8.0, horizon=None, factor=1.0)
 

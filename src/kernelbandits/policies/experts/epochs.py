@@ -12,6 +12,10 @@ EXPLORING: Final = 1
 """The stage of decisions in uniform rounds, from which these policies learn."""
 
 
+NEVER: Final = 2**60
+"""Epochs that are not played to their end."""
+
+
 class Epochs:
     """Which rounds are played uniformly, for a class of complexity C = N ln M.
 
@@ -50,8 +54,8 @@ class Epochs:
             self._run = (start + (later - epoch) * n_rounds, later)
 
     def _longer_epoch(self, epoch: int) -> int:
-        """The first epoch after this one that has more rounds."""
+        """The first epoch after this one that has more rounds, or one so far off that it is never reached."""
         n_greedy, above = self.greedy_rounds(epoch), 2 * epoch
-        while self.greedy_rounds(above) <= n_greedy:
+        while self.greedy_rounds(above) <= n_greedy and above < NEVER:
             above *= 2
         return epoch + bisect_right(range(epoch, above), n_greedy, key=self.greedy_rounds)
