@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -74,6 +75,26 @@ def rows_of_gram(kernel, points, horizon, regularisation):
 
 def deadly(rng):
     return KillsItsProcess(seed=rng)
+
+
+@dataclass(frozen=True)
+class DiesOnArrival(Clustered):
+    """A world that ends processes that it is sent to, before they begin a job: one for every file in its folder."""
+
+    folder: str = ""
+
+    def __reduce__(self):
+        return _arrived, (self.n_actions, self.folder)
+
+
+def _arrived(n_actions, folder):
+    for path in sorted(Path(folder).iterdir()):
+        try:
+            path.unlink()
+        except FileNotFoundError:  # another process took it
+            continue
+        os._exit(9)
+    return DiesOnArrival(n_actions=n_actions, folder=folder)
 
 
 class KillsItsProcess(UniformRandom):

@@ -33,6 +33,8 @@ way out.
 import sys
 import warnings
 
+from kernelbandits.encodable import encodable
+
 __all__ = [
     "AlreadyLearnt",
     "CannotSave",
@@ -64,6 +66,9 @@ __all__ = [
 
 class KernelBanditError(Exception):
     """Root of all errors of this library."""
+
+    def __str__(self) -> str:
+        return encodable(super().__str__())
 
 
 class InvalidParameter(KernelBanditError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import isnan, nan, prod
+from math import isfinite, isnan, nan, prod
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -45,6 +45,9 @@ TIE_TOLERANCE: Final = 1e-10
 forms of the estimator differ at ordinary regularisation, less than anything a user could mean."""
 
 EMPTY: Final[Mapping[str, Any]] = {}
+
+MOST_COLUMNS: Final = 2**62
+"""Of sparse rows; an index of one more still fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +146,36 @@ class Decision:
                 known[name] = nan if known.get(name) is None else float(known[name])
             known["context"] = _from_plain(known["context"])
             known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
-            return cls(**known)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DecisionError(f"These values are no decision as `to_dict` gives it: {error!r}.") from error
+            decision = cls(**known)
+            _refuse_other_types(decision)
+        except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+            raise DecisionError(f"These values are not a decision as `to_dict` gives it: {error!r:.200}.") from error
+        return decision
+
+
+def _refuse_other_types(decision: Decision) -> None:
+    """TypeError or ValueError for plain values that no decision has."""
+    wholes = {"action": decision.action, "n_actions": decision.n_actions, "round_index": decision.round_index}
+    if decision.stage is not None:
+        wholes["stage"] = decision.stage
+    for name, value in wholes.items():
+        if not _is_whole(value):
+            raise TypeError(f"{name} has to be a whole number, got {value!r:.60}")
+    if not (decision.item is None or isinstance(decision.item, str) or _is_whole(decision.item)):
+        raise TypeError(f"item has to be a whole number or a string, got {decision.item!r:.60}")
+    if not (isinstance(decision.id, str) and isinstance(decision.policy, str)):
+        raise TypeError("id and policy have to be strings")
+    if not isfinite(decision.propensity):
+        raise ValueError(f"the propensity has to be finite, got {decision.propensity!r:.60}")
+    for name, array in decision.memo.items():
+        if array.dtype.kind not in "biufU":
+            raise TypeError(f"memo[{name!r:.60}] has to hold numbers or texts")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"memo[{name!r:.60}] has to hold finite numbers")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 class _OpenDecision:
@@ -306,7 +336,14 @@ def _from_plain(value: Any) -> Point:
         return Pairs(_from_plain(content[0]), _from_plain(content[1]))
     if tag == "set":
         return frozenset(_from_plain(member) for member in content)
+    if tag != "sparse_row":
+        raise ValueError(f"no context is tagged {tag!r:.60}")
     from scipy.sparse import csr_array  # SciPy only when a sparse row asks for it
 
     indices, data, length = content
-    return csr_array((data, indices, [0, len(indices)]), shape=(1, length), dtype=np.float64)
+    columns, entries = np.asarray(indices), np.asarray(data, dtype=np.float64)
+    if columns.ndim != 1 or columns.shape != entries.shape or not _is_whole(length) or not 0 < length <= MOST_COLUMNS:
+        raise ValueError("a sparse row has as many numbers as columns, and a length")
+    if columns.size and (columns.dtype.kind not in "iu" or not 0 <= columns.min() <= columns.max() < length):
+        raise ValueError(f"the columns of a sparse row of length {length} have to be whole numbers from 0 below it")
+    return csr_array((entries, columns.astype(np.int64), [0, len(columns)]), shape=(1, length))

@@ -1,12 +1,10 @@
 import errno
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -193,41 +191,54 @@ def test_the_study_in_the_help_can_be_read(tmp_path, capsys):
     assert "30 jobs of 1,000 rounds" in capsys.readouterr().out
 
 
-def kill_at_random(command, n_kills, longest, rng):
-    """Start the command again and again, and kill it with all its processes; how often it was not ready before."""
-    n_killed = 0
-    for _ in range(n_kills):
-        process = subprocess.Popen(
-            command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            process.wait(timeout=rng.uniform(0.0, longest))
-        except subprocess.TimeoutExpired:
-            n_killed += 1
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return n_killed
+KILLED = """
+import os, signal, sys
+from kernelbandits.cli.main import main
+
+if __name__ == "__main__":
+    number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync
+
+    def counted(file):
+        global number
+        flush(file)
+        number -= 1
+        if number == 0:
+            os.killpg(0, signal.Signals[name])
+
+    os.fsync = counted
+    sys.exit(main(sys.argv[1:]))
+"""
+"""Runs the command line, and sends a signal to itself and all its processes when the n-th flush to the disk is done:
+one is of a file before it gets its name, the next of its folder after that."""
 
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, workers):
-    path = tmp_path / "study.toml"
-    path.write_text(STUDY.format(horizon=400, seeds=20), encoding="utf-8")
-    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", str(workers), "--into"]
-    began = time.monotonic()
+    path, program = tmp_path / "study.toml", tmp_path / "killed.py"
+    path.write_text(STUDY.format(horizon=100, seeds=20), encoding="utf-8")
+    program.write_text(KILLED, encoding="utf-8")
+    arguments = ["run", str(path), "--workers", str(workers), "--into"]
+    command = [sys.executable, "-m", "kernelbandits", *arguments]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, stdout=subprocess.DEVNULL)
-    whole = time.monotonic() - began
 
-    killed = tmp_path / "killed"
-    n_killed = kill_at_random([*command, str(killed)], 20, 0.6 * whole, random.Random(workers))
-    (killed / "jobs").mkdir(parents=True, exist_ok=True)
-    n_before = len(bytes_of(killed))
+    killed, n_partial = tmp_path / "killed", 0
+    for flush in range(1, 21):  # each run makes four flushes a job and two before; 60 jobs take 240
+        ended = subprocess.run(
+            [sys.executable, str(program), str(flush), "SIGKILL", *arguments, str(killed)],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        assert ended.returncode == -signal.SIGKILL
+        n_partial += len(list(killed.rglob("*.partial")))
+    n_before = len(list((killed / "jobs").glob("*.parquet")))
     subprocess.run([*command, str(killed)], check=True, stdout=subprocess.DEVNULL)
 
-    assert n_killed >= 3
-    assert n_before > 0
+    assert 20 <= n_before < 60
+    assert n_partial == 10  # every other kill, and each is cleaned up by the next run
     assert bytes_of(killed) == bytes_of(tmp_path / "whole")
     assert len(bytes_of(killed)) == 60
     timings = {path.name for path in (killed / "timings").iterdir()}
@@ -237,18 +248,20 @@ def test_a_run_that_was_killed_twenty_times_ends_with_the_same_bytes(tmp_path, w
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
-    path, into = tmp_path / "study.toml", tmp_path / "results"
-    path.write_text(STUDY.format(horizon=2_000, seeds=20), encoding="utf-8")
-    (into / "jobs").mkdir(parents=True)
-    command = [sys.executable, "-m", "kernelbandits", "run", str(path), "--workers", "2", "--into", str(into)]
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 120
-    while not any((into / "jobs").glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    path, program, into = tmp_path / "study.toml", tmp_path / "interrupted.py", tmp_path / "results"
+    path.write_text(STUDY.format(horizon=100, seeds=20), encoding="utf-8")
+    program.write_text(KILLED, encoding="utf-8")
+    arguments = ["21", "SIGINT", "run", str(path), "--workers", "2", "--into", str(into)]
 
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=60)
+    process = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
 
+    said = process.stderr
     assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
     assert 0 < len(bytes_of(into)) < 60
     assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))

@@ -8,6 +8,7 @@ from threading import Barrier, Thread
 
 import numpy as np
 import pytest
+
 from reliability.policies import CASES
 
 N_THREADS = 8

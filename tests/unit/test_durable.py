@@ -1,9 +1,15 @@
 import errno
 import os
+import pathlib
+import signal
+import subprocess
+import sys
 
 import pytest
 
-from kernelbandits.durable import leftovers, whole_file
+import kernelbandits as kb
+from kernelbandits import durable
+from kernelbandits.durable import leftovers, remove_leftovers, whole_file
 
 
 def write(path, content):
@@ -67,3 +73,55 @@ def test_leftovers_are_what_was_not_renamed(tmp_path):
     (tmp_path / "file.partial").touch()
 
     assert [path.name for path in leftovers(tmp_path)] == [".file.1.partial"]
+
+
+def test_what_a_killed_write_left_is_removed_and_what_is_under_way_is_not(tmp_path):
+    path = tmp_path / "file"
+    for name in (".file.dead.partial", ".other.dead.partial"):
+        (tmp_path / name).write_bytes(b"half")
+
+    with whole_file(path) as file:
+        file.write(b"new")
+        remove_leftovers(path)
+        during = sorted(os.listdir(tmp_path))
+
+    assert len(during) == 2  # the one under way, and that of another file
+    assert ".file.dead.partial" not in during
+    assert sorted(os.listdir(tmp_path)) == [".other.dead.partial", "file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_save_that_is_killed_leaves_nothing_to_the_next(tmp_path):
+    path = tmp_path / "policy.kb"
+    program = (
+        "import os, signal, kernelbandits as kb\n"
+        "os.fsync = lambda number: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"kb.UniformRandom(seed=1).save({str(path)!r})\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    left = os.listdir(tmp_path)
+
+    kb.UniformRandom(seed=1).save(path)
+
+    assert killed.returncode == -signal.SIGKILL
+    assert [name.endswith(".partial") for name in left] == [True]
+    assert os.listdir(tmp_path) == ["policy.kb"]
+
+
+def test_without_locks_an_open_file_is_left_to_the_system(tmp_path, monkeypatch):
+    """On Windows an open file cannot be removed, so that all others can."""
+    path, honest = tmp_path / "file", pathlib.Path.unlink
+    (tmp_path / ".file.dead.partial").write_bytes(b"half")
+    (tmp_path / ".file.open.partial").write_bytes(b"half")
+    monkeypatch.setattr(durable, "fcntl", None)
+
+    def unlink(place, missing_ok=False):
+        if "open" in place.name:
+            raise PermissionError(errno.EACCES, "in use")
+        honest(place, missing_ok=missing_ok)
+
+    monkeypatch.setattr(pathlib.Path, "unlink", unlink)
+    remove_leftovers(path)
+    write(path, b"new")
+
+    assert sorted(os.listdir(tmp_path)) == [".file.open.partial", "file"]

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
-from kernelbandits.errors import CannotSave
+from kernelbandits.errors import CannotSave, DecisionError
 from kernelbandits.types import Decision, Pairs, Prediction, Slate
 
 
@@ -64,3 +64,50 @@ def test_a_prediction_has_an_upper_and_a_lower_end():
 
     assert_allclose(prediction.upper(2.0), [2.0, 2.2])
     assert_allclose(prediction.lower(2.0), [0.0, 1.8])
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"sparse_row": [[0, 2**40], [1.0, 1.0], 30]},
+        {"sparse_row": [[-1], [1.0], 30]},
+        {"sparse_row": [[0.5], [1.0], 30]},
+        {"sparse_row": [[0, 1], [1.0], 30]},
+        {"sparse_row": [[0], [1.0], 2**63]},
+        {"other": [1.0]},
+    ],
+)
+def test_a_context_that_leads_outside_of_itself_is_refused(context):
+    with pytest.raises(DecisionError, match="not a decision"):
+        Decision.from_dict({"action": 0, "context": context})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"action": "0"},
+        {"action": True},
+        {"n_actions": 2.5},
+        {"stage": "x"},
+        {"item": [1]},
+        {"id": None},
+        {"propensity": float("nan")},
+        {"mean": 10**400},
+        {"memo": {"advice": [1.0, float("inf")]}},
+        {"memo": {"advice": [{}]}},
+        {"memo": {"advice": [2**70]}},
+    ],
+    ids=str,
+)
+def test_values_of_other_types_are_not_a_decision(values):
+    with pytest.raises(DecisionError, match="not a decision"):
+        Decision.from_dict({"action": 0, "context": "a", **values})
+
+
+def test_a_context_without_end_is_refused():
+    context = "a"
+    for _ in range(5000):
+        context = {"pair": [context, "b"]}
+
+    with pytest.raises(DecisionError, match="not a decision"):
+        Decision.from_dict({"action": 0, "context": context})

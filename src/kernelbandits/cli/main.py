@@ -10,6 +10,7 @@ from io import TextIOWrapper
 
 from kernelbandits import __version__
 from kernelbandits.cli import compare, demo, report, run
+from kernelbandits.encodable import HANDLER
 from kernelbandits.errors import KernelBanditError
 
 __all__ = ["main"]
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _never_fail_on_letters() -> None:
-    """Where the output cannot show a letter such as ±, show a question mark and go on."""
+    """Where the output cannot show a letter such as ±, show +- or a question mark and go on."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=HANDLER)

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Any, Final, Protocol
 
 from kernelbandits.checks import a_confidence, counted
+from kernelbandits.encodable import encodable
 from kernelbandits.environments import Log
 from kernelbandits.evaluation.arguments import a_log
 from kernelbandits.policies.base import Policy
@@ -74,7 +75,7 @@ class Estimate:
             f"{counted(self.n_rounds, 'round')}, "
             f"{self.n_matched:,} matched, effective {self.effective_sample_size:.1f}"
         )
-        return "\n".join([said, *(f"  ! {warning}" for warning in self.warnings)])
+        return encodable("\n".join([said, *(f"  ! {warning}" for warning in self.warnings)]))
 
 
 class Estimator(Protocol):

@@ -147,9 +147,13 @@ SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian
 """How to draw n frequencies of a kernel: (kernel, n, n_columns, rng) → one row each."""
 
 
+MOST_FEATURES: Final = 1_000_000
+"""Random features: every point that is asked about takes 8 bytes for each."""
+
+
 def an_even_count(n_features: int) -> int:
     """A number of random features, or InvalidParameter."""
-    number = a_count(n_features, "The number of features")
+    number = a_count(n_features, "The number of features", most=MOST_FEATURES)
     if number % 2:
         raise InvalidParameter(
             f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."

@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import ForeignFile, NotPositiveSemidefinite
+from kernelbandits.errors import DamagedFile, ForeignFile, NotPositiveSemidefinite
 from kernelbandits.kernels.growing import GrowingMatrix
 from kernelbandits.kernels.least_squares import bounded_least_squares
+from kernelbandits.restoring import saved_array, saved_number, saved_value
 from kernelbandits.types import Matrix, Parameters, Vector
 
 __all__ = [
@@ -273,15 +274,22 @@ class LandmarkGrowth(GrowthRule):
         return {"method": self.method, "norm": self._norm}, {"coordinates": self._coordinates.values}
 
 
-def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> GrowthRule:
-    """Inverse of the rules' `pack`."""
-    method = parameters["method"]
+def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], n_items: int) -> GrowthRule:
+    """Inverse of the rules' `pack`, for a table of so many items."""
+    method = saved_value(parameters, "method")
     if method in ("clip", "flip"):
-        signs = np.array(arrays["signs"], dtype=np.float64)
-        bounds = {name: float(parameters[name]) for name in ("limit", "allowance")}
-        return SpectralGrowth(method, arrays["coordinates"], arrays["solver"], signs, **bounds)
+        signs = saved_array(arrays, "signs", "f", (None,), least=-1.0, most=1.0)
+        coordinates, solver = (
+            saved_array(arrays, name, "f", (n_items, len(signs))) for name in ("coordinates", "solver")
+        )
+        bounds = {name: saved_number(parameters, name, least=0.0) for name in ("limit", "allowance")}
+        return SpectralGrowth(method, coordinates, solver, signs, **bounds)
     if method == "shift":
-        return ShiftGrowth(parameters["shift"], slack=parameters["slack"])
+        shift, slack = (saved_number(parameters, name, least=0.0) for name in ("shift", "slack"))
+        return ShiftGrowth(shift, slack=slack)
     if method == "square":
-        return LandmarkGrowth(arrays["coordinates"], norm=parameters["norm"])
+        coordinates = saved_array(arrays, "coordinates", "f", (n_items, None))
+        if coordinates.shape[1] > n_items:
+            raise DamagedFile(f"A table of {n_items} items in the file has {coordinates.shape[1]} first items.")
+        return LandmarkGrowth(coordinates, norm=saved_number(parameters, "norm", least=0.0))
     raise ForeignFile(f"The file names a repair that this version does not know: {method!r}.")

@@ -47,9 +47,8 @@ def ngrams(text: str, shortest: int, longest: int) -> list[str]:
     >>> ngrams("abab", 2, 3)
     ['ab', 'ba', 'ab', 'aba', 'bab']
     """
-    return [
-        text[start : start + size] for size in range(shortest, longest + 1) for start in range(len(text) - size + 1)
-    ]
+    sizes = range(shortest, min(longest, len(text)) + 1)
+    return [text[start : start + size] for size in sizes for start in range(len(text) - size + 1)]
 
 
 class NgramIndex:

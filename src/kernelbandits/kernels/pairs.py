@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import InvalidContexts
+from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.combine import paired_features
 from kernelbandits.kernels.points import PointKind, Shared, describe_kind
+from kernelbandits.restoring import below
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
 __all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]
@@ -100,8 +101,11 @@ class PairPoints(Shared):
         return {f"{half}.{name}": array for half, arrays in halves.items() for name, array in arrays.items()}
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> PairRows:
-        contexts = self.context.unpack(_below("context.", arrays))
-        return PairRows(contexts, self.action.unpack(_below("action.", arrays)), is_shared=False)
+        contexts = self.context.unpack(below("context.", arrays))
+        actions = self.action.unpack(below("action.", arrays))
+        if self.context.count(contexts) != self.action.count(actions):
+            raise DamagedFile("The pairs in the file have to have as many contexts as actions.")
+        return PairRows(contexts, actions, is_shared=False)
 
     def describe(self) -> Parameters:
         """Both halves as plain values."""
@@ -119,10 +123,6 @@ class PairPoints(Shared):
     def _spread(self, points: PairRows) -> PairRows:
         """The same pairs, each with its own context."""
         return self.take(points, np.arange(self.count(points))) if points.is_shared else points
-
-
-def _below(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)

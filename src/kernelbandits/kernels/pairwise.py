@@ -25,6 +25,10 @@ so, and 0.54 ms by the expansion with its temporary arrays."""
 SPARSE_BLOCK: Final = 2_000_000
 """Entries of the dense block that sparse distances are computed in."""
 
+WIDE: Final = 100
+"""Columns per entry of sparse rows above which columns without entries are left out of a product. SciPy allocates a
+number for every column, which of billions of columns is all memory."""
+
 
 def as_rows(points: Points) -> Points:
     """Rows as float64, or InvalidContexts; numbers are taken as they are, where a boundary refuses NaN."""
@@ -49,6 +53,8 @@ def row_pair(first: Points, second: Points | None) -> tuple[Points, Points]:
 
 def inner_products(first: Points, second: Points) -> Matrix:
     """Inner product x · z of every pair."""
+    if is_sparse(first) and is_sparse(second) and first.shape[1] > WIDE * (first.nnz + second.nnz + 1):
+        first, second, _ = _occupied_columns(first, second)
     return dense(first @ second.T)
 
 
@@ -134,7 +140,11 @@ def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, In
 
     first, second = csr_array(first), csr_array(second)
     columns = np.union1d(first.indices, second.indices).astype(np.intp)
-    return first[:, columns], second[:, columns], columns
+    left, right = (
+        csr_array((rows.data, np.searchsorted(columns, rows.indices), rows.indptr), shape=(rows.shape[0], len(columns)))
+        for rows in (first, second)
+    )
+    return left, right, columns
 
 
 def dense(product: Any) -> Matrix:

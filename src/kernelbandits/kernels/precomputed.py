@@ -14,6 +14,7 @@ from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.kernels.rows import room
 from kernelbandits.kernels.tables import SimilarityTable
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Point, Points, Vector
 
 __all__ = ["Precomputed", "TableIds", "TableRows"]
@@ -87,8 +88,8 @@ class TableIds(Shared):
         return {"rows": points.rows.astype(np.int64)}
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> TableRows:
-        rows = np.array(arrays["rows"], dtype=np.intp)
-        if rows.size and not 0 <= rows.min() <= rows.max() < len(self.table):
+        rows = saved_array(arrays, "rows", "i", (None,), least=0).astype(np.intp)
+        if rows.size and not rows.max() < len(self.table):
             raise UnknownItem(
                 f"The points speak of row {rows.max()}, and the similarity table has {len(self.table)}. Add the items "
                 "that are missing first."

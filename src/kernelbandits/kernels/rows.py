@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import InvalidContexts
+from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
-from kernelbandits.types import Indices, Matrix, Point, Points
+from kernelbandits.restoring import saved_array
+from kernelbandits.types import MOST_COLUMNS, Indices, Matrix, Point, Points
 
 __all__ = ["FLOAT64", "Rows", "is_sparse", "room"]
 
@@ -78,7 +79,10 @@ class Rows(Shared):
         return rows
 
     def again(self, point: Point) -> Points:
-        return point[None] if type(point) is np.ndarray else point
+        if type(point) is np.ndarray:
+            return point[None]
+        _refuse_broken(point)
+        return point
 
     def stack(self, *collections: Points) -> Points:
         first, *others = collections
@@ -127,11 +131,16 @@ class Rows(Shared):
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         if "rows" in arrays:
-            return np.ascontiguousarray(arrays["rows"], dtype=np.float64)
+            return saved_array(arrays, "rows", "f", (None, None))
         from scipy.sparse import csr_array
 
-        n_rows, n_columns = arrays["shape"].tolist()
-        return csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n_rows, n_columns))
+        n_rows, n_columns = saved_array(arrays, "shape", "i", (2,), least=0, most=MOST_COLUMNS).tolist()
+        data = saved_array(arrays, "data", "f", (None,))
+        indices = saved_array(arrays, "indices", "i", data.shape, least=0, most=n_columns - 1)
+        starts = saved_array(arrays, "indptr", "i", (n_rows + 1,), least=0, most=len(data))
+        if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
+            raise DamagedFile("'indptr' in the file has to rise from 0 to the number of entries.")
+        return csr_array((data, indices, starts), shape=(n_rows, n_columns))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -227,6 +236,7 @@ def _sparse_rows(points: Points) -> Points:
         raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
     if points.ndim != 2:
         raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
+    _refuse_broken(points)
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():
         return rows
@@ -234,6 +244,44 @@ def _sparse_rows(points: Points) -> Points:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
+
+
+def _refuse_broken(points: Points) -> None:
+    """InvalidContexts for sparse rows whose index arrays lead outside of them: SciPy follows them unchecked."""
+    n_rows, n_columns = points.shape
+    if points.format in ("csr", "csc"):
+        n_starts, n_indices = (n_rows, n_columns) if points.format == "csr" else (n_columns, n_rows)
+        starts, indices = points.indptr, points.indices
+        is_sound = (
+            starts.shape == (n_starts + 1,)
+            and starts.dtype.kind == indices.dtype.kind == "i"
+            and indices.ndim == points.data.ndim == 1
+            and starts[0] == 0
+            and starts[-1] <= min(len(indices), len(points.data))
+            and bool((starts[1:] >= starts[:-1]).all())
+            and _all_below(indices[: starts[-1]], n_indices)
+        )
+    elif points.format == "coo":
+        is_sound = (
+            len(points.row) == len(points.col) == len(points.data)
+            and _all_below(points.row, n_rows)
+            and _all_below(points.col, n_columns)
+        )
+    else:
+        _refuse_broken(points.tocoo())
+        return
+    if not is_sound:
+        raise InvalidContexts(
+            f"The index arrays of these sparse contexts are not those of a matrix of shape {points.shape}: an index "
+            "lies outside, or the rows' beginnings do not rise. Build the matrix again; its check_format() says more."
+        )
+
+
+def _all_below(indices: NDArray[Any], size: int) -> bool:
+    """Whether all of them lie from 0 up to below the size, in one pass: as unsigned numbers negative ones are large."""
+    if not indices.size:
+        return True
+    return indices.dtype.kind == "i" and int(indices.view(f"u{indices.itemsize}").max()) < size
 
 
 def _surely_finite(rows: Matrix) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from kernelbandits.errors import ForeignFile
+from kernelbandits.errors import DamagedFile, ForeignFile
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.blocks import Blocks
 from kernelbandits.kernels.combine import Columns, Normalised, Product, Scaled, Sum
@@ -22,6 +22,7 @@ from kernelbandits.kernels.sets import Jaccard
 from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic
 from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
 from kernelbandits.kernels.tables import SimilarityTable
+from kernelbandits.restoring import below
 from kernelbandits.types import Parameters
 
 __all__ = ["unpack_kernel"]
@@ -80,7 +81,7 @@ def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, Similari
     values = {field: _unpack_value(value, field, arrays, tables) for field, value in parameters.items()}
     try:
         kernel = KNOWN[name].unpack(values, arrays)
-    except (KeyError, TypeError) as error:
+    except (DamagedFile, KeyError, TypeError) as error:
         raise ForeignFile(
             f"The file describes a {name} kernel in a way this version does not know: {error}."
         ) from error
@@ -94,14 +95,10 @@ def _unpack_value(value: Any, name: str, arrays: Arrays, tables: dict[bytes, Sim
     if name == "kind":
         return unpack_kind(value)
     if isinstance(value, dict) and "class" in value:
-        return _unpack(value, _below(f"{name}.", arrays), tables)
+        return _unpack(value, below(f"{name}.", arrays), tables)
     if isinstance(value, list):
         return tuple(_unpack_value(part, f"{name}.{place}", arrays, tables) for place, part in enumerate(value))
     return value
-
-
-def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _content(table: SimilarityTable) -> bytes:

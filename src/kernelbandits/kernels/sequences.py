@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import CannotSave, InvalidContexts
+from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, ItemId, Point, Points
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
@@ -140,7 +141,11 @@ class Ids(SequenceKind[ItemId]):
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> list[ItemId]:
         texts = unpack_strings(arrays)
-        return [text if is_text else int(text) for text, is_text in zip(texts, arrays["is_text"], strict=True)]
+        is_text = saved_array(arrays, "is_text", "u", (len(texts),), most=1).tolist()
+        try:
+            return [text if its_text else int(text) for text, its_text in zip(texts, is_text, strict=True)]
+        except ValueError as error:
+            raise DamagedFile(f"An id in the file that has to be a whole number is none: {error}.") from error
 
 
 class Sets(SequenceKind[frozenset[ItemId]]):
@@ -159,8 +164,12 @@ class Sets(SequenceKind[frozenset[ItemId]]):
         return {"sizes": sizes, **Ids().pack(members)}
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> list[frozenset[ItemId]]:
-        members = iter(Ids().unpack(arrays))
-        return [frozenset(next(members) for _ in range(int(size))) for size in arrays["sizes"]]
+        members = Ids().unpack(arrays)
+        sizes = saved_array(arrays, "sizes", "i", (None,), least=0, most=len(members))
+        ends = np.cumsum(sizes).tolist()
+        if (ends[-1] if ends else 0) != len(members):
+            raise DamagedFile(f"The sets in the file have {len(members)} members, and their sizes say otherwise.")
+        return [frozenset(members[a:b]) for a, b in pairwise([0, *ends])]
 
 
 class Objects(SequenceKind[Any]):
@@ -215,6 +224,11 @@ def pack_strings(strings: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 def unpack_strings(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """Inverse of `pack_strings`."""
-    text, ends = arrays["text"].tobytes(), arrays["ends"].tolist()
-    starts = [0, *ends][: len(ends)]
-    return [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+    text = saved_array(arrays, "text", "u", (None,)).tobytes()
+    ends = saved_array(arrays, "ends", "i", (None,), least=0, most=len(text))
+    if (np.diff(ends) < 0).any() or (ends[-1] if len(ends) else 0) != len(text):
+        raise DamagedFile("'ends' in the file has to rise up to the length of the text.")
+    try:
+        return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise([0, *ends.tolist()])]
+    except UnicodeDecodeError as error:
+        raise DamagedFile(f"A text in the file is not in UTF-8: {error}.") from error

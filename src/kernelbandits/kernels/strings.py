@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.checks import positive
-from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.errors import DamagedFile, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.bags import Numbers, bag_products
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.ngrams import NgramIndex, ngram_lengths, ngrams
 from kernelbandits.kernels.sequences import Strings, pack_strings, unpack_strings
+from kernelbandits.restoring import saved_array, saved_count
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["Positionwise", "Spectrum", "TfIdf"]
@@ -153,9 +154,11 @@ class TfIdf(_Ngrams):
     @classmethod
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
         kernel = cls.__new__(cls)
-        shortest, longest = parameters["n"]
-        holders = np.array(arrays["holders"], dtype=np.int64)
-        kernel._set((shortest, longest), parameters["n_documents"], unpack_strings(arrays), holders)
+        n_documents, known = saved_count(parameters, "n_documents", least=1), unpack_strings(arrays)
+        if len(set(known)) != len(known):
+            raise DamagedFile("An n-gram of a corpus stands in the file twice.")
+        holders = saved_array(arrays, "holders", "i", (len(known),), least=1, most=n_documents)
+        kernel._set(ngram_lengths(parameters["n"]), n_documents, known, holders)
         return kernel
 
     def __eq__(self, other: object) -> bool:

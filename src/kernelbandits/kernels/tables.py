@@ -17,6 +17,7 @@ from kernelbandits.kernels.growth import GrowthRule, RepairReport, unpack_rule
 from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.kernels.sequences import Ids
+from kernelbandits.restoring import below, saved_array, saved_count, saved_value
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Points
 
 __all__ = ["SimilarityTable", "symmetric"]
@@ -177,12 +178,12 @@ class SimilarityTable(Shared):
     @classmethod
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> SimilarityTable:
         """Inverse of `pack`."""
+        values = saved_array(arrays, "values", "f", (None, None))
         rule = None
-        if parameters["rule"] is not None:
-            state = {name.removeprefix("rule."): array for name, array in arrays.items() if name.startswith("rule.")}
-            rule = unpack_rule(parameters["rule"], state)
-        table = cls(arrays["values"], ids=Ids().unpack(arrays), rule=rule)
-        table._n_first = int(parameters["n_first"])
+        if saved_value(parameters, "rule") is not None:
+            rule = unpack_rule(parameters["rule"], below("rule.", arrays), len(values))
+        table = cls(values, ids=Ids().unpack(arrays), rule=rule)
+        table._n_first = saved_count(parameters, "n_first", least=1, most=len(values))
         return table
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import struct
+from math import isfinite, prod
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.durable import whole_file
+from kernelbandits.checks import MOST_IN_MEMORY
+from kernelbandits.durable import remove_leftovers, whole_file
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 
 __all__ = ["read_container", "write_container"]
@@ -31,12 +33,24 @@ PREFIX: Final = struct.Struct("<8sIQ")
 DIGEST_SIZE: Final = 32
 DTYPES: Final = {"<f8", "<i8", "|u1"}
 
+DEEPEST: Final = 100
+"""Levels of nesting in a head. A kernel of kernels takes two each, a wrapped policy two; Python's stack has 1,000."""
+
+MOST_AXES: Final = 4
+"""Of an array in a file; those of the library have one or two."""
+
 
 def write_container(content: Any, path: str | PathLike[str]) -> None:
     """Write nested plain values and arrays: a file that is there whole or not at all."""
     blocks: list[bytes] = []
-    head = json.dumps(_without_arrays(content, blocks), allow_nan=False, sort_keys=True).encode()
+    plain = _without_arrays(content, blocks)
+    try:
+        _extents(plain)
+    except ValueError as error:
+        raise CannotSave(f"This cannot be written into a file that could be read again: {error}.") from error
+    head = json.dumps(plain, allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
+    remove_leftovers(Path(path))
     with whole_file(Path(path)) as file:
         for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
             digest.update(block)
@@ -45,7 +59,10 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
 
 
 def read_container(path: str | PathLike[str]) -> Any:
-    """What `write_container` wrote; a clear error for any other file."""
+    """What `write_container` wrote; a clear error for any other file.
+
+    The arrays in a file lie one behind the other and fill it, so that reading takes memory in proportion to its length.
+    """
     data = Path(path).read_bytes()
     if len(data) < PREFIX.size + DIGEST_SIZE or not data.startswith(MAGIC):
         raise ForeignFile(f"{os.fspath(path)!r} is not a file that kernelbandits has saved.")
@@ -59,8 +76,13 @@ def read_container(path: str | PathLike[str]) -> Any:
         )
     start = PREFIX.size + head_size
     try:
-        return _with_arrays(json.loads(data[PREFIX.size : start]), memoryview(data)[start:-DIGEST_SIZE])
-    except (ValueError, KeyError, TypeError) as error:
+        if start > len(data) - DIGEST_SIZE:
+            raise ValueError(f"a head of {head_size} bytes is longer than the file")
+        head = json.loads(data[PREFIX.size : start])
+        body = memoryview(data)[start:-DIGEST_SIZE]
+        _refuse_overlap(_extents(head), len(body))
+        return _with_arrays(head, body)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedFile(f"{os.fspath(path)!r} cannot be read: {error}.") from error
 
 
@@ -86,16 +108,65 @@ def _put(array: NDArray[Any], blocks: list[bytes]) -> list[Any]:
     return [little.dtype.str, list(array.shape), offset]
 
 
+def _extents(head: Any) -> list[tuple[int, int]]:
+    """Where the arrays begin and end; ValueError for a head that is too deep or holds what is never written."""
+    extents: list[tuple[int, int]] = []
+    level = [head]
+    for _ in range(DEEPEST):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError("its head holds a number that is not finite")
+            if isinstance(value, list):
+                below.extend(value)
+            elif isinstance(value, dict) and "$array" in value:
+                dtype, shape, offset = _checked_note(value)
+                extents.append((offset, offset + prod(shape) * np.dtype(dtype).itemsize))
+            elif isinstance(value, dict):
+                below.extend(value.values())
+        if not below:
+            return extents
+        level = below
+    raise ValueError(f"its head is nested more than {DEEPEST} levels deep")
+
+
+def _checked_note(value: dict[str, Any]) -> tuple[str, list[int], int]:
+    """Dtype, shape and offset of an array, or ValueError."""
+    note = value["$array"]
+    if not isinstance(note, list) or len(note) != 3:
+        raise ValueError(f"it names an array by {note!r:.60} instead of dtype, shape and offset")
+    dtype, shape, offset = note
+    if len(value) != 1 or not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"it names an array of {dtype!r:.60}")
+    sizes = [*shape, offset] if isinstance(shape, list) else [None]
+    if any(type(size) is not int or not size >= 0 for size in sizes):
+        raise ValueError(f"it names an array of shape {shape!r:.60} at {offset!r:.60}")
+    if len(shape) > MOST_AXES or any(size > MOST_IN_MEMORY for size in shape):
+        raise ValueError(f"it names an array of shape {shape!r:.60}, which is too large")
+    return dtype, shape, offset
+
+
+def _refuse_overlap(extents: list[tuple[int, int]], length: int) -> None:
+    """ValueError unless the arrays fill the file without a gap, and none lies over another one."""
+    end = 0
+    for first, last in sorted(extents):
+        if first == last:
+            continue
+        if first != end:
+            raise ValueError(f"its arrays do not lie one behind the other: one begins at {first} and not at {end}")
+        end = last
+    if end != length:
+        raise ValueError(f"its arrays end at {end}, and the file has {length} bytes for them")
+
+
 def _with_arrays(value: Any, data: memoryview) -> Any:
     if isinstance(value, list):
         return [_with_arrays(part, data) for part in value]
     if not isinstance(value, dict):
         return value
-    if value.keys() == {"$array"}:
+    if "$array" in value:
         dtype, shape, offset = value["$array"]
-        if dtype not in DTYPES:
-            raise ValueError(f"an array of {dtype!r}")
-        count = int(np.prod(shape, dtype=np.int64))
+        count = prod(shape)
         array = np.frombuffer(data, dtype=np.dtype(dtype), count=count, offset=offset) if count else np.zeros(0, dtype)
         return array.reshape(shape).astype(np.dtype(dtype).newbyteorder("="))
     return {key: _with_arrays(part, data) for key, part in value.items()}

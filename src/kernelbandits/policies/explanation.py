@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbandits.checks import a_count
+from kernelbandits.encodable import encodable
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Point, Points, Prediction
 
@@ -79,7 +80,7 @@ class Explanation:
             )
         if self.contributions:
             lines.append(f"{self.remainder:>10.4g} from all others")
-        return "\n".join(lines)
+        return encodable("\n".join(lines))
 
 
 def explanation_of(

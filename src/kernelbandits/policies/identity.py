@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
+from kernelbandits.restoring import below, saved_array
 
 __all__ = ["IdIssuer", "LearntIds", "Place", "process"]
 
@@ -117,11 +118,12 @@ class LearntIds:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved set."""
-        names = unpack_strings({key: state[f"names.{key}"] for key in ("text", "ends")})
-        bits = state["bits"].reshape(len(names), PAGE // 8)
+        names = unpack_strings(below("names.", state))
+        bits = saved_array(state, "bits", "u", (len(names) * (PAGE // 8),)).reshape(len(names), PAGE // 8)
+        numbers = saved_array(state, "numbers", "i", (len(names),), least=0)
         self._pages = {
-            (name, int(number)): bytearray(row.tobytes())
-            for name, number, row in zip(names, state["numbers"], bits, strict=True)
+            (name, number): bytearray(row.tobytes())
+            for name, number, row in zip(names, numbers.tolist(), bits, strict=True)
         }
 
 

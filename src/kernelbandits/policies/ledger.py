@@ -9,12 +9,19 @@ from numbers import Integral, Real
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelbandits.errors import AlreadyLearnt, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
+from kernelbandits.errors import (
+    AlreadyLearnt,
+    DamagedFile,
+    DecisionError,
+    ForeignDecision,
+    InvalidParameter,
+    NotLearnt,
+)
 from kernelbandits.journal import Journal
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.policies.identity import IdIssuer, LearntIds
+from kernelbandits.restoring import saved_array, saved_count, saved_part, saved_value
 from kernelbandits.types import Decision
 
 __all__ = ["Ledger", "Remembered"]
@@ -24,6 +31,9 @@ REMEMBER: Final = 100_000
 
 SMALLEST_PROPENSITY: Final = 1e-12
 """A decision that claims a smaller one was not drawn from it: it would take 10¹² draws."""
+
+MOST_LEARNT: Final = 2**40
+"""Decisions in a file: at a million per second they take twelve days."""
 
 UNKNOWN: Final = np.iinfo(np.int64).min
 """Stands in files for an observation that has no number."""
@@ -238,17 +248,28 @@ class Ledger:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what was saved."""
-        rewards: Mapping[str, NDArray[Any]] = state["rewards"]
-        ids = unpack_strings({key: rewards[key] for key in ("text", "ends")})
-        known = zip(rewards["rewards"].tolist(), rewards["numbers"].tolist(), strict=True)
-        self.n_learnt, self.remember = state["n_learnt"], state["remember"]
-        self.learnt.restore(state["learnt"])
+        """Take over what was saved, or DamagedFile."""
+        saved = saved_part(state, "rewards")
+        ids = unpack_strings({key: saved_value(saved, key) for key in ("text", "ends")})
+        rewards = saved_array(saved, "rewards", "f", (len(ids),)).tolist()
+        numbers = saved_array(saved, "numbers", "i", (len(ids),)).tolist()
+        self.n_learnt = saved_count(state, "n_learnt", most=MOST_LEARNT)
+        self.remember = saved_count(state, "remember")
+        self.learnt.restore(saved_part(state, "learnt"))
         self.rewards = OrderedDict(
             (name, Remembered(reward, None if number == UNKNOWN else number))
-            for name, (reward, number) in zip(ids, known, strict=True)
+            for name, reward, number in zip(ids, rewards, numbers, strict=True)
         )
-        self.pending = {values["id"]: Decision.from_dict(values) for values in state["pending"]}
+        if "" in self.rewards or not len(self.rewards) == len(ids) <= min(self.n_learnt, self.remember):
+            raise DamagedFile("The file remembers rewards of more decisions than were learnt, or of one twice.")
+        self.pending = {}
+        for values in saved_value(state, "pending"):
+            decision = Decision.from_dict(values)
+            _validate(decision)
+            self.check_may_wait(decision)
+            if self.is_learnt(decision.id):
+                raise DamagedFile(f"Decision {decision.id!r:.80} in the file is awaited and learnt.")
+            self.pending[decision.id] = decision
 
 
 def _validate(decision: Decision) -> None:

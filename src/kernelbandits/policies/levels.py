@@ -16,6 +16,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.restoring import saved_count, saved_value
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
@@ -319,7 +320,15 @@ class LevelPolicy(Policy):
 
     @staticmethod
     def _noted(decision: Decision, name: str, *, default: int) -> int:
-        return int(decision.memo[name][0]) if name in decision.memo else default
+        if name not in decision.memo:
+            return default
+        noted = np.asarray(decision.memo[name])
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
+            raise DecisionError(
+                f"Decision {decision.id!r} has to bring a whole number as memo[{name!r}], got {noted!r:.60}. Keep the "
+                "decision that `choose` gave, memo included: to_dict() has it all."
+            )
+        return int(noted[0])
 
     @staticmethod
     def _checked_stage(decision: Decision) -> int:
@@ -357,8 +366,8 @@ class LevelPolicy(Policy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        for saved in state["levels"]:
+        for saved in saved_value(state, "levels"):
             level = self._joined_level()
             level.posterior.restore(saved)
             self._levels.append(level)
-        self._epoch, self._most_actions = state["epoch"], state["most_actions"]
+        self._epoch, self._most_actions = saved_count(state, "epoch"), saved_count(state, "most_actions")

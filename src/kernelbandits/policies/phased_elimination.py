@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits.checks import a_count, a_probability, not_negative, positive
-from kernelbandits.errors import DecisionError, InvalidParameter, NotSupported
+from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
@@ -17,6 +17,7 @@ from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.restoring import saved_array, saved_count, saved_part
 from kernelbandits.selection import Catalogue, tied_for_best
 from kernelbandits.theory.widths import FixedDesign, Situation
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction
@@ -25,6 +26,9 @@ __all__ = ["PhasedElimination"]
 
 FIRST_LENGTH: Final = 8
 """Plays of the first phase where the horizon is not known; fewer drop nothing."""
+
+MOST_PHASES: Final = 1000
+"""In a file: without a horizon phases double, with one they soon are as long as it."""
 
 
 class PhasedElimination(FixedActionsPolicy):
@@ -163,7 +167,9 @@ class PhasedElimination(FixedActionsPolicy):
             return int(FIRST_LENGTH * 2 ** (self.phase - 1))
         length = 1
         for _ in range(self.phase):
-            length = ceil(sqrt(self._horizon * length))
+            before, length = length, ceil(sqrt(self._horizon * length))
+            if length == before:
+                break
         return length
 
     @property
@@ -340,7 +346,9 @@ class PhasedElimination(FixedActionsPolicy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._phase = state["phase"]
-        self._is_active = state["is_active"].astype(bool)
+        self._phase = saved_count(state, "phase", least=1, most=MOST_PHASES)
+        self._is_active = saved_array(state, "is_active", "u", self._is_active.shape, most=1).astype(bool)
+        if not self._is_active.any():
+            raise DamagedFile("No action in the file is active.")
         self._phase_scale = self._scale_of_phase()
-        self.posterior.restore(state["posterior"])
+        self.posterior.restore(saved_part(state, "posterior"))

@@ -15,6 +15,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import Pending, Placed, Posterior
+from kernelbandits.restoring import saved_part
 from kernelbandits.selection import CatalogueEngine
 from kernelbandits.theory.widths import Constant, Exploration, Situation
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
@@ -234,4 +235,4 @@ class PosteriorPolicy(Policy):
         return {"posterior": self.posterior.state()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.posterior.restore(state["posterior"])
+        self.posterior.restore(saved_part(state, "posterior"))

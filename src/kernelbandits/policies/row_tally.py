@@ -11,6 +11,7 @@ import numpy as np
 from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.journal import Journal
 from kernelbandits.posterior.observations import two_sum
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, Parameters, Vector
 
 __all__ = ["RowTally"]
@@ -78,6 +79,6 @@ class RowTally:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state."""
-        self.counts = np.array(state["counts"], dtype=np.int64)
-        self.sums = np.array(state["sums"], dtype=np.float64)
-        self._errors = np.array(state["errors"], dtype=np.float64)
+        self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
+        self.sums = saved_array(state, "sums", "f", self.sums.shape).copy()
+        self._errors = saved_array(state, "errors", "f", self.sums.shape).copy()

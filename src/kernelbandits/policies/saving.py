@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, KernelBanditError
+from kernelbandits.errors import (
+    CannotSave,
+    DamagedFile,
+    ForeignFile,
+    InvalidParameter,
+    KernelBanditError,
+    SavedFileError,
+)
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.container import read_container, write_container
+from kernelbandits.restoring import saved_array, saved_part, saved_value
 from kernelbandits.types import Parameters, Seed
 
 __all__ = ["load", "packed_policy", "save_policy"]
 
 N_PROBES: Final = 4
 """Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
+
+MISSING: Final = object()
+"""What a policy describes of a parameter that it does not have."""
 
 GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 
@@ -65,7 +77,20 @@ def load(
         Another random state, as `reseed` gives it: for several workers that open one file. None: the saved one.
     """
     known = {**_known(), **{policy.__name__: policy for policy in policies}}
-    policy = _unpacked(read_container(path), kernel, known)
+    content = read_container(path)
+    given = None if kernel is None else as_kernel(kernel)
+    if given is not None and saved_value(content, "kernel") is None:
+        raise InvalidParameter("This file's policy has no kernel, so none can be given.")
+    try:
+        policy = _unpacked(content, given, known)
+    except SavedFileError:
+        raise
+    except MemoryError as error:
+        raise SavedFileError(f"{os.fspath(path)!r} holds a policy that takes more memory than there is.") from error
+    except Exception as error:  # what is left after all checks: a file cannot raise anything else than its own errors
+        raise DamagedFile(
+            f"{os.fspath(path)!r} does not hold a policy as it is saved: {type(error).__name__}: {error!s:.200}"
+        ) from error
     if seed is not None:
         policy.reseed(seed)
     return policy
@@ -79,28 +104,49 @@ def _known() -> dict[str, type[Policy]]:
     return {name: value for name, value in named.items() if isinstance(value, type) and issubclass(value, Policy)}
 
 
-def _unpacked(content: Mapping[str, Any], kernel: KernelLike | None, known: Mapping[str, type[Policy]]) -> Policy:
+def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[str, type[Policy]]) -> Policy:
     """The policy that `packed_policy` took apart."""
-    name = content["policy"]["class"]
-    if name not in known:
+    description = saved_part(content, "policy")
+    name = saved_value(description, "class")
+    if not isinstance(name, str) or name not in known:
         raise ForeignFile(
             f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}])."
         )
     chosen = _chosen_kernel(content, kernel)
     policy = known[name]._build(
         Saved(
-            parameters={key: value for key, value in content["policy"].items() if key != "class"},
+            parameters={key: value for key, value in description.items() if key != "class"},
             kernel=chosen,
-            structure=content.get("structure", {}),
+            structure=saved_part(content, "structure"),
             rebuild=lambda inner: _unpacked(inner, chosen, known),
         )
     )
-    _check_probe(policy, content["probe"])
-    policy._restore(content["model"])
-    policy._ledger.restore(content["ledger"])
-    policy._random.go_on(_generator(content["generator"]), bytes.fromhex(content["key"]))
+    _refuse_another(description, policy.describe(), but_kernel=kernel is not None)
+    _check_probe(policy, saved_value(content, "probe"))
+    policy._restore(saved_part(content, "model"))
+    policy._ledger.restore(saved_part(content, "ledger"))
+    for decision in policy._ledger.pending.values():
+        policy._validate_decision(decision)
+        policy._refuse_incomparable(policy._point(decision))
+    policy._random.go_on(_generator(saved_part(content, "generator")), bytes.fromhex(saved_value(content, "key")))
     policy._journal.commit()
     return policy
+
+
+def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:
+    """DamagedFile where a policy that was built does not describe itself as in the file.
+
+    A kernel that the caller has given is checked by its similarities.
+    """
+    if isinstance(saved, dict) and isinstance(built, dict):
+        for key, value in saved.items():
+            if not (but_kernel and key == "kernel"):
+                _refuse_another(value, built.get(key, MISSING), but_kernel=but_kernel, name=key)
+    elif isinstance(saved, list) and isinstance(built, list | tuple) and len(saved) == len(built):
+        for one, other in zip(saved, built, strict=True):
+            _refuse_another(one, other, but_kernel=but_kernel, name=name)
+    elif isinstance(saved, bool) != isinstance(built, bool) or saved != built:
+        raise DamagedFile(f"{name!r:.60} in the file is {saved!r:.60}, and the policy made of it has {built!r:.60}.")
 
 
 def _packed_kernel(kernel: Kernel | None) -> Any:
@@ -114,25 +160,23 @@ def _packed_kernel(kernel: Kernel | None) -> Any:
     return {"parameters": parameters, "arrays": arrays}
 
 
-def _chosen_kernel(content: Mapping[str, Any], given: KernelLike | None) -> Kernel | None:
-    packed = content["kernel"]
-    if packed is None:
-        if given is not None:
-            raise InvalidParameter("This file's policy has no kernel, so none can be given.")
+def _chosen_kernel(content: Mapping[str, Any], given: Kernel | None) -> Kernel | None:
+    if saved_value(content, "kernel") is None:
         return None
+    packed = saved_part(content, "kernel")
     if given is not None:
-        kernel = as_kernel(given)
-        if "named" not in packed and kernel.describe() != content["policy"]["kernel"]:
+        learnt_with = saved_value(content["policy"], "kernel")
+        if "named" not in packed and given.describe() != learnt_with:
             raise ForeignFile(
-                f"The kernel given to load is not the one this policy learnt with, {content['policy']['kernel']}, but "
-                f"{kernel.describe()}."
+                f"The kernel given to load is not the one this policy learnt with, {learnt_with}, but "
+                f"{given.describe()}."
             )
-        return kernel
+        return given
     if "named" in packed:
         raise ForeignFile(
             f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over: load(path, kernel=…)."
         )
-    return unpack_kernel(packed["parameters"], packed["arrays"])
+    return unpack_kernel(dict(saved_part(packed, "parameters")), saved_part(packed, "arrays"))
 
 
 def _probe(policy: Policy) -> Any:
@@ -149,14 +193,15 @@ def _check_probe(policy: Policy, probe: Any) -> None:
     if probe is None or policy.kernel is None:
         return
     try:
-        points = policy.kernel.kind.check(policy.kernel.kind.unpack(probe["points"]))
+        points = policy.kernel.kind.check(policy.kernel.kind.unpack(saved_part(probe, "points")))
         similarities = policy.kernel.gram(points)
     except (KernelBanditError, KeyError, ValueError, TypeError) as error:
         raise ForeignFile(f"The kernel given to load does not take the points of this file: {error}") from error
-    if not np.allclose(similarities, probe["similarities"], rtol=1e-8, atol=1e-12):
+    kept = saved_array(probe, "similarities", "f", similarities.shape)
+    if not np.allclose(similarities, kept, rtol=1e-8, atol=1e-12):
         raise ForeignFile(
             "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by "
-            f"up to {np.abs(similarities - probe['similarities']).max():.3g}."
+            f"up to {np.abs(similarities - kept).max():.3g}."
         )
 
 
@@ -183,10 +228,13 @@ def _plain_generator(rng: np.random.Generator) -> Any:
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:
-    if state.get("bit_generator") not in GENERATORS:
-        raise ForeignFile(f"The file names a generator that is not NumPy's own: {state.get('bit_generator')!r}.")
-    bits = GENERATORS[state["bit_generator"]]()
+    name = state.get("bit_generator")
+    if not isinstance(name, str) or name not in GENERATORS:
+        raise ForeignFile(f"The file names a generator that is not NumPy's own: {name!r:.60}.")
+    bits = GENERATORS[name]()
     bits.state = state
+    if _to_json(bits.state) != dict(state):
+        raise DamagedFile(f"The state of the generator in the file is not one of {name}.")
     return np.random.Generator(bits)
 
 

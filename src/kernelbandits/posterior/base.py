@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.checks import LARGEST, positive
 from kernelbandits.errors import (
+    DamagedFile,
     IllConditioned,
     InvalidContexts,
     InvalidParameter,
@@ -23,10 +24,11 @@ from kernelbandits.errors import (
     warn_user,
 )
 from kernelbandits.journal import Journal, Transactional
-from kernelbandits.kernels import Kernel
+from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
+from kernelbandits.restoring import below, saved_array
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = [
@@ -38,11 +40,21 @@ __all__ = [
     "checked_rewards",
     "checked_times",
     "refuse_overflow",
+    "saved_totals",
 ]
+
+SMALLEST_COUNT: Final = 5e-324
+LARGEST_COUNT: Final = 2.0**53
+"""Of the observations of a point in a file: above zero, since forgetting makes them fractions, and a number to which
+one can be added."""
 
 SMALLEST_REGULARISATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
+
+
+ROUNDED: Final = 2.0**-52
+"""Largest rounding error of a sum, relative to it."""
 
 
 class Best(NamedTuple):
@@ -278,7 +290,7 @@ class RecordedPosterior(Posterior):
     def _undone(self, n_slots: int) -> None:
         """The record is rolled back: what was derived from slots after the first `n_slots` is void."""
 
-    def _settle(self) -> None:  # noqa: B027 – most forms follow the record when they are next used
+    def _settle(self) -> None:
         """Follow a record that was rolled back, where the algebra does not by itself."""
 
     def _note(self) -> None:
@@ -433,10 +445,7 @@ class RecordedPosterior(Posterior):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if state:
-            packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
-            points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
-            errors = np.array(state["errors"]) if "errors" in state else None
-            self.absorb(points, np.array(state["counts"]), np.array(state["sums"]), errors)
+            self.absorb(*saved_totals(self.kernel.kind, state))
 
     @property
     def _is_well_posed(self) -> bool:
@@ -498,6 +507,19 @@ def _numbers(values: ArrayLike) -> Vector:
     if array.dtype.kind not in "buif":
         raise InvalidReward(f"A reward has to be a real number, got {values!r:.60}.")
     return array.astype(np.float64)
+
+
+def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Points, Vector, Vector, Vector]:
+    """Distinct points, their counts, reward sums and the errors of these as a file holds them, or DamagedFile."""
+    points = kind.check(kind.unpack(below("points.", state)))
+    keys = kind.keys(points)
+    if len(set(keys)) != len(keys):
+        raise DamagedFile("A point stands in the file twice.")
+    counts = saved_array(state, "counts", "f", (len(keys),), least=SMALLEST_COUNT, most=LARGEST_COUNT)
+    sums, errors = (saved_array(state, name, "f", counts.shape) for name in ("sums", "errors"))
+    if (np.abs(errors) > np.abs(sums) * ROUNDED + np.finfo(float).tiny).any():
+        raise DamagedFile("A rounding error in the file is larger than the sum that it belongs to can have.")
+    return points, counts, sums, errors
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:

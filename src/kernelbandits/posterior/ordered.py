@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.errors import DamagedFile
 from kernelbandits.journal import Journal
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times
+from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times, saved_totals
 from kernelbandits.posterior.history import History, Known
-from kernelbandits.types import Matrix, Points, Prediction, Vector
+from kernelbandits.restoring import saved_array
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["OrderedPosterior"]
+
+ROUNDING: Final = 1e-6
+"""Relative difference between the totals of a file and those of its observations that passes as rounding."""
 
 
 class OrderedPosterior(Posterior):
@@ -181,12 +186,34 @@ class OrderedPosterior(Posterior):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if not state:
             return
-        order, rewards = state["order"].tolist(), state["rewards"].tolist()
-        if order:
-            packed = {name[len("points.") :]: array for name, array in state.items() if name.startswith("points.")}
-            points = self.kernel.kind.check(self.kernel.kind.unpack(packed))
+        numbers = saved_array(state, "numbers", "i", (None,), least=1)
+        last = int(saved_array(state, "last", "i", (1,), least=0, most=2**62)[0])
+        if (np.diff(numbers) <= 0).any() or (len(numbers) and numbers[-1] > last):
+            raise DamagedFile("The numbers of the observations in the file do not rise up to the latest.")
+        rewards = saved_array(state, "rewards", "f", numbers.shape)
+        order = saved_array(state, "order", "i", numbers.shape, least=0)
+        keys: list[Hashable] = []
+        if len(order):
+            points, counts, sums, _ = saved_totals(self.kernel.kind, state)
+            if order.max() >= len(counts):
+                raise DamagedFile(f"The file orders point {order.max()} of {len(counts)}.")
+            self._refuse_other_totals(order, rewards, counts, sums)
             self._start(points)
             self._inner.restore(state)
             keys = self.kernel.kind.keys(points)
-            order = [keys[place] for place in order]
-        self._history.restore(state["numbers"].tolist(), list(zip(order, rewards, strict=True)), int(state["last"][0]))
+        entries = [(keys[place], reward) for place, reward in zip(order.tolist(), rewards.tolist(), strict=True)]
+        self._history.restore(numbers.tolist(), entries, last)
+
+    def _refuse_other_totals(self, order: Indices, rewards: Vector, counts: Vector, sums: Vector) -> None:
+        """DamagedFile where a saved history does not make the saved counts and sums."""
+        if not len(order) <= self._most:
+            raise DamagedFile(f"The file holds {len(order)} observations in order, and {self._most:g} are remembered.")
+        weights = self._weights(len(order))
+        own_counts, own_sums, sizes = (
+            np.bincount(order, weights * values, len(counts)) for values in (1.0, rewards, np.abs(rewards))
+        )
+        if not (
+            np.allclose(counts, own_counts, rtol=ROUNDING, atol=0.0)
+            and (np.abs(sums - own_sums) <= ROUNDING * (sizes + np.abs(sums))).all()
+        ):
+            raise DamagedFile("The observations in the file do not add up to the counts and the sums beside them.")

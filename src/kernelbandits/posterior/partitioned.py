@@ -13,7 +13,7 @@ from kernelbandits.journal import Journal
 from kernelbandits.kernels import Delta, Kernel, PairProduct
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, checked_regularisation, checked_rewards, checked_times
+from kernelbandits.posterior.base import Posterior, checked_regularisation, checked_rewards, checked_times, saved_totals
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
@@ -203,15 +203,14 @@ class PartitionedPosterior(Posterior):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if not state:
             return
-        packed = {name.removeprefix("points."): array for name, array in state.items() if name.startswith("points.")}
-        pairs = self.kernel.kind.check(self.kernel.kind.unpack(packed))
+        pairs, counts, sums, errors = saved_totals(self.kernel.kind, state)
         for key, rows, contexts in self._split(pairs):
             part, kept = self._own_part(key), self.kernel.context.kind.pack(contexts)
             part.restore(
                 {
-                    "counts": np.array(state["counts"])[rows],
-                    "sums": np.array(state["sums"])[rows],
-                    "errors": np.array(state["errors"])[rows],
+                    "counts": counts[rows],
+                    "sums": sums[rows],
+                    "errors": errors[rows],
                     **{f"points.{name}": array for name, array in kept.items()},
                 }
             )

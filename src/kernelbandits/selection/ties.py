@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits.errors import NumericalError
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = ["best_of_each", "lowered", "tied_for_best", "worst_tied", "worst_tied_of_each"]
@@ -21,7 +22,13 @@ def worst_tied(best: float) -> float:
 
 def tied_for_best(scores: Vector) -> Indices:
     """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
-    return np.flatnonzero(scores >= worst_tied(float(scores.max())))
+    tied = np.flatnonzero(scores >= worst_tied(float(scores.max())))
+    if not tied.size:
+        raise NumericalError(
+            f"No action has the best score: one of them is {scores.max()}. Rewards or contexts are too large for "
+            "double precision; scale them down."
+        )
+    return tied
 
 
 def worst_tied_of_each(scores: Matrix) -> Vector:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
+from kernelbandits.encodable import encodable
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import kernel_ucb_bound, sup_kernel_ucb_bound, theorem_1_bound
 from kernelbandits.types import Parameters
@@ -238,9 +239,11 @@ def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
     lines.extend((row["system"], _figure(row), row["holds"], row["standing"], row["bound"]) for row in rows)
     widest = [max(len(line[column]) for line in lines) for column in range(4)]
     align = (str.ljust, str.rjust, str.ljust, str.ljust)
-    return "\n".join(
-        "  ".join([*(pad(cell, width) for pad, cell, width in zip(align, line, widest, strict=False)), line[-1]])
-        for line in lines
+    return encodable(
+        "\n".join(
+            "  ".join([*(pad(cell, width) for pad, cell, width in zip(align, line, widest, strict=False)), line[-1]])
+            for line in lines
+        )
     )
 
 

@@ -204,7 +204,7 @@ def test_a_saved_table_goes_on_growing_as_it_would_have(method):
 
 def test_an_unknown_repair_is_foreign():
     with pytest.raises(ForeignFile, match="names a repair that this version does not know: 'polish'"):
-        unpack_rule({"method": "polish"}, {})
+        unpack_rule({"method": "polish"}, {}, 3)
 
 
 def test_a_report_on_no_eigenvalues_is_clean():

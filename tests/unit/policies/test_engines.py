@@ -15,7 +15,7 @@ import kernelbandits as kb
 from interrupts import interrupted, interrupted_everywhere
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import engines
-from kernelbandits.selection import CatalogueEngine, Screening, fronts
+from kernelbandits.selection import CatalogueEngine, fronts
 from kernelbandits.selection.columns import ColumnLog
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.screening_loops import screening_loops

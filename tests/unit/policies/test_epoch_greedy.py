@@ -6,6 +6,7 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts import UniformExpert, constant_experts, linear_experts
+from kernelbandits.policies.experts.epochs import Epochs
 
 
 def experts():
@@ -141,3 +142,28 @@ def test_a_greedy_round_asks_one_expert():
 def test_wrong_numbers_are_refused(options):
     with pytest.raises(InvalidParameter):
         kb.EpochGreedy(experts(), **options)
+
+
+@pytest.mark.parametrize("complexity", [0.2, 0.7, 3.3, 11.0])
+@pytest.mark.parametrize("factor", [1.0, 0.05, 2.7])
+def test_epochs_are_those_of_their_definition_in_any_order_of_asking(complexity, factor):
+    schedule, starts = Epochs(complexity, horizon=None, factor=factor), [1]
+    while starts[-1] < 600:
+        starts.append(starts[-1] + 1 + schedule.greedy_rounds(len(starts)))
+    rounds = [*range(1, 600), *np.random.default_rng(0).permutation(np.arange(1, 600))[:50].tolist()]
+
+    assert [schedule.explores(t) for t in rounds] == [t in starts for t in rounds]
+
+
+def test_epochs_of_an_absurd_complexity_are_as_short_as_can_be():
+    schedule = Epochs(1e27, horizon=None, factor=1.0)
+
+    assert [schedule.explores(t) for t in (1, 2, 3, 2**40, 2**40 + 1)] == [True, False, True, False, True]
+
+
+def test_a_round_after_a_trillion_others_takes_no_memory_for_them():
+    schedule = Epochs(8.0, horizon=None, factor=1.0)
+
+    schedule.explores(2**40)
+
+    assert schedule._run[0] <= 2**40 < schedule._run[0] + 2**30

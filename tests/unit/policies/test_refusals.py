@@ -247,7 +247,7 @@ def test_a_seed_that_is_none_is_refused(seed):
 
 @pytest.mark.parametrize("values", [{}, {"action": 1}, {"action": 1, "context": {"unknown": 2}}, [1, 2], None])
 def test_values_that_are_no_decision_are_refused(values):
-    with pytest.raises(DecisionError, match="no decision"):
+    with pytest.raises(DecisionError, match="not a decision"):
         kb.Decision.from_dict(values)
 
 

@@ -1,16 +1,18 @@
 import hashlib
 import json
 import os
+import re
 import struct
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import kernelbandits as kb
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, InvalidParameter, NewerFile, SavedFileError
-from kernelbandits.kernels import FromCallable, Gaussian, Precomputed, SimilarityTable, TfIdf
+from kernelbandits.kernels import FromCallable, Gaussian, Linear, Precomputed, SimilarityTable, TfIdf
 from kernelbandits.policies import container
 from kernelbandits.policies.container import read_container, write_container
 from kernelbandits.theory import widths
@@ -115,6 +117,141 @@ def test_a_head_that_points_outside_the_file_is_refused(tmp_path):
 
     with pytest.raises(DamagedFile, match="cannot be read"):
         kb.load(tmp_path / "forged")
+
+
+def forged(head, body=b""):
+    """A file with this head and a right checksum."""
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    content = struct.pack("<8sIQ", b"KBANDITS", 1, len(text)) + text + body
+    return content + hashlib.sha256(content).digest()
+
+
+@pytest.mark.parametrize(
+    ("notes", "reason"),
+    [
+        ([["<f8", [4], 0], ["<f8", [4], 0]], "do not lie one behind the other"),
+        ([["<f8", [4], 0], ["<f8", [3], 24]], "do not lie one behind the other"),
+        ([["<f8", [3], 0]], "the file has 32 bytes"),
+        ([["<f8", [2**61], 0]], "too large"),
+        ([["<f8", [-1, -4], 0]], "of shape"),
+        ([["<f8", [4.0], 0]], "of shape"),
+        ([["<f8", [4], True]], "of shape"),
+        ([["|O", [4], 0]], "an array of '|O'"),
+        ([["<f8", [4]]], "instead of dtype, shape and offset"),
+    ],
+)
+def test_arrays_in_a_file_fill_it_and_share_nothing(tmp_path, notes, reason):
+    path = tmp_path / "forged"
+    path.write_bytes(forged([{"$array": note} for note in notes], bytes(32)))
+
+    with pytest.raises(DamagedFile, match=re.escape(reason)):
+        read_container(path)
+
+
+@pytest.mark.parametrize("depth", [101, 900, 100_000])
+def test_a_head_without_end_is_refused(tmp_path, depth):
+    (tmp_path / "forged").write_bytes(forged(b"[" * depth + b"]" * depth))
+
+    with pytest.raises(DamagedFile, match=r"nested|recursion"):
+        read_container(tmp_path / "forged")
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path):
+    deep = []
+    for _ in range(150):
+        deep = [deep]
+
+    for content in (deep, [float("inf")]):
+        with pytest.raises(CannotSave, match="could be read again"):
+            write_container(content, tmp_path / "file")
+
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("head", [b"[1e999]", b"[NaN]", b"[Infinity]"])
+def test_numbers_that_are_never_written_are_refused(tmp_path, head):
+    (tmp_path / "forged").write_bytes(forged(head))
+
+    with pytest.raises(DamagedFile, match="not finite"):
+        read_container(tmp_path / "forged")
+
+
+def test_a_head_longer_than_its_file_is_refused(tmp_path):
+    content = struct.pack("<8sIQ", b"KBANDITS", 1, 2**40) + b"{}"
+    (tmp_path / "forged").write_bytes(content + hashlib.sha256(content).digest())
+
+    with pytest.raises(DamagedFile, match="longer than the file"):
+        read_container(tmp_path / "forged")
+
+
+def changed(policy, path, change):
+    """The policy's file after a change of its content, with a right checksum."""
+    policy.save(path)
+    content = read_container(path)
+    change(content)
+    write_container(content, path)
+    return path
+
+
+CHANGES = {
+    "counts of no one": lambda content: content["model"]["posterior"]["counts"].fill(0.0),
+    "too few sums": lambda content: content["model"]["posterior"].update(sums=np.zeros(1)),
+    "a point twice": lambda content: content["model"]["posterior"]["points.rows"].fill(0.5),
+    "a NaN": lambda content: content["model"]["posterior"]["sums"].fill(np.nan),
+    "no model": lambda content: content.pop("model"),
+    "a list for a model": lambda content: content.update(model=[]),
+    "a negative count": lambda content: content["ledger"].update(n_learnt=-1),
+    "another parameter": lambda content: content["policy"].update(regularisation=True),
+    "a parameter that is not known": lambda content: content["policy"].update(colour="red"),
+    "a generator without a state": lambda content: content["generator"].pop("state"),
+    "half an id": lambda content: content["ledger"]["rewards"].update(ends=np.array([5])),
+    "a decision that was learnt": lambda content: content["ledger"]["pending"].append({"id": 3}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_state_that_no_policy_has_is_refused(tmp_path, change):
+    path = changed(trained(), tmp_path / "policy.kb", change)
+
+    with pytest.raises(SavedFileError):
+        kb.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"), [("indices", 0, 2**40), ("indices", 0, -1), ("indptr", 1, 10**6), ("shape", 1, 1)]
+)
+def test_sparse_rows_in_a_file_stay_within_themselves(tmp_path, name, place, value):
+    rows = csr_array(np.random.default_rng(0).uniform(size=(8, 3)))
+
+    def change(content):
+        for arrays, key in ((content["model"]["posterior"], f"points.{name}"), (content["probe"]["points"], name)):
+            arrays[key][place] = value
+
+    path = changed(trained(Linear(), rows), tmp_path / "policy.kb", change)
+
+    with pytest.raises(SavedFileError):
+        kb.load(path)
+
+
+def test_wide_sparse_rows_take_memory_for_their_entries_only(tmp_path):
+    rows = csr_array((np.ones(4), [0, 5, 2**40, 7], [0, 1, 2, 3, 4]), shape=(4, 2**41))
+    policy = trained(Linear(), rows)
+    policy.save(tmp_path / "policy.kb")
+
+    assert kb.load(tmp_path / "policy.kb").choose(rows).score == pytest.approx(policy.choose(rows).score)
+
+
+def test_whatever_else_a_file_raises_is_its_own_error(monkeypatch, tmp_path):
+    trained().save(tmp_path / "policy.kb")
+
+    for error, own in ((MemoryError(), SavedFileError), (ZeroDivisionError("x"), DamagedFile)):
+
+        def raises(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(kb.KernelUCB, "_restore", raises)
+        with pytest.raises(own):
+            kb.load(tmp_path / "policy.kb")
 
 
 def test_a_class_found_in_a_file_is_looked_up_and_never_imported(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import DamagedFile, ForeignFile
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.result_folder import check_format
-from kernelbandits.experiments.studies.tables import KEY
+from kernelbandits.experiments.studies.tables import KEY, read_parquet
 from kernelbandits.types import Vector
 
 __all__ = ["COLUMNS", "Run", "read_job", "read_timings"]
@@ -98,13 +96,12 @@ def read_timings(path: Path) -> dict[str, Vector]:
 
 
 def _table(path: Path) -> Any:
-    require("pyarrow")
-    parquet, errors = import_module("pyarrow.parquet"), import_module("pyarrow").lib
     try:
-        return parquet.ParquetFile(path).read()
-    except (errors.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFile(f"The file {str(path)!r} cannot be read: {reason.rstrip('.')}. {WAY_OUT}") from error
+        return read_parquet(path)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error} {WAY_OUT}") from error
+    except OSError as error:
+        raise DamagedFile(f"The file {str(path)!r} cannot be read: {error.strerror}. {WAY_OUT}") from error
 
 
 def _head(path: Path, table: Any) -> dict[str, Any]:

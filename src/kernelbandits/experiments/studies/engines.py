@@ -29,6 +29,9 @@ GLANCE: Final = 0.2
 NOT_BEGUN: Final = -1
 """Stands in the notes of workers for a job that none of them has touched."""
 
+MOST_STARTS: Final = 3
+"""Times that processes are started without one of them beginning a job: one that is killed by chance is not."""
+
 NEVER_STARTED: Final = (
     "no process came as far as playing. A script that calls run() needs "
     '`if __name__ == "__main__":` around it; memory may be short'
@@ -75,15 +78,16 @@ def in_this_process(study: Study, jobs: Sequence[Job], told: Told) -> Outcomes:
 def in_processes(study: Study, jobs: Sequence[Job], told: Told, *, n_workers: int) -> Outcomes:
     """In processes of their own; the study is sent to each of them once.
 
-    When a process dies, its pool is lost. Jobs that nobody had begun go on in a new one; those that were being played
-    are played again one at a time, so that only the one that kills its process fails.
+    When a process dies, its pool is lost. Jobs that were not begun go on in a new one; those that were being played are
+    played again one at a time, so that only the one that kills its process fails. Processes that die before they begin
+    a job are started again, up to `MOST_STARTS` times in a row.
     """
     refuse_unpicklable(study)
     compile_ahead()  # here first, so that the others find compiled loops on disk
     kept = _Kept(study, tuple(jobs), get_context("spawn").Array("q", [NOT_BEGUN] * len(jobs), lock=False))
-    left = list(range(len(jobs)))
+    left, n_starts = list(range(len(jobs))), 0
     while left:
-        finished = set()
+        finished, n_starts = set(), n_starts + 1
         with closing(_pooled(kept, left, told, n_workers=n_workers)) as outcomes:
             for place, outcome in outcomes:
                 finished.add(place)
@@ -91,13 +95,26 @@ def in_processes(study: Study, jobs: Sequence[Job], told: Told, *, n_workers: in
         left = [place for place in left if place not in finished]
         suspects = [place for place in left if kept.notes[place] != NOT_BEGUN]
         for place in suspects:
-            alone = dict(_pooled(kept, [place], told, n_workers=1))
-            yield jobs[place], alone.get(place, Failure(GONE, GONE))
+            yield jobs[place], _played_alone(kept, place, told)
             kept.notes[place] = study.horizon
         left = [place for place in left if place not in suspects]
-        if not finished and not suspects:
+        if finished or suspects:
+            n_starts = 0
+        elif n_starts == MOST_STARTS:
             yield from ((jobs[place], Failure(NEVER_STARTED, NEVER_STARTED)) for place in left)
             return
+
+
+def _played_alone(kept: _Kept, place: int, told: Told) -> Played | Failure:
+    """Outcome of a job that was being played when a process died: it fails where it is begun and its own one dies."""
+    for _ in range(MOST_STARTS):
+        kept.notes[place] = NOT_BEGUN
+        outcome = dict(_pooled(kept, [place], told, n_workers=1)).get(place)
+        if outcome is not None:
+            return outcome
+        if kept.notes[place] != NOT_BEGUN:
+            return Failure(GONE, GONE)
+    return Failure(NEVER_STARTED, NEVER_STARTED)
 
 
 def _pooled(

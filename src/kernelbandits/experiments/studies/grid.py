@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any, Protocol, runtime_checkable
+from math import prod
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +25,10 @@ class Recipe(Protocol):
 
     def made(self, place: str, rng: np.random.Generator | None) -> Any:
         """What it makes; an error names the place."""
+
+
+MOST_SETTINGS: Final = 100_000
+"""Combinations of the values of a contender's grids; each is a policy of the study."""
 
 
 class Grid:
@@ -53,6 +58,11 @@ def settings_of(arguments: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], 
     {'kernel.length_scale': 0.2} {'kernel': {'class': 'Gaussian', 'length_scale': 0.2}}
     """
     grids = dict(_grids(arguments, ""))
+    n_settings = prod(len(grid.values) for grid in grids.values())
+    if n_settings > MOST_SETTINGS:
+        raise InvalidParameter(
+            f"Grids make at most {MOST_SETTINGS:,} combinations, got {n_settings:,}. Give fewer values, or fewer grids."
+        )
     for values in product(*(grid.values for grid in grids.values())):
         chosen = dict(zip(grids, values, strict=True))
         yield chosen, _with_values(arguments, "", chosen)

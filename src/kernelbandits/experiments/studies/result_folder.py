@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.durable import leftovers, whole_file
 from kernelbandits.errors import DamagedFile, NewerFile
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.study import Study
-from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, relabelled
+from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, read_parquet, relabelled
 from kernelbandits.experiments.versions import versions
 
 if TYPE_CHECKING:
@@ -169,14 +168,10 @@ def sound_table(path: Path, id: str) -> pa.Table | None:
 
 
 def _read(path: Path) -> pa.Table | None:
-    """As one file, every page compared with its checksum; None where it is damaged or not there."""
-    require("pyarrow")
-    import pyarrow as pa
-    from pyarrow import parquet as files
-
+    """As one file, compared with its checksum; None where it is damaged or not there."""
     try:
-        return files.ParquetFile(path, page_checksum_verification=True).read()
-    except (OSError, pa.ArrowException):
+        return read_parquet(path)
+    except (DamagedFile, OSError):
         return None
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
-from kernelbandits.checks import a_count, a_mapping, a_seed, an_object
+from kernelbandits.checks import a_count, a_mapping, an_object
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.folders import a_path
@@ -19,6 +19,15 @@ from kernelbandits.experiments.studies.loaders import LOADERS, Loader
 from kernelbandits.types import Parameters
 
 __all__ = ["Study", "checked_seeds"]
+
+MOST_ROUNDS: Final = 100_000_000
+"""Of a run, which keeps about 100 bytes of each in memory."""
+
+MOST_JOBS: Final = 1_000_000
+"""Of a study, which keeps two files of each."""
+
+LARGEST_SEED: Final = 2**63 - 1
+"""What a column of results can hold."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,10 +89,16 @@ class Study:
             way_out = "Clustered(n_actions=3) is an environment."
             an_object(environment, f"environments.{name}", "start", "describe", way_out=way_out)
         set_field = object.__setattr__
-        set_field(self, "horizon", a_count(self.horizon, "The horizon"))
+        set_field(self, "horizon", a_count(self.horizon, "The horizon", most=MOST_ROUNDS))
         set_field(self, "every", a_count(self.every, "The number of rounds a row"))
         set_field(self, "seeds", checked_seeds(self.seeds))
         set_field(self, "entrants", entrants_of(self.policies))
+        n_jobs = len(self.seeds) * len(self.environments) * len(self.entrants)
+        if n_jobs > MOST_JOBS:
+            raise InvalidParameter(
+                f"A study has at most {MOST_JOBS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take "
+                "fewer seeds, or several studies."
+            )
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str], *, loaders: Mapping[str, Loader] | None = None) -> Study:
@@ -153,10 +168,12 @@ def _is_name(name: Any) -> bool:
 def checked_seeds(seeds: Any) -> tuple[int, ...]:
     """Different whole numbers from 0; a single number says how many."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        return tuple(range(a_count(seeds, "The number of seeds")))
+        return tuple(range(a_count(seeds, "The number of seeds", most=MOST_JOBS)))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidParameter(f"Seeds are whole numbers from 0, or how many of them, got {seeds!r}.")
-    numbers = tuple(a_seed(seed, "A seed") for seed in seeds)
+    if len(seeds) > MOST_JOBS:
+        raise InvalidParameter(f"A study has at most {MOST_JOBS:,} seeds, got {len(seeds):,}.")
+    numbers = tuple(a_count(seed, "A seed", least=0, most=LARGEST_SEED) for seed in seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers

@@ -27,8 +27,8 @@ def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a mark at the beginning
     except OSError as error:
         raise InvalidParameter(f"The study {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"{path} is not TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of more digits than Python reads
+        raise InvalidParameter(f"{path} is not TOML: {error!s:.200}.") from error
     try:
         _refuse_keys(values)
         environments = {

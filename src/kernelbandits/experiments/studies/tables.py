@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.errors import DamagedFile, NotSupported
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
@@ -16,10 +21,16 @@ from kernelbandits.types import Indices, Vector
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["COLUMNS", "KEY", "job_table", "kept_rounds", "parquet", "relabelled", "timing_table"]
+__all__ = ["COLUMNS", "KEY", "job_table", "kept_rounds", "parquet", "read_parquet", "relabelled", "timing_table"]
 
 KEY: Final = b"kernelbandits"
 """Where a file's schema says what the file is."""
+
+DIGEST_KEY: Final = b"kernelbandits.sha256"
+DIGEST: Final = re.compile(re.escape(DIGEST_KEY) + rb"\x18\x40([0-9a-f]{64})", re.DOTALL)
+"""In a footer: the key, a field of bytes in Thrift's compact protocol, its length, and 64 hexadecimal digits."""
+
+NO_DIGEST: Final = b"0" * 64
 
 TEXT: Final = ("environment", "policy")
 WHOLE: Final = ("seed", "round", "action", "stage", "n_actions", "n_covered")
@@ -106,10 +117,56 @@ def _table(job: Job, values: Mapping[str, NDArray[Any]]) -> pa.Table:
 
 
 def parquet(table: pa.Table) -> bytes:
-    """The bytes of a Parquet file, the same for the same table; pages carry checksums."""
+    """The bytes of a Parquet file, the same for the same table.
+
+    Its footer holds the SHA-256 of the whole file, computed with zeros in the place of the digest.
+    """
     import pyarrow as pa
     from pyarrow import parquet as files
 
+    said = {**(table.schema.metadata or {}), DIGEST_KEY: NO_DIGEST}
     sink = pa.BufferOutputStream()
-    files.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue().to_pybytes())
+    files.write_table(table.replace_schema_metadata(said), sink, compression="zstd", write_page_checksum=True)
+    content = bytes(sink.getvalue().to_pybytes())
+    span = _digest_span(content)
+    if span is None:
+        raise NotSupported("This version of pyarrow writes footers in another form. Install another one: 16 or later.")
+    return content[: span[0]] + _digest_of(content, *span) + content[span[1] :]
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """The table in a file that `parquet` made, or DamagedFile where it is not whole; OSError where it is not there.
+
+    Files of earlier versions have no digest of the whole; of these every page is compared with its checksum.
+    """
+    require("pyarrow")
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    content = path.read_bytes()
+    span = _digest_span(content)
+    if span is not None and _digest_of(content, *span) != content[slice(*span)]:
+        raise DamagedFile(f"The file {str(path)!r} is damaged: its checksum does not match.")
+    try:
+        file = files.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        schema = (file.metadata.metadata or {}).get(b"ARROW:schema", b"")
+        if span is None and DIGEST_KEY in b64decode(schema):  # the second place that names the digest
+            raise ValueError("its checksum is missing")
+        return file.read()
+    except Exception as error:  # of a file without a digest anything may be wrong
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedFile(f"The file {str(path)!r} cannot be read: {reason.rstrip('.')}.") from error
+
+
+def _digest_span(content: bytes) -> tuple[int, int] | None:
+    """Where the digest begins and ends; None where there is none."""
+    found = list(DIGEST.finditer(content))
+    return found[-1].span(1) if found else None
+
+
+def _digest_of(content: bytes, start: int, end: int) -> bytes:
+    """SHA-256 of a file without its own digest, in hexadecimal digits."""
+    digest = sha256(memoryview(content)[:start])
+    digest.update(NO_DIGEST)
+    digest.update(memoryview(content)[end:])
+    return digest.hexdigest().encode()

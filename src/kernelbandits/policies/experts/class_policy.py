@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_probability
+from kernelbandits.checks import LARGEST, a_count, a_probability
 from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.advice import Expert, picks_of
@@ -17,10 +17,15 @@ from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.notes import known_propensity
 from kernelbandits.policies.experts.picks import SPREAD, PickTable, odds_from, shares_of
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Seed, Vector
 
 __all__ = ["ClassMixture", "ClassPolicy", "is_power_of_two"]
+
+
+MOST_ACTIONS: Final = 100_000
+"""Of a round: each distinct round takes 8 bytes for each of them."""
 
 
 class ClassMixture(NamedTuple):
@@ -59,7 +64,7 @@ class ClassPolicy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_IN_MEMORY)
+        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
         self._failure_probability = a_probability(failure_probability)
         self._table = PickTable(self.n_policies, self.n_actions, self._journal)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
@@ -175,7 +180,7 @@ class ClassPolicy(ExpertPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._table.restore(state["table"])
-        self._sums = np.array(state["sums"], dtype=np.float64)
+        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=-LARGEST, most=LARGEST).copy()
 
 
 def is_power_of_two(n_rounds: int) -> bool:

@@ -17,6 +17,7 @@ from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.notes import known_propensity, noted_shares
 from kernelbandits.policies.experts.panel import Panel
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
@@ -168,4 +169,4 @@ class EpochGreedy(ExpertPolicy):
         return {"values": self._values}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._values = state["values"]
+        self._values = saved_array(state, "values", "f", self._values.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from math import cbrt, ceil, floor, sqrt
 from typing import Final
 
@@ -10,6 +10,10 @@ __all__ = ["EXPLORING", "Epochs"]
 
 EXPLORING: Final = 1
 """The stage of decisions in uniform rounds, from which these policies learn."""
+
+
+NEVER: Final = 2**60
+"""Epochs that are not played to their end."""
 
 
 class Epochs:
@@ -29,7 +33,8 @@ class Epochs:
         """Rounds at the start, where the horizon is known."""
         if horizon is not None:
             self.n_first = min(horizon, ceil(factor * cbrt(horizon**2 * complexity)))
-        self._starts = [1]
+        self._run = (1, 1)
+        """Round and number of the first of the epochs of one length among which the latest round was."""
 
     def greedy_rounds(self, epoch: int) -> int:
         """Rounds of an epoch after its first."""
@@ -39,7 +44,18 @@ class Epochs:
         """Whether this round, counted from 1, is played uniformly."""
         if self.n_first is not None:
             return round_index <= self.n_first
-        starts = self._starts
-        while starts[-1] < round_index:
-            starts.append(starts[-1] + 1 + self.greedy_rounds(len(starts)))
-        return starts[bisect_left(starts, round_index)] == round_index
+        if round_index < self._run[0]:
+            self._run = (1, 1)
+        while True:
+            start, epoch = self._run
+            n_rounds, later = 1 + self.greedy_rounds(epoch), self._longer_epoch(epoch)
+            if round_index < start + (later - epoch) * n_rounds:
+                return (round_index - start) % n_rounds == 0
+            self._run = (start + (later - epoch) * n_rounds, later)
+
+    def _longer_epoch(self, epoch: int) -> int:
+        """The first epoch after this one that has more rounds, or one so far off that it is never reached."""
+        n_greedy, above = self.greedy_rounds(epoch), 2 * epoch
+        while self.greedy_rounds(above) <= n_greedy and above < NEVER:
+            above *= 2
+        return epoch + bisect_right(range(epoch, above), n_greedy, key=self.greedy_rounds)

@@ -16,6 +16,7 @@ from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.log_weights import shares
 from kernelbandits.policies.experts.notes import known_propensity, noted_shares
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
 __all__ = ["EXP4"]
@@ -149,4 +150,4 @@ class EXP4(ExpertPolicy):
         return {"log_weights": self._log_weights}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._log_weights = state["log_weights"]
+        self._log_weights = saved_array(state, "log_weights", "f", self._log_weights.shape)

@@ -15,6 +15,7 @@ from kernelbandits.policies.experts.basic_experts import with_uniform
 from kernelbandits.policies.experts.confident_weights import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
 __all__ = ["EXP4P", "long_enough"]
@@ -156,7 +157,7 @@ class EXP4P(ExpertPolicy):
         return {"log_weights": self._weights.log_weights}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._weights.log_weights = state["log_weights"]
+        self._weights.log_weights = saved_array(state, "log_weights", "f", self._weights.log_weights.shape)
 
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:

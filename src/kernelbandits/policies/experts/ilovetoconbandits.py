@@ -12,6 +12,7 @@ from kernelbandits.checks import positive
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, is_power_of_two
 from kernelbandits.policies.experts.coordinate_descent import sparse_weights
+from kernelbandits.restoring import saved_array, saved_count, saved_number
 from kernelbandits.types import Parameters, Seed
 
 __all__ = ["ILOVETOCONBANDITS"]
@@ -131,6 +132,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._sparse = np.array(state["sparse"], dtype=np.float64)
-        self._favourite, self._least = int(state["favourite"]), float(state["least"])
-        self._n_steps = int(state["n_steps"])
+        self._sparse = saved_array(state, "sparse", "f", (self.n_policies,), least=0.0).copy()
+        self._favourite = saved_count(state, "favourite", most=self.n_policies - 1)
+        self._least = saved_number(state, "least", least=0.0, most=1.0)
+        self._n_steps = saved_count(state, "n_steps")

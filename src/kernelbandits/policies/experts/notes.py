@@ -12,13 +12,13 @@ __all__ = ["known_propensity", "noted", "noted_shares"]
 
 def noted(decision: Decision, name: str, size: int) -> Vector:
     """An array of the memo, or DecisionError where it is missing or of another length."""
-    numbers = np.asarray(decision.memo.get(name, ()), dtype=np.float64)
-    if numbers.shape != (size,):
+    numbers = np.asarray(decision.memo.get(name, ()))
+    if numbers.shape != (size,) or numbers.dtype.kind not in "biuf":
         raise DecisionError(
             f"Decision {decision.id!r} has to bring {size} numbers as memo[{name!r}], got {numbers.size}. Keep the "
             "decision that `choose` gave, memo included: to_dict() has it all."
         )
-    return numbers
+    return numbers.astype(np.float64)
 
 
 def noted_shares(decision: Decision, name: str, size: int) -> Vector:

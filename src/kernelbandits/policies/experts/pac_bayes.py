@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import MOST_IN_MEMORY, a_count, positive
+from kernelbandits.checks import a_count, positive
 from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.centres import checked_centres
@@ -17,12 +17,17 @@ from kernelbandits.policies.experts.notes import known_propensity, noted, noted_
 from kernelbandits.policies.experts.shared_row import shared_row
 from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 
 __all__ = ["PACBayes"]
 
 TINIEST = 1e-300
 """A marginal that has underflowed counts as this, so that its logarithm is finite."""
+
+
+MOST_ACTIONS: Final = 10_000_000
+"""That are told apart by their row: each takes 8 bytes in every state."""
 
 
 class PACBayes(UnitRewardPolicy):
@@ -88,7 +93,7 @@ class PACBayes(UnitRewardPolicy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self._centres = checked_centres(centres).copy()
-        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_IN_MEMORY)
+        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._learning_factor = positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
@@ -192,10 +197,10 @@ class PACBayes(UnitRewardPolicy):
         self._sums, self._habit, self._visits = sums, habit, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
-        rows = np.asarray(decision.memo.get("rows", ()), dtype=np.intp)
+        rows = np.asarray(decision.memo.get("rows", ()))
         state = int(noted(decision, "state", 1)[0])
-        known = len(rows) and rows.min() >= 0 and rows.max() < self.n_actions and 0 <= state < len(self._centres)
-        if not known or decision.action not in rows:
+        is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self._centres)
+        if not is_known or rows.min() < 0 or rows.max() >= self.n_actions or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state
 
@@ -203,4 +208,6 @@ class PACBayes(UnitRewardPolicy):
         return {"habit": self._habit, "sums": self._sums, "visits": self._visits}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._habit, self._sums, self._visits = state["habit"], state["sums"], state["visits"]
+        self._habit = saved_array(state, "habit", "f", self._habit.shape)
+        self._sums = saved_array(state, "sums", "f", self._sums.shape)
+        self._visits = saved_array(state, "visits", self._visits.dtype.kind, self._visits.shape, least=0)

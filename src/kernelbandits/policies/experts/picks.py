@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.journal import Journal
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, Matrix, Parameters, Vector
 
 __all__ = ["SPREAD", "PickTable", "odds_from", "shares_of"]
@@ -150,9 +151,12 @@ class PickTable:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
-        labels = np.asarray(state["labels"]).reshape(-1, self.n_policies).astype(self._dtype)
+        labels = saved_array(state, "labels", "i", (None, self.n_policies), least=0, most=self.n_actions)
+        labels = labels.astype(self._dtype)
+        sizes = saved_array(state, "sizes", "i", (len(labels),), least=1, most=self.n_actions)
+        counts = saved_array(state, "counts", "i", (len(labels),), least=1, most=2**53)
         self._start(len(labels), labels)
-        self._sizes[:], self._counts[:] = state["sizes"], state["counts"]
+        self._sizes[:], self._counts[:] = sizes, counts
         self._places = {(int(self._sizes[place]), row.tobytes()): place for place, row in enumerate(labels)}
         self.n_rounds = int(self._counts.sum())
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from kernelbandits.checks import positive
+from kernelbandits.errors import DamagedFile
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.balancing import balanced_weights
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, Parameters, Seed
 
 __all__ = ["PolicyElimination"]
@@ -124,5 +126,8 @@ class PolicyElimination(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._active = np.array(state["active"], dtype=np.intp)
+        active = saved_array(state, "active", "i", (None,), least=0, most=self.n_policies - 1)
+        if not len(active) or (np.diff(active) <= 0).any():
+            raise DamagedFile("The active policies in the file have to be distinct, in order and at least one.")
+        self._active = active.astype(np.intp)
         self._known_mixture = None

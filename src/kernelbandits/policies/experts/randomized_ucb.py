@@ -15,6 +15,7 @@ from kernelbandits.policies.experts.balancing import balanced_weights
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, is_power_of_two
 from kernelbandits.policies.experts.cutting_planes import least_regret
 from kernelbandits.policies.experts.variance_program import VarianceProgram
+from kernelbandits.restoring import saved_array, saved_count, saved_number
 from kernelbandits.types import Parameters, Seed
 
 __all__ = ["RandomizedUCB"]
@@ -177,5 +178,6 @@ class RandomizedUCB(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._found = ClassMixture(np.array(state["weights"], dtype=np.float64), float(state["mixing"]))
-        self._gap, self._n_steps = float(state["gap"]), int(state["n_steps"])
+        weights = saved_array(state, "weights", "f", (self.n_policies,), least=0.0)
+        self._found = ClassMixture(weights.copy(), saved_number(state, "mixing", least=0.0, most=1.0))
+        self._gap, self._n_steps = saved_number(state, "gap"), saved_count(state, "n_steps")

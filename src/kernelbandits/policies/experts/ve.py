@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelbandits.checks import a_count, a_probability, positive
-from kernelbandits.errors import DecisionError, InvalidParameter
+from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy, Saved
 from kernelbandits.policies.experts.advice import Expert
@@ -22,6 +22,7 @@ from kernelbandits.policies.experts.policy_class import PolicyClass
 from kernelbandits.policies.experts.saving import packed_class, unpacked_class
 from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
 from kernelbandits.policies.randomised_policy import Odds
+from kernelbandits.restoring import saved_array, saved_value
 from kernelbandits.types import Decision, Parameters, Seed, Vector
 
 __all__ = ["VE"]
@@ -259,8 +260,13 @@ class VE(UnitRewardPolicy):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._looks = list(state["looks"])
+        looks = saved_value(state, "looks")
+        shape = (0,) if np.shape(looks) == (0,) else (None, None)
+        self._looks = list(saved_array(state, "looks", "f", shape))
+        if (saved_value(state, "log_weights") is None) != (len(self._looks) < self.uniform_rounds):
+            raise DamagedFile("The file has to hold weights after the uniform rounds, and only then.")
         if state["log_weights"] is not None:
             self._gather(self._looks)
             if self._weights is not None:
-                self._weights.log_weights = state["log_weights"]
+                shape = self._weights.log_weights.shape
+                self._weights.log_weights = saved_array(state, "log_weights", "f", shape)

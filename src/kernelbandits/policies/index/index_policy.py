@@ -17,6 +17,7 @@ from kernelbandits.policies.action_set import Actions, one_id_per_action, plain_
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.index.tally import Tally
 from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
+from kernelbandits.restoring import saved_count
 from kernelbandits.selection import CatalogueView, tied_for_best
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
 
@@ -168,7 +169,7 @@ class IndexPolicy(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._tally.restore(state["tally"])
-        self._n_history = state["n_history"]
+        self._n_history = saved_count(state, "n_history")
 
 
 def _checked_times(times: ArrayLike, n_items: int) -> list[int]:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.errors import DamagedFile
 from kernelbandits.kernels import Ids
+from kernelbandits.restoring import below, saved_array
 from kernelbandits.types import ItemId, Matrix
 
 __all__ = ["Tally"]
@@ -57,6 +59,12 @@ class Tally:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved state; only before anything was counted."""
-        packed = {key.removeprefix("items."): array for key, array in state.items() if key.startswith("items.")}
-        for item, count, total in zip(Ids().unpack(packed), state["counts"], state["sums"], strict=True):
-            self.add(item, int(count), float(total))
+        items = Ids().unpack(below("items.", state))
+        if len(set(items)) != len(items):
+            raise DamagedFile("An action stands in the file twice.")
+        counts = saved_array(state, "counts", "f", (len(items),), least=1.0, most=2.0**53)
+        if (counts != np.floor(counts)).any():
+            raise DamagedFile("'counts' in the file has to hold whole numbers.")
+        sums = saved_array(state, "sums", "f", (len(items),))
+        for item, count, total in zip(items, counts.tolist(), sums.tolist(), strict=True):
+            self.add(item, int(count), total)

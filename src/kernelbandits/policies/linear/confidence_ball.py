@@ -18,6 +18,7 @@ from kernelbandits.policies.linear.barycentric_spanner import barycentric_spanne
 from kernelbandits.policies.linear.spanning import coordinates_of, to_one
 from kernelbandits.posterior import PrimalPosterior
 from kernelbandits.posterior.pending import Pending
+from kernelbandits.restoring import saved_part
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, Vector
 
@@ -173,4 +174,4 @@ class ConfidenceBall(FixedActionsPolicy):
         return {"posterior": self.posterior.state()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.posterior.restore(state["posterior"])
+        self.posterior.restore(saved_part(state, "posterior"))

@@ -16,6 +16,7 @@ from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import Posterior, PrimalPosterior
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION
+from kernelbandits.restoring import saved_array, saved_count, saved_part
 from kernelbandits.theory.widths import SelfNormalised
 from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Points, Seed, Vector
 
@@ -237,11 +238,13 @@ class OFUL(UpperConfidencePolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._n_refits = state["n_refits"]
-        if state["later"]:
+        self._n_refits = saved_count(state, "n_refits")
+        later = saved_part(state, "later")
+        if later:
             kind = self.posterior.kernel.kind
-            points = kind.check(kind.unpack(state["later"]["points"]))
-            self._later_rewards = [float(reward) for reward in state["later"]["rewards"]]
+            points = kind.check(kind.unpack(saved_part(later, "points")))
+            self._refuse_incomparable(points)
+            self._later_rewards = saved_array(later, "rewards", "f", (kind.count(points),)).tolist()
             self._later = [kind.take(points, np.array([row])) for row in range(len(self._later_rewards))]
 
 

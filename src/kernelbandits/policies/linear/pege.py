@@ -11,6 +11,7 @@ from kernelbandits.errors import DecisionError, NotLearnt
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.linear.spanning_policy import SpanningPolicy
+from kernelbandits.restoring import saved_count
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Indices, Parameters, Points, Vector
 
@@ -132,4 +133,4 @@ class PEGE(SpanningPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._n_exploited = state["n_exploited"]
+        self._n_exploited = saved_count(state, "n_exploited")

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.errors import DamagedFile
 from kernelbandits.journal import Journal
 from kernelbandits.kernels import PointKind
+from kernelbandits.restoring import saved_array, saved_part
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["Balls", "Metric"]
@@ -107,7 +109,10 @@ class Balls:
         """Take over a saved state; only before there are balls."""
         if not state:
             return
-        centres, numbers = self._kind.check(self._kind.unpack(state["centres"])), state["numbers"]
+        centres = self._kind.check(self._kind.unpack(saved_part(state, "centres")))
+        numbers = saved_array(state, "numbers", "f", (3, self._kind.count(centres)))
+        if numbers[0, 0] != 1.0 or (numbers[0] <= 0.0).any() or (numbers[1] < 0.0).any():
+            raise DamagedFile("The balls in the file have to have radii above zero, the first 1, and counts from zero.")
         for ball, radius in enumerate(numbers[0]):  # one by one, as they came: the distances are the same to the bit
             self.add(self._kind.take(centres, np.array([ball])), float(radius))
         self._numbers[:, : self._count] = numbers

@@ -25,6 +25,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.metric.balls import Balls
 from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.restoring import saved_part
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Vector
 
@@ -228,7 +229,7 @@ class ContextualZooming(Policy):
         """The ball that a decision was made by, or DecisionError."""
         noted = np.asarray(decision.memo.get("ball", ()))
         n_balls = max(1, len(self.balls))
-        if noted.shape != (1,) or not 0 <= noted[0] < n_balls:
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
             raise DecisionError(
                 f"The memo of a decision names one of the {n_balls} active balls, got {dict(decision.memo)!r:.80}. "
                 "Stored decisions have to be learnt in the order in which they were."
@@ -269,4 +270,4 @@ class ContextualZooming(Policy):
         return {"balls": self.balls.state()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.balls.restore(state["balls"])
+        self.balls.restore(saved_part(state, "balls"))

@@ -3,6 +3,8 @@ import json
 import os
 import sys
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
@@ -10,7 +12,7 @@ from kernelbandits.experiments.locking import locked
 from kernelbandits.experiments.reporting.reading import read_results
 from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom
-from small_studies import KERNEL, FailsLater, bytes_of, deadly, failing, mixed, small_study
+from small_studies import KERNEL, DiesOnArrival, FailsLater, bytes_of, deadly, failing, mixed, small_study
 
 
 @pytest.fixture
@@ -396,6 +398,23 @@ def test_a_job_that_kills_its_process_fails_alone(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("n_deaths", [1, 2, 12])
+def test_processes_that_die_before_their_first_job_are_started_again(tmp_path, n_deaths):
+    folder = tmp_path / "deaths"
+    folder.mkdir()
+    for number in range(n_deaths):
+        (folder / str(number)).touch()
+    study = small_study(environments={"late": DiesOnArrival(n_actions=4, folder=str(folder))}, seeds=[5])
+
+    if n_deaths <= 2:
+        assert run(study, tmp_path / "results", workers=2).is_complete
+        assert not list(folder.iterdir())
+    else:
+        with pytest.raises(StudyIncomplete, match=r"3 of 3 jobs failed, none is finished.*no process came as far"):
+            run(study, tmp_path / "results", workers=2)
+
+
+@pytest.mark.long
 def test_ray_gives_the_same_bytes(tmp_path):
     pytest.importorskip("ray")
     study = small_study(horizon=60)
@@ -414,3 +433,70 @@ def test_nothing_of_a_results_file_depends_on_what_was_played_before(tmp_path):
 
     assert bytes_of(tmp_path / "part").items() <= bytes_of(tmp_path / "whole").items()
     assert len(bytes_of(tmp_path / "part")) == 3
+
+
+def flipped(content, place, bit):
+    damaged = bytearray(content)
+    damaged[place] ^= 1 << bit
+    return bytes(damaged)
+
+
+@pytest.fixture
+def unnoticed(tmp_path):
+    """How many of so many flips, anywhere in the file of a result, leave it finished."""
+    (name, *_) = run(small_study(), tmp_path, workers=1).study["jobs"]
+    path = tmp_path / "jobs" / f"{name}.parquet"
+    content, rng = path.read_bytes(), np.random.default_rng(0)
+    assert result_folder.sound_table(path, name) is not None
+
+    def count(n_flips):
+        found = 0
+        for place, bit in zip(rng.integers(len(content), size=n_flips), rng.integers(8, size=n_flips), strict=True):
+            path.write_bytes(flipped(content, place, bit))
+            found += result_folder.sound_table(path, name) is not None
+        return found
+
+    return count
+
+
+@pytest.mark.parametrize("n_flips", [500, pytest.param(20_000, marks=pytest.mark.long)])
+def test_any_flipped_bit_of_a_result_is_noticed(unnoticed, n_flips):
+    """Wherever it lies: data, footer, digest, and the names of the digest."""
+    assert unnoticed(n_flips) == 0
+
+
+def test_without_a_digest_of_the_whole_flips_go_unnoticed(unnoticed, monkeypatch):
+    monkeypatch.setattr(tables, "_digest_of", lambda content, start, end: content[start:end])
+
+    assert unnoticed(200) > 20
+
+
+def test_a_damaged_result_is_named_by_a_report_and_made_again_by_a_run(tmp_path, played):
+    results = run(small_study(), tmp_path, workers=1)
+    before, path = bytes_of(tmp_path), tmp_path / "jobs" / f"{results.study['jobs'][1]}.parquet"
+    content = path.read_bytes()
+    path.write_bytes(flipped(content, len(content) - 20, 3))
+    played.clear()
+
+    with pytest.raises(DamagedFile, match=rf"{path.stem}.*checksum does not match.*run the study again"):
+        read_results(tmp_path)
+    run(small_study(), tmp_path, workers=1)
+
+    assert len(played) == 1
+    assert bytes_of(tmp_path) == before
+
+
+def test_results_of_earlier_versions_have_no_digest_and_are_kept(tmp_path, played):
+    results = run(small_study(), tmp_path, workers=1)
+    for path in (tmp_path / "jobs").iterdir():
+        table = tables.read_parquet(path)
+        metadata = {key: value for key, value in table.schema.metadata.items() if key != tables.DIGEST_KEY}
+        pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd", write_page_checksum=True)
+        assert tables.DIGEST_KEY not in path.read_bytes()
+    played.clear()
+
+    run(small_study(), tmp_path, workers=1)
+
+    assert not played
+    assert read_results(tmp_path).n_missing == 0
+    assert len(results.table()) == len(Results(tmp_path).table())

@@ -3,6 +3,7 @@ import pytest
 from kernelbandits.environments import Clustered, Drifting, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies import Contender, Grid, Study
+from kernelbandits.experiments.studies.grid import settings_of
 from kernelbandits.kernels import Gaussian, Spectrum, TfIdf
 from kernelbandits.policies import KernelThompson, KernelUCB, Mixed
 from kernelbandits.theory import Mixture
@@ -225,3 +226,54 @@ def test_the_mark_that_some_editors_write_first_is_no_mistake(tmp_path):
     path = written(tmp_path, "\ufeff" + STUDY)
 
     assert Study.from_toml(path).name == "bump"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("seeds = 3", f"seeds = {10**23}", "The number of seeds has to be a whole number of at most 1000000"),
+        ("seeds = 3", "seeds = -1", "The number of seeds has to be a whole number of at least 1"),
+        ("seeds = 3", f"seeds = [{10**23}]", "A seed has to be a whole number of at most 9223372036854775807"),
+        ("seeds = 3", "seeds = [-1]", "A seed has to be a whole number of at least 0"),
+        ("seeds = 3", "seeds = nan", "Seeds are whole numbers"),
+        ("seeds = 3", "seeds = 400_000", "at most 1,000,000 jobs"),
+        ("seeds = 3", "seeds = 1" + "0" * 5000, "is not TOML"),
+        ("seeds = 3", "seeds = " + "[" * 5000 + "]" * 5000, "is not TOML"),
+        ("horizon = 20", f"horizon = {10**23}", "The horizon has to be a whole number of at most 100000000"),
+        ("horizon = 20", "horizon = -5", "The horizon has to be a whole number of at least 1"),
+        ("horizon = 20", "horizon = inf", "The horizon has to be"),
+    ],
+)
+def test_absurd_sizes_are_refused(tmp_path, before, after, message):
+    assert before in ABSURD
+    path = written(tmp_path, ABSURD.replace(before, after))
+
+    with pytest.raises(InvalidParameter, match=message):
+        Study.from_toml(path)
+
+
+def test_grids_without_end_are_refused():
+    grids = {f"name {number}": Grid(*range(10)) for number in range(20)}
+
+    with pytest.raises(InvalidParameter, match="at most 100,000 combinations"):
+        next(settings_of(grids))
+
+
+ABSURD = """
+name = "absurd"
+horizon = 20
+seeds = 3
+
+[environments.groups]
+class = "Clustered"
+n_actions = 3
+
+[policies.Random]
+class = "UniformRandom"
+
+[policies.UCB1]
+class = "UCB1"
+
+[policies.LinUCB]
+class = "LinUCB"
+"""
