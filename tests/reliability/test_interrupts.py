@@ -124,7 +124,7 @@ def check(case, name, *, first, step):
         is_before = are_same(state, without_ids(expected))
         assert is_before or are_same(state, without_ids(after)), f"{name}, line {last}: neither before nor after"
         assert are_same(without_ids(before), without_ids(expected))
-        policy.choose(case.contexts(1))
+        policy.choose(case.contexts(1), id="in between")
         try:
             act(*start)
         except (AlreadyLearnt, NotLearnt, kb.errors.DecisionError):
