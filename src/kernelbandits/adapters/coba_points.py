@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, is_one_of, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Pairs, Points
 
@@ -47,8 +47,8 @@ class CobaPoints:
     """
 
     def __init__(self, layout: CobaLayout = "pairs", *, sparse_columns: int = SPARSE_COLUMNS) -> None:
-        if layout not in ("pairs", "joined", "actions"):
-            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {layout!r}.")
+        if not is_one_of(layout, ("pairs", "joined", "actions")):
+            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {shown(layout)}.")
         self.layout = layout
         self._context_half = _Half(a_count(sparse_columns, "The number of sparse columns"))
         self._action_half = _Half(a_count(sparse_columns, "The number of sparse columns"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
 from kernelbandits.adapters.vowpal_wabbit import Event
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.durable import whole_file
 from kernelbandits.errors import ForeignFile, InvalidParameter
 
@@ -50,8 +51,10 @@ def parsed(
     on_error: OnError,
 ) -> tuple[list[Event], dict[str, int]]:
     """The events of a file, and how many were left out for which reason."""
-    if on_error not in ("raise", "skip"):
-        raise InvalidParameter(f"A malformed line is to 'raise' an error or to be left out ('skip'), got {on_error!r}.")
+    if not is_one_of(on_error, ("raise", "skip")):
+        raise InvalidParameter(
+            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {shown(on_error)}."
+        )
     events: list[Event] = []
     left_out = {"malformed": 0, "skip_learn": 0, "unlabelled": 0}
     for number, chunk in chunks:

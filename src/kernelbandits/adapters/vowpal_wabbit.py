@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
@@ -97,8 +98,8 @@ def log_of(
     sparse: bool,
 ) -> VowpalLog:
     """The log that events make."""
-    if layout not in ("pairs", "joined"):
-        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {layout!r}.")
+    if not is_one_of(layout, ("pairs", "joined")):
+        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {shown(layout)}.")
     if layout == "joined":
         events = [event._replace(shared={}, actions=_joined(event)) for event in events]
     names = vocabulary or Vocabulary(

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_number
+from kernelbandits.checks import a_number, is_one_of, shown
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Vector
@@ -150,5 +150,5 @@ def _filled(values: Vector, missing: float) -> Vector:
 
 def one_of(value: str, choices: Any, name: str) -> None:
     """Refuse what is no member of a literal type."""
-    if value not in get_args(choices):
-        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {value!r}.")
+    if not is_one_of(value, get_args(choices)):
+        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {shown(value)}.")

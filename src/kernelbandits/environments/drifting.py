@@ -8,7 +8,7 @@ from itertools import chain, groupby, islice, repeat
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, an_object
 from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
 from kernelbandits.environments.delayed import Delayed
 from kernelbandits.errors import DecisionError, InvalidParameter
@@ -55,6 +55,8 @@ class Drifting:
     gradual: int = 0
 
     def __post_init__(self) -> None:
+        for environment, name in ((self.before, "The environment before"), (self.after, "The environment after")):
+            an_object(environment, name, "start", "describe", way_out="Clustered(n_actions=3) is one.")
         if isinstance(self.before, Delayed) or isinstance(self.after, Delayed):
             raise InvalidParameter(
                 "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "

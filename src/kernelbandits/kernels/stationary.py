@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, positive
+from kernelbandits.checks import a_count, a_generator, a_number, positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
@@ -119,11 +119,11 @@ class Matern(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "smoothness", a_number(self.smoothness, "The smoothness"))
         if self.smoothness not in MATERN:
             raise InvalidParameter(
                 f"The smoothness has to be 0.5, 1.5 or 2.5, got {self.smoothness!r}. Beyond 2.5 take the Gaussian."
             )
-        object.__setattr__(self, "smoothness", float(self.smoothness))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))
@@ -140,7 +140,7 @@ def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = Non
     rows = Rows().check(points)
     sample = a_count(sample, "The sample", least=2)
     if rows.shape[0] > sample:
-        chosen = np.random.default_rng(seed).choice(rows.shape[0], size=sample, replace=False)
+        chosen = a_generator(seed).choice(rows.shape[0], size=sample, replace=False)
         rows = rows[np.sort(chosen)]
     apart = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     apart = apart[apart > 0]

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import a_generator
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotLearnt, NotSupported
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import (
@@ -107,7 +108,7 @@ class Policy(ABC):
                 f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
-        self._rng = _generator(seed)
+        self._rng = a_generator(seed)
         self._ledger = Ledger()
         self._known_fingerprint = ""
 
@@ -551,12 +552,3 @@ def _spread(given: Actions, probabilities: Vector) -> Vector:
     spread = np.zeros(given.n_rows)
     spread[given.rows] = probabilities
     return spread
-
-
-def _generator(seed: Seed) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameter(
-            f"A seed is a whole number from 0, a SeedSequence, a Generator or None, got {seed!r}."
-        ) from error

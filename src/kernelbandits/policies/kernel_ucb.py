@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
@@ -70,8 +71,8 @@ class KernelUCB(UpperConfidencePolicy):
         seed: Seed = None,
         engine: Literal["auto", "exhaustive"] = "auto",
     ) -> None:
-        if engine not in ("auto", "exhaustive"):
-            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {engine!r}.")
+        if not is_one_of(engine, ("auto", "exhaustive")):
+            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {shown(engine)}.")
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(

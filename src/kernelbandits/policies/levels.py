@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, not_negative, positive
+from kernelbandits.checks import a_count, a_probability, is_one_of, not_negative, positive, shown
 from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import Actions
@@ -109,12 +109,14 @@ class LevelPolicy(Policy):
         """A level that has seen nothing."""
 
     def _refuse_inconsistent(self) -> None:
-        if self._mode not in ("valid", "paper"):
-            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {self._mode!r}.")
-        if self._unknown_horizon not in ("anytime", "doubling"):
-            raise InvalidParameter(f"unknown_horizon has to be 'anytime' or 'doubling', got {self._unknown_horizon!r}.")
-        if self._explore not in ("widest", "lowest"):
-            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {self._explore!r}.")
+        if not is_one_of(self._mode, ("valid", "paper")):
+            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(self._mode)}.")
+        if not is_one_of(self._unknown_horizon, ("anytime", "doubling")):
+            raise InvalidParameter(
+                f"unknown_horizon has to be 'anytime' or 'doubling', got {shown(self._unknown_horizon)}."
+            )
+        if not is_one_of(self._explore, ("widest", "lowest")):
+            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {shown(self._explore)}.")
         if self._horizon is None and self._mode == "paper":
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
         if self._horizon is not None and self._n_actions is None:

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_probability, a_vector, is_one_of, not_negative, positive, shown
 from kernelbandits.errors import InvalidParameter
 
 __all__ = [
@@ -103,10 +103,10 @@ def sup_kernel_ucb_scale(
     """
     horizon, n_actions = a_count(horizon, "The horizon"), a_count(n_actions, "The number of actions")
     failure_probability = a_probability(failure_probability)
+    if not is_one_of(mode, ("valid", "paper")):
+        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(mode)}.")
     if mode == "paper":
         return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
-    if mode != "valid":
-        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {mode!r}.")
     union = n_actions * horizon * n_stages(horizon)
     return _scale(union, failure_probability, regularisation, norm_bound, noise_scale)
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_generator
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Rows
 from kernelbandits.kernels.rows import is_sparse
@@ -79,7 +79,7 @@ def linear_experts(n_features: int, *, n_experts: int = 100, seed: Seed = None) 
     """
     n_features = a_count(n_features, "The number of features")
     n_experts = a_count(n_experts, "The number of experts")
-    weights = np.random.default_rng(seed).normal(size=(n_experts, n_features))
+    weights = a_generator(seed).normal(size=(n_experts, n_features))
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     return [LinearScorer(tuple(row)) for row in weights.tolist()]
 

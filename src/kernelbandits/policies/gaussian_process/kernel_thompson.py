@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from kernelbandits.checks import MOST_IN_MEMORY, a_count
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_generator, is_one_of
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier import an_even_count, has_random_features
@@ -103,8 +103,8 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         ties: Ties = "lowest",
         seed: Seed = None,
     ) -> None:
-        if draws not in ("auto", "joint", "features"):
-            raise InvalidParameter(f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {draws!r}.")
+        if not is_one_of(draws, ("auto", "joint", "features")):
+            raise InvalidParameter(f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {draws!r:.80}.")
         self.kernel: Kernel = as_kernel(kernel)
         if draws == "features" and not _may_have_features(self.kernel):
             raise NotSupported(
@@ -128,7 +128,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
 
     def draw(self, contexts: Points, n_draws: int = 1, *, seed: Seed = None) -> Matrix:
         """Rewards of these actions as the policy believes in them now: one row a draw, one column an action."""
-        rng = np.random.default_rng(seed)
+        rng = a_generator(seed)
         points = self._points(contexts, None)
         return self._drawn(
             points, self._kind(points).count(points), a_count(n_draws, "The number of draws", most=MOST_IN_MEMORY), rng

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import not_negative
+from kernelbandits.checks import is_one_of, not_negative, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
@@ -80,8 +80,8 @@ class Guarded(UpperConfidenceWrapper):
             raise InvalidParameter(f"The baseline is named by its id, a whole number or a string, got {baseline!r}.")
         self._baseline: ItemId = baseline if isinstance(baseline, str) else int(baseline)
         self._margin = not_negative(margin, "The margin")
-        if absent not in ("refuse", "free"):
-            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={absent!r}.")
+        if not is_one_of(absent, ("refuse", "free")):
+            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={shown(absent)}.")
         self._absent = absent
 
     @property
