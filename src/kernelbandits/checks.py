@@ -34,6 +34,7 @@ __all__ = [
     "an_instance",
     "an_object",
     "counted",
+    "is_number",
     "is_one_of",
     "not_negative",
     "positive",
@@ -80,7 +81,7 @@ def a_number(value: float, name: str) -> float:
     """The value as a float; text, None, truth values, complex numbers, dates, masked values and arrays are refused."""
     if type(value) is float:
         return value
-    if not _is_number(value):
+    if not is_number(value):
         raise InvalidParameter(f"{name} has to be one number, got {shown(value)}.")
     try:
         return float(value)
@@ -90,7 +91,8 @@ def a_number(value: float, name: str) -> float:
         raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is one real number, of Python, NumPy or another library; a truth value is none."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "iuf" and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
     return hasattr(type(value), "__float__") and not isinstance(value, bool | complex) and np.ndim(value) == 0

@@ -114,6 +114,10 @@ class Decision:
         >>> Decision.from_dict(decision.to_dict()).context
         array([0.5, 1. ])
         """
+        if not isinstance(values, Mapping):
+            raise DecisionError(
+                f"A decision is read from the mapping that `to_dict` gives, got {type(values).__name__}."
+            )
         try:
             known = dict(values)
             for name in ("mean", "width", "score"):
@@ -121,7 +125,7 @@ class Decision:
             known["context"] = _from_plain(known["context"])
             known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
             return cls(**known)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DecisionError(f"These values are no decision as `to_dict` gives it: {error!r}.") from error
 
 

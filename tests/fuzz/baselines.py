@@ -342,7 +342,6 @@ TARGETS: dict[str, Target] = {
     # -- selection
     "selection.Catalogue": calls(use_catalogue, items=rows, ids=lambda: ["a", "b", "c", "d"]),
     "selection.set_threads": calls(lambda _made: kb.set_threads(None), n=1),
-    "selection.tied_for_best": calls(scores=lambda: np.array([0.1, 0.2, 0.2])),
     # -- theory
     "theory.Constant": calls(use_schedule),
     "theory.FixedDesign": calls(use_schedule, **PROBABLE, n_actions=4, horizon=10),
@@ -640,7 +639,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
     **dict.fromkeys(
         ("selection.CatalogueEngine", "selection.CatalogueView", "selection.Screening", "selection.screened",
-         "selection.tied_in_each"), INSIDE,
+         "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
     ),
     "selection.SelectionReport": RESULT,
     "selection.compile_ahead": "has no arguments",

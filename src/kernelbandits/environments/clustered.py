@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_flag, a_size, a_vector, not_negative, shown
+from kernelbandits.checks import a_count, a_flag, a_size, an_array, not_negative, shown
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Parameters, Vector
@@ -55,7 +55,7 @@ class Clustered:
             object.__setattr__(self, name, a_count(getattr(self, name), name))
         object.__setattr__(self, "spread", not_negative(self.spread, "The spread"))
         object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
-        values = a_vector(self.values, "Values")
+        values = an_array(self.values, "Values")
         if values.shape != (2,) or not 0.0 <= values[0] <= values[1] <= 1.0:
             raise InvalidParameter(f"Values are two probabilities, the lower one first, got {shown(self.values)}.")
         object.__setattr__(self, "values", tuple(values.tolist()))

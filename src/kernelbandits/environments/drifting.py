@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, groupby, islice, repeat
+from sys import maxsize
 
 import numpy as np
 
@@ -62,8 +63,10 @@ class Drifting:
                 "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "
                 "Delayed(Drifting(...), delay=...)."
             )
-        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0))
-        object.__setattr__(self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0))
+        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0, most=maxsize))
+        object.__setattr__(
+            self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0, most=maxsize)
+        )
 
     @property
     def reward_range(self) -> tuple[float, float] | None:

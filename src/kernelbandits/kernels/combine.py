@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import positive
+from kernelbandits.checks import a_list, positive
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel, a_kernel, pack_value
 from kernelbandits.kernels.linear import Constant
@@ -58,7 +58,7 @@ class _Several(Kernel):
     parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(a_kernel(part) for part in self.parts)
+        parts = tuple(a_kernel(part) for part in a_list(self.parts, "Parts"))
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,15 @@ from numpy.typing import NDArray
 from kernelbandits.checks import a_count, not_negative
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
-from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
+
+
+MOST_DEGREE: Final = 1000
+"""Of a polynomial: beyond it every similarity but those of about 1 is 0 or infinite."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Polynomial(Kernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", a_count(self.degree, "The degree"))
+        object.__setattr__(self, "degree", a_count(self.degree, "The degree", most=MOST_DEGREE))
         object.__setattr__(self, "offset", not_negative(self.offset, "The offset"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -141,6 +146,7 @@ class Constant(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", not_negative(self.value, "A constant kernel"))
+        a_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         second = first if second is None else second

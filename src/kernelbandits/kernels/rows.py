@@ -67,7 +67,7 @@ class Rows:
         if type(point) is np.ndarray and point.ndim == 1:
             row = point[None]
             return row if point.dtype is FLOAT64 and point.size and _surely_finite(row) else self.check(row)
-        rows = self.check(point if is_sparse(point) else np.atleast_2d(np.asarray(point)))
+        rows = self.check(point if is_sparse(point) else np.atleast_2d(_array(point)))
         if rows.shape[0] != 1:
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
@@ -187,11 +187,18 @@ def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
     return larger
 
 
-def _dense_rows(points: Points) -> Matrix:
+def _array(points: Points) -> NDArray[Any]:
+    """An array of any shape and type, masked where it was."""
+    if isinstance(points, np.ndarray):
+        return points
     try:
-        rows = np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
-    except ValueError as error:
+        return np.asarray(points)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
+
+
+def _dense_rows(points: Points) -> Matrix:
+    rows = _array(points)
     if rows.ndim and not len(rows):
         raise InvalidContexts(NO_CONTEXT)
     if rows.dtype.kind not in "buif":

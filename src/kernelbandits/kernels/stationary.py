@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_generator, a_number, positive
+from kernelbandits.checks import a_count, a_generator, is_number, positive, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
@@ -28,12 +28,12 @@ class _Stationary(Kernel):
     length_scale: LengthScale
 
     def __post_init__(self) -> None:
-        if np.ndim(self.length_scale) == 0:
-            checked: LengthScale = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
-        else:
-            checked = tuple(positive(scale, "Every length scale") for scale in self.length_scale)  # type: ignore[union-attr]
+        if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "shape", ()) != ():
+            checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in self.length_scale)
             if not checked:
                 raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
+        else:
+            checked = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
         object.__setattr__(self, "length_scale", checked)
 
     def diagonal(self, points: Points) -> Vector:
@@ -119,11 +119,11 @@ class Matern(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "smoothness", a_number(self.smoothness, "The smoothness"))
-        if self.smoothness not in MATERN:
+        if not is_number(self.smoothness) or float(self.smoothness) not in MATERN:
             raise InvalidParameter(
-                f"The smoothness has to be 0.5, 1.5 or 2.5, got {self.smoothness!r}. Beyond 2.5 take the Gaussian."
+                f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(self.smoothness)}. Beyond 2.5 take the Gaussian."
             )
+        object.__setattr__(self, "smoothness", float(self.smoothness))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))

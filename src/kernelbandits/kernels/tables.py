@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import an_instance
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels.growing import GrowingMatrix
 from kernelbandits.kernels.growth import GrowthRule, RepairReport, unpack_rule
@@ -58,7 +59,7 @@ class SimilarityTable:
         self._row_of: dict[ItemId, int] = {}
         names = self._new_ids(range(len(values)) if ids is None else ids, len(values))
         _refuse_negative_diagonal(values, names)
-        self._rule = rule
+        self._rule = None if rule is None else an_instance(rule, GrowthRule, "The rule", "`repair` gives it.")
         self._n_first = len(values)
         self._origin: str | None = None
         self._values = GrowingMatrix(values)
@@ -228,15 +229,18 @@ def _finite(similarities: ArrayLike, name: str) -> Matrix:
     """The numbers as a float64 matrix, or InvalidParameter."""
     if is_sparse(similarities):
         raise InvalidParameter(f"{name} have to be an ordinary matrix, got a sparse one. Write it out: S.toarray().")
+    if isinstance(similarities, np.ma.MaskedArray) and np.ma.is_masked(similarities):
+        raise InvalidParameter(f"{name} may not be masked, and some are. Fill the gaps, or leave the items out.")
     try:
         values = np.asarray(similarities)
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidParameter(f"{name} have to be rows of equal length: {error}.") from error
     if values.dtype.kind not in "buif" or values.ndim != 2:
         raise InvalidParameter(
             f"{name} have to be a matrix of real numbers, got dtype {values.dtype} and shape {values.shape}."
         )
-    values = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity
+        values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InvalidParameter(

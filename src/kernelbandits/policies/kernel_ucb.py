@@ -10,6 +10,7 @@ from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.theory.widths import Exploration, as_exploration
 from kernelbandits.types import Parameters, Seed
 
@@ -76,7 +77,7 @@ class KernelUCB(UpperConfidencePolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             as_exploration(exploration),
             reward_range=reward_range,
             ties=ties,

@@ -16,6 +16,7 @@ from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
@@ -37,7 +38,7 @@ class BaseKernelUCB:
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float, posterior: str | PosteriorFactory = "auto") -> None:
-        self.posterior = posterior_factory(posterior)(kernel, regularisation)
+        self.posterior = make_posterior(posterior_factory(posterior), kernel, regularisation)
 
     def estimate(self, contexts: Points) -> Prediction:
         """Mean and width of the actions still active."""
@@ -95,7 +96,7 @@ class LevelPolicy(Policy):
         self._scale = None if scale is None else positive(scale, "The scale")
         self._noise_scale = self._span / 2.0 if noise_scale is None else not_negative(noise_scale, "The noise scale")
         self._mode = mode
-        self._given_noise_scale = noise_scale
+        self._given_noise_scale = None if noise_scale is None else self._noise_scale
         self._unknown_horizon, self._explore = unknown_horizon, explore
         self._refuse_inconsistent()
         self._blank = self._new_level()

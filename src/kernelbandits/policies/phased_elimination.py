@@ -17,6 +17,7 @@ from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import Catalogue, tied_for_best
 from kernelbandits.theory.widths import FixedDesign, Situation
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction
@@ -130,7 +131,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        return self._form(self.kernel, self._regularisation)
+        return make_posterior(self._form, self.kernel, self._regularisation)
 
     def _refuse_unknown_scale(self) -> None:
         if self._scale is None and self._norm_bound is None:

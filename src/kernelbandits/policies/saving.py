@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits.checks import a_list, a_path, shown
 from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, KernelBanditError
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
 from kernelbandits.policies.base import Policy, Saved
@@ -60,8 +61,12 @@ def load(
     policies
         Policy classes of your own that the file may hold.
     """
-    known = {**_known(), **{policy.__name__: policy for policy in policies}}
-    return _unpacked(read_container(path), kernel, known)
+    own = a_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
+    for policy in own:
+        if not (isinstance(policy, type) and issubclass(policy, Policy)):
+            raise InvalidParameter(f"Policy classes of your own inherit from Policy, got {shown(policy)}.")
+    known = {**_known(), **{policy.__name__: policy for policy in own}}
+    return _unpacked(read_container(a_path(path)), kernel, known)
 
 
 def _known() -> dict[str, type[Policy]]:

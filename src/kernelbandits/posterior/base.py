@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import LARGEST, positive
+from kernelbandits.checks import LARGEST, an_array, positive, shown
 from kernelbandits.errors import (
     IllConditioned,
     InvalidContexts,
@@ -23,6 +23,7 @@ from kernelbandits.errors import (
     warn_user,
 )
 from kernelbandits.kernels import Kernel
+from kernelbandits.kernels.base import a_kernel
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
@@ -206,7 +207,7 @@ class RecordedPosterior(Posterior):
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel(kernel)
         self.regularisation = checked_regularisation(regularisation)
         self.record = Observations(kernel.kind)
         """What was observed: distinct points in slots, their counts and reward sums."""
@@ -442,7 +443,7 @@ def checked_regularisation(regularisation: float) -> float:
     except InvalidParameter as error:
         raise InvalidParameter(
             f"The regularisation has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
-            f"{regularisation!r}. It keeps the Gram matrix invertible; 1.0 is a good start."
+            f"{shown(regularisation)}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
 
@@ -464,19 +465,19 @@ def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
 
 
 def _numbers(values: ArrayLike) -> Vector:
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif":
-        raise InvalidReward(f"A reward has to be a real number, got {values!r:.60}.")
-    return array.astype(np.float64)
+    try:
+        return an_array(values, "Rewards")
+    except InvalidParameter as error:
+        raise InvalidReward(f"A reward has to be a real number, got {shown(values)}.") from error
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:
     """A whole number from 1 for every point, or InvalidParameter."""
     if isinstance(times, int) and times == 1:
         return np.ones(n_points)
-    repeats = np.asarray(times, dtype=np.float64)
+    repeats = an_array(times, "`times`")
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
-        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {times!r:.60}.")
+        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {shown(times)}.")
     if repeats.ndim and repeats.shape != (n_points,):
         raise InvalidParameter(
             f"`times` has to be one number, or one per context ({n_points}), got shape {repeats.shape}."

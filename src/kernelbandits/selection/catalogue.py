@@ -242,11 +242,11 @@ def _copied(items: Points) -> Points:
             "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "
             "context with each round: catalogue.given(context)."
         )
-    if hasattr(items, "shape") and not items.shape:
+    if isinstance(items, np.ndarray) and not items.shape:
         raise InvalidContexts(
             f"Items are a sequence or an array, one entry an item, got the single value {items!r:.40}."
         )
-    if hasattr(items, "shape") and items.dtype != object:
+    if (isinstance(items, np.ndarray) and items.dtype != object) or hasattr(items, "tocsr"):
         return items.copy()
     if isinstance(items, str | bytes | Mapping | set | frozenset) or not isinstance(items, Iterable):
         raise InvalidContexts(f"Items are a sequence or an array, one entry an item, got {type(items).__name__}.")

@@ -7,13 +7,13 @@ literature with its constants as documentation. A bound that is a rate without c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import log, pi, sqrt
+from math import log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_list, a_mapping, a_probability, a_vector, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import kernel_ucb_bound, sup_kernel_ucb_bound, theorem_1_bound
 from kernelbandits.types import Parameters
@@ -104,7 +104,7 @@ def gp_ucb_bound(
     largest information gain of T points. Quoted from Srinivas et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
-    constant = 8.0 / log(1.0 + 1.0 / positive(noise_variance, "The noise variance"))
+    constant = 8.0 / log1p(1.0 / positive(noise_variance, "The noise variance"))
     beta = 2.0 * log(n_actions * horizon**2 * pi**2 / (6.0 * a_probability(failure_probability)))
     return sqrt(constant * horizon * beta * not_negative(information_gain, "The information gain"))
 
@@ -234,8 +234,12 @@ def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
     EXP4                 43.8      in expectation         quoted    2.63 sqrt(T N ln M)
     Epoch-Greedy            –      in expectation         quoted    O(T^(2/3) (N ln M)^(1/3))
     """
+    listed = [a_mapping(row, "The columns of a row") for row in a_list(rows, "The rows")]
+    missing = [name for name in ("system", "holds", "standing", "bound") if any(name not in row for row in listed)]
+    if missing:
+        raise InvalidParameter(f"Rows are those of `compare_bounds`, and some here have no {', '.join(missing)}.")
     lines = [("system", "bound on regret", "holds", "standing", "formula")]
-    lines.extend((row["system"], _figure(row), row["holds"], row["standing"], row["bound"]) for row in rows)
+    lines.extend((row["system"], _figure(row), row["holds"], row["standing"], row["bound"]) for row in listed)
     widest = [max(len(line[column]) for line in lines) for column in range(4)]
     align = (str.ljust, str.rjust, str.ljust, str.ljust)
     return "\n".join(

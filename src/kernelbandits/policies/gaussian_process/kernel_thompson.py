@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_generator, is_one_of
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_generator, is_one_of, shown
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier import an_even_count, has_random_features
@@ -19,6 +19,7 @@ from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
 from kernelbandits.policies.ties import Ties, checked_ties, tie_probabilities
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.draws import JITTER, draw_jointly
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.paths import draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.ties import best_of_each, worst_tied_of_each
@@ -104,7 +105,9 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         seed: Seed = None,
     ) -> None:
         if not is_one_of(draws, ("auto", "joint", "features")):
-            raise InvalidParameter(f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {draws!r:.80}.")
+            raise InvalidParameter(
+                f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {shown(draws)}."
+            )
         self.kernel: Kernel = as_kernel(kernel)
         if draws == "features" and not _may_have_features(self.kernel):
             raise NotSupported(
@@ -113,7 +116,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
             )
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             as_exploration(exploration),
             reward_range=reward_range,
             seed=seed,

@@ -20,6 +20,7 @@ from kernelbandits.policies.randomised.gap_weights import (
 )
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory.widths import Constant
 from kernelbandits.types import Parameters, Seed, Vector
@@ -71,7 +72,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             Constant(0.0),  # actions are judged by their means
             reward_range=reward_range,
             seed=seed,
