@@ -16,6 +16,7 @@ from kernelbandits.types import Seed, Vector
 __all__ = [
     "LARGEST",
     "MOST_IN_MEMORY",
+    "MOST_NUMBERS",
     "a_confidence",
     "a_count",
     "a_flag",
@@ -49,6 +50,9 @@ MOST_COUNTED: Final = 10**27
 
 MOST_IN_MEMORY: Final = 2**31 - 1
 """Of what is kept one by one, such as actions that are told apart by their rows."""
+
+MOST_NUMBERS: Final = 500_000_000
+"""Of an array that is made because a user asks for it: 4 GB."""
 
 MOST_SHOWN: Final = 80
 """Characters of a value in a message."""
@@ -202,9 +206,9 @@ def a_size(name: str, *lengths: int) -> None:
 
     >>> a_size("Features", 100, 2_000)
     """
-    if prod(lengths) > MOST_IN_MEMORY:
+    if prod(lengths) > MOST_NUMBERS:
         sizes = " × ".join(f"{length:,}" for length in lengths)
-        raise InvalidParameter(f"{name} have to be at most {MOST_IN_MEMORY:,} numbers, got {sizes}.")
+        raise InvalidParameter(f"{name} have to be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
 
 
 def a_flag(value: bool, name: str) -> bool:
@@ -225,7 +229,7 @@ def is_one_of(value: object, choices: Collection[str]) -> bool:
 
 def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]:
     """The values of an iterable, or InvalidParameter; a string is one value and not many."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping) or hasattr(values, "tocsr") or not isinstance(values, Iterable):
         raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}")
     try:
         return list(values)

@@ -40,6 +40,10 @@ def gaussian():
     return Gaussian(length_scale=1.0)
 
 
+def no_arrays():
+    return {}
+
+
 def log_of_rows():
     return Log([rows(seed=t) for t in range(6)], [0, 1, 2, 3, 0, 1], [0.25] * 6, [0.0, 1.0, 0.5, 0.2, 0.1, 0.7])
 
@@ -308,7 +312,7 @@ TARGETS: dict[str, Target] = {
     ),
     "kernels.repair": calls(lambda made: use_table(made[0]), table=lambda: np.eye(4) + 0.5),
     "kernels.unpack_kernel": calls(
-        use_kernel, parameters=lambda: {"class": "Gaussian", "length_scale": 1.0}, arrays=dict
+        use_kernel, parameters=lambda: {"class": "Gaussian", "length_scale": 1.0}, arrays=no_arrays
     ),
     # -- posteriors
     "posterior.AutoPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0),
@@ -437,7 +441,7 @@ TARGETS: dict[str, Target] = {
     "policies.ILOVETOCONBANDITS": calls(use_policy, **OVER_EXPERTS, n_actions=4),
     "policies.KLUCB": calls(use_policy, seed=0),
     "policies.KernelEpochGreedy": calls(use_policy, kernel=gaussian, n_actions=4, seed=0),
-    "policies.KernelSquareCB": calls(use_policy, kernel=gaussian, seed=0),
+    "policies.KernelSquareCB": calls(use_policy, ("gap_weight",), kernel=gaussian, seed=0),
     "policies.KernelThompson": calls(use_policy, kernel=gaussian, seed=0, propensity_draws=8, n_features=20),
     "policies.KernelUCB": calls(use_policy, kernel=gaussian, seed=0),
     "policies.LinUCB": calls(use_policy, seed=0),

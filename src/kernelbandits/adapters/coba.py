@@ -179,7 +179,7 @@ class CobaEnvironment:
 
 def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
     given = interactions.read() if hasattr(interactions, "read") else interactions
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
         raise InvalidParameter(f"Interactions of coba are needed, got {shown(given)}.")
     for interaction in given:
         yield a_mapping(interaction, "The parts of an interaction")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.adapters.frame_columns import Column, column_of, materialised, numbers_of, truths_of
 from kernelbandits.checks import a_list
+from kernelbandits.checks import shown as shown_value
 from kernelbandits.environments import Log
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
@@ -66,7 +67,7 @@ def log_from_frame(
     context = a_list(context, "The columns of the context")
     for name, column in (("action", action), ("chosen", chosen)):
         if column is not None and not isinstance(column, str):
-            raise InvalidParameter(f"`{name}` is the name of a column, or None, got {column!r:.80}.")
+            raise InvalidParameter(f"`{name}` is the name of a column, or None, got {shown_value(column)}.")
     table = materialised(frame)
     rounds = _rows_of_rounds(column_of(table, round), round)
     _refuse_uneven(table, [round, reward, propensity, *_listed(features), *context, *filter(None, (action, chosen))])

@@ -125,4 +125,7 @@ class DrawnRounds:
         if self._latest is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         shown, rewards = self._latest
-        return float(rewards[place_of(shown.contexts, action)])
+        place = place_of(shown.contexts, action)
+        if place >= len(rewards):
+            raise DecisionError(f"The round last shown tells {len(rewards)} rewards, and action {action!r} has none.")
+        return float(rewards[place])

@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from kernelbandits.checks import a_vector
+from kernelbandits.checks import LARGEST, a_vector
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.types import Points, Vector
@@ -39,6 +39,8 @@ class RKHSFunction:
         coefficients, n_centres = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centres)
         if len(coefficients) != n_centres:
             raise InvalidParameter(f"There is one coefficient per centre: {n_centres}, got {len(coefficients)}.")
+        if np.abs(coefficients).max() > LARGEST:
+            raise InvalidParameter(f"Coefficients have to be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
         object.__setattr__(self, "coefficients", coefficients)
 
     def __call__(self, contexts: Points) -> Vector:

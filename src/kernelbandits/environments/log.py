@@ -123,7 +123,7 @@ def _count(contexts: Points, t: int) -> int:
     except (TypeError, IndexError) as error:
         raise InvalidParameter(
             f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
-            f"{contexts!r:.60}."
+            f"{shown(contexts)}."
         ) from error
 
 
@@ -133,7 +133,7 @@ def _n_lists(ids: Any) -> int:
     for t, names in enumerate(lists):
         if not _is_list(names):
             raise InvalidParameter(
-                f"The ids of a log are a list of names for every round, got {names!r:.60} in round {t}."
+                f"The ids of a log are a list of names for every round, got {shown(names)} in round {t}."
             )
     return len(lists)
 

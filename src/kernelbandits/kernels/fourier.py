@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_generator, a_size
+from kernelbandits.checks import a_count, a_generator, a_size, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.combine import Scaled
@@ -105,7 +105,7 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
     if type(plain) not in SPECTRA:
         names = ", ".join(known.__name__ for known in SPECTRA)
         raise NotSupported(
-            f"Random features are drawn for {names}, or one of these times a number, got {kernel!r:.80}."
+            f"Random features are drawn for {names}, or one of these times a number, got {shown(kernel)}."
         )
     frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, a_generator(seed))
     return RandomFeatures(kernel, frequencies, variance)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_list
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairs import PairPoints, PairRows
@@ -35,7 +35,10 @@ class LabelledLinear(Kernel):
     shared_columns: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        columns = tuple(a_count(c, "A shared column", least=0) for c in a_list(self.shared_columns, "Shared columns"))
+        columns = tuple(
+            a_count(c, "A shared column", least=0, most=MOST_IN_MEMORY)
+            for c in a_list(self.shared_columns, "Shared columns")
+        )
         if any(column < 0 for column in columns) or len(set(columns)) < len(columns):
             raise InvalidParameter(f"Shared columns have to be different numbers from 0, got {list(columns)!r}.")
         object.__setattr__(self, "shared_columns", columns)

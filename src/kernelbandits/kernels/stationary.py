@@ -28,7 +28,7 @@ class _Stationary(Kernel):
     length_scale: LengthScale
 
     def __post_init__(self) -> None:
-        if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "shape", ()) != ():
+        if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
             checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in self.length_scale)
             if not checked:
                 raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
@@ -119,7 +119,7 @@ class Matern(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.smoothness) or float(self.smoothness) not in MATERN:
+        if not is_number(self.smoothness) or not any(self.smoothness == known for known in MATERN):
             raise InvalidParameter(
                 f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(self.smoothness)}. Beyond 2.5 take the Gaussian."
             )

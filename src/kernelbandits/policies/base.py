@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_generator
+from kernelbandits.checks import a_flag, a_generator, a_list, is_number, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotLearnt, NotSupported
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import (
@@ -292,6 +292,8 @@ class Policy(ABC):
         id
             A name for the decision, where the caller has one already.
         """
+        if diverse is not False:
+            diverse = a_flag(diverse, "`diverse`")
         if k is None:
             if ids is None and eligible is None and id is None and not diverse:
                 shortly = self._choose_shortly(contexts)
@@ -300,17 +302,19 @@ class Policy(ABC):
             if diverse:
                 raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
             given = self._actions(contexts, ids, eligible)
-            choice = self._pick(given)
             ledger = self._ledger
-            if id is not None:
-                return self._decision(given, choice, ledger.free_name(id))
+            name = None if id is None else ledger.free_name(id)  # before anything is drawn
+            choice = self._pick(given)
+            if name is not None:
+                return self._decision(given, choice, name)
             ledger.latest = self._decision(given, choice, ledger.new_name())
             return ledger.latest
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
-            raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
+        if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
+            n_actions = given.n_actions
+            raise InvalidParameter(f"k has to be a number from 1 to the {n_actions} eligible actions, got {shown(k)}.")
         choices = self._rank(given, int(k), diverse=diverse)
         return Slate(tuple(self._decision(given, choice, self._ledger.new_name()) for choice in choices))
 
@@ -347,7 +351,7 @@ class Policy(ABC):
             For every round an id per row, or None.
         """
         listed = listed_rounds(rounds)
-        names = [None] * len(listed) if ids is None else list(ids)
+        names = [None] * len(listed) if ids is None else a_list(ids, "The ids of rounds")
         if len(names) != len(listed):
             raise InvalidContexts(f"Every round has its ids or None: {len(listed)} rounds, {len(names)} ids.")
         given = [self._actions(contexts, own) for contexts, own in zip(listed, names, strict=True)]

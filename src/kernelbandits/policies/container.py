@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_path
 from kernelbandits.durable import whole_file
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 
@@ -37,7 +38,7 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
     blocks: list[bytes] = []
     head = json.dumps(_without_arrays(content, blocks), allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
-    with whole_file(Path(path)) as file:
+    with whole_file(Path(a_path(path))) as file:
         for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
             digest.update(block)
             file.write(block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelbandits.errors import AlreadyLearnt, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
+from kernelbandits.policies.decision_fields import check_decision
 from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.types import Decision
 
@@ -71,8 +72,7 @@ class Ledger:
 
     def require_own(self, decision: Decision, fingerprint: str) -> None:
         """Refuse what is no decision of such a policy."""
-        if not isinstance(decision, Decision) or not isinstance(decision.id, str):
-            raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
+        check_decision(decision)
         if decision.policy and decision.policy != fingerprint:
             raise ForeignDecision(
                 f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import shown
 from kernelbandits.errors import InvalidParameter, KernelBanditError, NotLearnt
 from kernelbandits.kernels import Delta, Kernel, PairProduct
 from kernelbandits.kernels.pairs import PairRows
@@ -58,7 +59,7 @@ class PartitionedPosterior(Posterior):
         if not falls_apart(kernel):
             raise InvalidParameter(
                 f"One posterior a label needs labels that have nothing in common: PairProduct(kernel, Delta()), got "
-                f"{kernel!r}."
+                f"{shown(kernel)}."
             )
         assert isinstance(kernel, PairProduct)
         self.kernel = kernel

@@ -33,8 +33,8 @@ class Pending:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
         covariance = posterior.covariance(self._points)
-        self._factor = cholesky(covariance + np.eye(len(covariance)))
-        self.inflation = float(np.sqrt(1.0 + np.trace(covariance)))
+        self._factor = _factor_beside_identity(covariance)
+        self.inflation = float(np.sqrt(1.0 + np.maximum(np.diagonal(covariance), 0.0).sum()))
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + c(P, P)): what the pending points add to the posterior's own."""
 
@@ -57,6 +57,17 @@ class Pending:
             solve_lower(self._factor, whitened)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
+
+
+def _factor_beside_identity(covariance: Matrix) -> Matrix:
+    """Cholesky factor of C + I; where rounding has made C indefinite, of the nearest C that is not."""
+    identity = np.eye(len(covariance))
+    try:
+        return cholesky(covariance + identity)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2.0)
+        rounding = 4.0 * len(values) * np.finfo(np.float64).eps * np.abs(values).max()
+        return cholesky((vectors * np.maximum(values, rounding)) @ vectors.T + identity)
 
 
 class Placed:

@@ -207,7 +207,9 @@ def sup_kernel_ucb_bound(
         noise_scale=noise_scale,
     )
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    spread = sqrt(2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * effective_dimension * l_T * horizon)
+    spread = sqrt(
+        2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * float(effective_dimension) * l_T * horizon
+    )
     unit = positive(threshold_unit, "The threshold unit")
     return 2.0 * unit * sqrt(horizon) + _gap_factor(largest_gap, unit) * scale * spread + moved
 

@@ -43,7 +43,9 @@ def ucb1_bound(gaps: ArrayLike, *, horizon: int) -> float:
         raise InvalidParameter(f"A gap is how far an action lies below the best, so it is not negative; got {below}.")
     below = below[below > 0]
     horizon = a_count(horizon, "The horizon")
-    return float(8.0 * log(horizon) * np.sum(1.0 / below) + (1.0 + pi**2 / 3.0) * np.sum(below))
+    with np.errstate(over="ignore"):  # a gap of 1e-320: no bound
+        inverse = float(np.sum(1.0 / below))
+    return float(8.0 * log(horizon) * inverse + (1.0 + pi**2 / 3.0) * np.sum(below))
 
 
 def sup_lin_rel_bound(*, horizon: int, n_actions: int, n_features: int) -> float:
@@ -177,11 +179,14 @@ def compare_bounds(
     """
     horizon, n_actions, n_features = _problem(horizon, n_actions, n_features)
     size: dict[str, Any] = {"horizon": horizon, "n_actions": n_actions}
-    delta: dict[str, Any] = {"failure_probability": a_probability(failure_probability)}
+    failure_probability = a_probability(failure_probability)
+    regularisation = positive(regularisation, "The regularisation")
+    noise_scale = not_negative(noise_scale, "The noise scale")
+    delta: dict[str, Any] = {"failure_probability": failure_probability}
     kernel: dict[str, Any] = {
         **size,
         **delta,
-        "regularisation": positive(regularisation, "The regularisation"),
+        "regularisation": regularisation,
         "effective_dimension": n_features if effective_dimension is None else effective_dimension,
     }
     length: dict[str, Any] = {"horizon": horizon, "n_features": n_features, **delta}

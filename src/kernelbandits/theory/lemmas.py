@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
+from kernelbandits.checks import LARGEST, a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
 from kernelbandits.types import Prediction, StageStep, Vector
@@ -36,6 +36,9 @@ __all__ = [
 
 ROUNDING: Final = 1e-9
 """Slack of every check, relative to the larger side and to 1: both sides are sums of rounded numbers of order one."""
+
+MOST_STAGES: Final = 500
+"""4 to this power is finite; no horizon has as many levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ def elliptical_potential(
     `widths` are those of the points learnt, each just before it was learnt, in the order of learning; L is the
     log-determinant gain of them all, Σ ln(1 + width_t²).
     """
-    total = float(np.sum(a_vector(widths, "The widths") ** 2))
+    total = float(np.sum(_checked_widths(widths) ** 2))
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     right = factor * not_negative(log_det_gain, "The log-determinant gain")
     return _check("Elliptical potential", total, right, assumes="k(x, x) ≤ largest_similarity")
@@ -168,7 +171,7 @@ def lemma_5(
     are multiplied by a unit, give scale / unit.
     """
     size = a_count(stage_size, "The size of a stage", least=0)
-    level = a_count(stage, "The stage")
+    level = a_count(stage, "The stage", most=MOST_STAGES)
     right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularisation, horizon)
     return _check(
         f"Lemma 5, level {level}",
@@ -265,10 +268,17 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
     )
 
 
+def _checked_widths(widths: ArrayLike) -> Vector:
+    checked = a_vector(widths, "The widths")
+    if checked.size and not (checked.min() >= 0.0 and checked.max() <= LARGEST):
+        raise InvalidParameter(f"Widths have to lie between 0 and {LARGEST:g}, got {checked.min()} to {checked.max()}.")
+    return checked
+
+
 def _room(effective_dimension: float, regularisation: float, horizon: int) -> float:
     """2 κ d̃ l_T."""
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    return 2.0 * kappa(regularisation=regularisation) * effective_dimension * l_T
+    return 2.0 * kappa(regularisation=regularisation) * float(effective_dimension) * l_T
 
 
 def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:

@@ -64,7 +64,7 @@ class Situation:
     def __post_init__(self) -> None:
         for name in ("round_index", "n_actions", "log_det_gain", "regularisation"):
             value = getattr(self, name)
-            if type(value) is not int and type(value) is not float:
+            if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
                 object.__setattr__(self, name, a_number(value, f"`{name}`"))
         if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularisation < inf:
             raise InvalidParameter(

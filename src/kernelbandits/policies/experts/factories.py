@@ -116,7 +116,7 @@ def ridge_experts(
     4
     """
     listed = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
-    are_many = isinstance(regularisation, list | tuple) or getattr(regularisation, "ndim", 0) > 0
+    are_many = isinstance(regularisation, Iterable) and getattr(regularisation, "ndim", 1) > 0
     gammas = a_list(regularisation, "The regularisations") if are_many else [regularisation]  # type: ignore[arg-type]
     return [
         GreedyRidge.taught(kernel, contexts, rewards, regularisation=positive(gamma, "The regularisation"))  # type: ignore[arg-type]

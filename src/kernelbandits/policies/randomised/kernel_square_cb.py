@@ -77,7 +77,16 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
             reward_range=reward_range,
             seed=seed,
         )
-        self.gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+        self._gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+
+    @property
+    def gap_weight(self) -> GapWeight:
+        """The schedule of weights; a number that is assigned becomes the constant weight."""
+        return self._gap_weight
+
+    @gap_weight.setter
+    def gap_weight(self, value: float | GapWeight) -> None:
+        self._gap_weight = as_gap_weight(value)
 
     def _odds(self, actions: Actions) -> Odds:
         prediction = self._predict(actions.points, self._waiting())
