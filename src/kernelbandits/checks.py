@@ -99,7 +99,9 @@ def is_number(value: object) -> bool:
     """Whether a value is one real number, of Python, NumPy or another library; a truth value is none."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "iuf" and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
-    return hasattr(type(value), "__float__") and not isinstance(value, bool | complex) and np.ndim(value) == 0
+    return (
+        hasattr(type(value), "__float__") and not isinstance(value, bool | complex) and getattr(value, "ndim", 0) == 0
+    )
 
 
 def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -83,6 +84,7 @@ def raw_error(call: str, step) -> RawError | None:
     return None
 
 
+@cache
 def parameters_of(name: str) -> list[str]:
     """Names of all parameters that can be given by name."""
     signature = inspect.signature(callable_of(name))
@@ -102,6 +104,7 @@ def every_pair() -> list[tuple[str, str, str]]:
     ]
 
 
+@cache
 def _raises_when_called(odd: str) -> bool:
     """Whether a value can be called and raises: as a function of the user it would be the user's error."""
     return odd not in FUNCTIONS and callable(ODD[odd]())

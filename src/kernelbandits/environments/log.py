@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.checks import a_vector, counted, shown
 from kernelbandits.environments.action_rows import n_points
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Points, Vector
 
 __all__ = ["Log"]
@@ -120,7 +120,7 @@ class Log:
 def _count(contexts: Points, t: int) -> int:
     try:
         return n_points(contexts)
-    except (TypeError, IndexError) as error:
+    except (InvalidContexts, TypeError, IndexError) as error:
         raise InvalidParameter(
             f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
             f"{shown(contexts)}."

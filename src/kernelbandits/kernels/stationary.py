@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import nan, sqrt
 from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_generator, is_number, positive, shown
+from kernelbandits.checks import a_count, a_generator, a_list, a_number, positive, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
@@ -29,7 +29,8 @@ class _Stationary(Kernel):
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
-            checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in self.length_scale)
+            scales = a_list(self.length_scale, "Length scales")  # type: ignore[arg-type]
+            checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in scales)
             if not checked:
                 raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
         else:
@@ -119,11 +120,15 @@ class Matern(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.smoothness) or not any(self.smoothness == known for known in MATERN):
+        given = self.smoothness
+        try:
+            object.__setattr__(self, "smoothness", a_number(given, "The smoothness"))
+        except InvalidParameter:
+            object.__setattr__(self, "smoothness", nan)
+        if self.smoothness not in MATERN:
             raise InvalidParameter(
-                f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(self.smoothness)}. Beyond 2.5 take the Gaussian."
+                f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(given)}. Beyond 2.5 take the Gaussian."
             )
-        object.__setattr__(self, "smoothness", float(self.smoothness))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import an_instance
+from kernelbandits.checks import an_object
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels.growing import GrowingMatrix
 from kernelbandits.kernels.growth import GrowthRule, RepairReport, unpack_rule
@@ -59,7 +59,9 @@ class SimilarityTable:
         self._row_of: dict[ItemId, int] = {}
         names = self._new_ids(range(len(values)) if ids is None else ids, len(values))
         _refuse_negative_diagonal(values, names)
-        self._rule = None if rule is None else an_instance(rule, GrowthRule, "The rule", "`repair` gives it.")
+        self._rule = (
+            None if rule is None else an_object(rule, "The rule", "extend", "pack", way_out="`repair` gives it.")
+        )
         self._n_first = len(values)
         self._origin: str | None = None
         self._values = GrowingMatrix(values)

@@ -23,8 +23,8 @@ def check_decision(decision: Decision) -> None:
     if not isinstance(decision, Decision):
         raise DecisionError(f"A decision as `choose` gives it is needed, got {shown(decision)}.")
     for name in COUNTS:
-        if not _is_count(getattr(decision, name)):
-            raise _wrong(decision, name, "a whole number from 0")
+        if not _is_whole(getattr(decision, name)):
+            raise _wrong(decision, name, "a whole number")
     for name in NUMBERS:
         value = getattr(decision, name)
         if not isinstance(value, int | float | np.integer | np.floating) or not is_number(value):
@@ -32,17 +32,19 @@ def check_decision(decision: Decision) -> None:
     for name in TEXTS:
         if not isinstance(getattr(decision, name), str):
             raise _wrong(decision, name, "a string")
-    if decision.stage is not None and not _is_count(decision.stage):
-        raise _wrong(decision, "stage", "a whole number from 0, or None")
+    if decision.stage is not None and not _is_whole(decision.stage):
+        raise _wrong(decision, "stage", "a whole number, or None")
     if not isinstance(decision.item, int | np.integer | str | None) or isinstance(decision.item, np.timedelta64):
         raise _wrong(decision, "item", "a whole number, a string or None")
     if not isinstance(decision.memo, Mapping):
         raise _wrong(decision, "memo", "a mapping of names to arrays")
 
 
-def _is_count(value: object) -> bool:
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
-    return is_whole and 0 <= value < 2**63  # type: ignore[operator]
+def _is_whole(value: object) -> bool:
+    """Whether a value is a whole number of 64 bits; which of them make sense is for the policy to say."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
+        return False
+    return -(2**63) <= value < 2**63
 
 
 def _wrong(decision: Decision, name: str, rule: str) -> DecisionError:

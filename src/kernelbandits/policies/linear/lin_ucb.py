@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list, is_one_of, shown
@@ -63,6 +63,8 @@ class LinUCB(UpperConfidencePolicy):
     ) -> None:
         if not is_one_of(model, ("shared", "disjoint", "hybrid")):
             raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {shown(model)}.")
+        if shared_columns is not None and not isinstance(shared_columns, Iterable):
+            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shown(shared_columns)}.")
         listed = [] if shared_columns is None else a_list(shared_columns, "`shared_columns`")
         columns = [a_count(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
         if (model == "hybrid") != bool(columns):
