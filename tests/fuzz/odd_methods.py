@@ -45,6 +45,7 @@ class Living:
         self.open = self.policy.choose(round_of(name, 9))
         self.awaited = self.policy.choose(round_of(name, 8))
         self.policy.expect(self.awaited)
+        self.policy.choose_many([round_of(name, 7)])  # no decision is the latest one: None is
 
     def answers(self) -> tuple[Any, ...]:
         """What a copy says and does next."""

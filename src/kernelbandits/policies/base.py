@@ -371,7 +371,7 @@ class Policy(ABC):
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Take in the reward of a decision: once, in any order, however late."""
-        if decision is not self._ledger.latest or decision.policy != self._known_fingerprint:
+        if decision is None or decision is not self._ledger.latest or decision.policy != self._known_fingerprint:
             self._ledger.admit(decision, self.fingerprint)
         self._take_in(decision, self._rewards.one(reward))
         if self._ledger.settle(decision):

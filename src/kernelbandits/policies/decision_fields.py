@@ -44,7 +44,7 @@ def _is_whole(value: object) -> bool:
     """Whether a value is a whole number of 64 bits; which of them make sense is for the policy to say."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
         return False
-    return -(2**63) <= value < 2**63
+    return -(2**63) <= int(value) < 2**63
 
 
 def _wrong(decision: Decision, name: str, rule: str) -> DecisionError:

@@ -231,7 +231,8 @@ class ExactPosterior(RecordedPosterior):
             self._factor.append(cross, within, floor=self.regularisation)
             return
         since = self._factor.size
-        slack = largest * (SLACK + ROUNDING * trace / self.regularisation)
+        # Rounding of k(x, x), and of γ itself, which is far larger where contexts are tiny.
+        slack = largest * (SLACK + ROUNDING * trace / self.regularisation) + ROUNDING * self.regularisation
         try:
             self._factor.append(cross, within)
         except NotPositiveSemidefinite as error:
