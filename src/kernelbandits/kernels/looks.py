@@ -10,7 +10,7 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.pairs import PairPoints, PairRows
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.rows import Rows, is_sparse
-from kernelbandits.kernels.sequences import Ids, Objects, Sets, Strings
+from kernelbandits.kernels.sequences import Ids, Sets, Strings
 from kernelbandits.types import Pairs, Points
 
 __all__ = ["kind_of"]
@@ -37,8 +37,9 @@ def kind_of(points: Points) -> PointKind:
         return Sets()
     if isinstance(points, Iterator):
         raise InvalidContexts(f"Contexts are read more than once, got {type(points).__name__}. Make a list of them.")
-    members = points if isinstance(points, list | tuple) else []
+    listed = points if isinstance(points, Iterable) else ()
+    members = listed if isinstance(listed, list | tuple) else list(listed)
     for kind, types in ((Strings(), str), (Ids(), int | np.integer | str), (Sets(), set | frozenset)):
         if members and all(isinstance(member, types) for member in members):
             return kind
-    return Rows() if members or not isinstance(points, Iterable) else Objects()
+    return Rows()

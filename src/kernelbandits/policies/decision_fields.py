@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import is_number, shown
+from kernelbandits.checks import shown
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import Decision
 
@@ -27,7 +27,7 @@ def check_decision(decision: Decision) -> None:
             raise _wrong(decision, name, "a whole number")
     for name in NUMBERS:
         value = getattr(decision, name)
-        if not isinstance(value, int | float | np.integer | np.floating) or not is_number(value):
+        if not isinstance(value, float | np.floating) and not _is_whole(value):
             raise _wrong(decision, name, "one number")
     for name in TEXTS:
         if not isinstance(getattr(decision, name), str):
