@@ -21,7 +21,7 @@ TEXTS: Final = ("id", "policy")
 def check_decision(decision: Decision) -> None:
     """DecisionError where this is not a decision, or a field is of another type than `choose` gives it."""
     if not isinstance(decision, Decision):
-        raise DecisionError(f"A decision as `choose` gives it is needed, got {shown(decision)}.")
+        raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
     for name in COUNTS:
         if not _is_whole(getattr(decision, name)):
             raise _wrong(decision, name, "a whole number")
