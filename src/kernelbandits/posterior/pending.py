@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits.errors import InvalidContexts
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.types import Matrix, Points, Prediction, Vector
@@ -32,7 +33,10 @@ class Pending:
     def __init__(self, posterior: Posterior, points: Points) -> None:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
-        covariance = posterior.covariance(self._points)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = posterior.covariance(self._points)
+        if not np.isfinite(covariance).all():
+            raise InvalidContexts("The similarities of these contexts overflow. Check their scale.")
         self._factor = _factor_beside_identity(covariance)
         self.inflation = float(np.sqrt(1.0 + np.maximum(np.diagonal(covariance), 0.0).sum()))
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())

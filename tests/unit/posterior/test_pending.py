@@ -3,6 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from definitions import log_det_gain, ridge
+from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.posterior import ExactPosterior, Pending, PrimalPosterior
 
@@ -65,3 +66,11 @@ def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
 
     assert np.isfinite(waiting.inflation)
     assert np.isfinite(waiting.log_det_gain)
+
+
+def test_contexts_whose_similarities_overflow_cannot_be_awaited():
+    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior.observe(np.eye(3), np.ones(3))
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        Pending(posterior, np.full((4, 3), 1e200))
