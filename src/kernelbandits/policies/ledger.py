@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelbandits.checks import shown
 from kernelbandits.errors import AlreadyLearnt, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
 from kernelbandits.policies.decision_fields import check_decision
 from kernelbandits.policies.identity import IdIssuer, LearntIds
@@ -40,7 +41,7 @@ class Ledger:
     def free_name(self, name: str) -> str:
         """A name that the caller chose, if it can be given."""
         if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {name!r}.")
+            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {shown(name)}.")
         if name in self.learnt or name in self.pending:
             raise AlreadyLearnt(f"A decision {name!r} was learnt or is awaited already; ids are used once.")
         return name

@@ -44,6 +44,9 @@ SMALLEST_REGULARISATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
 
+MOST_TIMES: Final = 2**53
+"""That a point counts: larger whole numbers have no exact float."""
+
 
 class Best(NamedTuple):
     """The point of the highest upper confidence bound."""
@@ -478,6 +481,8 @@ def checked_times(times: ArrayLike, n_points: int) -> Vector:
     repeats = an_array(times, "`times`")
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
         raise InvalidParameter(f"`times` has to be whole numbers from 1, got {shown(times)}.")
+    if repeats.size and repeats.max() > MOST_TIMES:
+        raise InvalidParameter(f"`times` has to be at most {MOST_TIMES:,}, got {shown(times)}.")
     if repeats.ndim and repeats.shape != (n_points,):
         raise InvalidParameter(
             f"`times` has to be one number, or one per context ({n_points}), got shape {repeats.shape}."

@@ -215,7 +215,10 @@ class PrimalPosterior(RecordedPosterior):
         others = points if others is None else self.kernel.kind.check(others)
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularisation
-        return self._whiten(self._features(points)).T @ self._whiten(self._features(others))
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self._whiten(self._features(points)).T @ self._whiten(self._features(others))
+        refuse_overflow(covariance)
+        return covariance
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""
