@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import isfinite, isnan, nan, prod
+from math import isnan, nan, prod
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -43,6 +43,9 @@ Parameters: TypeAlias = dict[str, Any]  # plain values only, as `describe()` giv
 TIE_TOLERANCE: Final = 1e-10
 """Scores within this times max(1, |best|) of the best are tied: more than the rounding by which the equivalent
 forms of the estimator differ at ordinary regularisation, less than anything a user could mean."""
+
+SMALLEST_PROPENSITY: Final = 1e-12
+"""A decision that claims a smaller one was not drawn from it: that would take 10¹² draws."""
 
 EMPTY: Final[Mapping[str, Any]] = {}
 
@@ -140,6 +143,8 @@ class Decision:
         >>> Decision.from_dict(decision.to_dict()).context
         array([0.5, 1. ])
         """
+        if not isinstance(values, Mapping):
+            raise DecisionError(f"These values are no decision as `to_dict` gives it: {type(values).__name__}.")
         try:
             known = dict(values)
             for name in ("mean", "width", "score"):
@@ -147,35 +152,75 @@ class Decision:
             known["context"] = _from_plain(known["context"])
             known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
             decision = cls(**known)
-            _refuse_other_types(decision)
+            check_decision(decision)
         except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise DecisionError(f"These values are not a decision as `to_dict` gives it: {error!r:.200}.") from error
         return decision
 
 
-def _refuse_other_types(decision: Decision) -> None:
-    """TypeError or ValueError for plain values that no decision has."""
-    wholes = {"action": decision.action, "n_actions": decision.n_actions, "round_index": decision.round_index}
-    if decision.stage is not None:
-        wholes["stage"] = decision.stage
-    for name, value in wholes.items():
-        if not _is_whole(value):
-            raise TypeError(f"{name} has to be a whole number, got {value!r:.60}")
-    if not (decision.item is None or isinstance(decision.item, str) or _is_whole(decision.item)):
-        raise TypeError(f"item has to be a whole number or a string, got {decision.item!r:.60}")
-    if not (isinstance(decision.id, str) and isinstance(decision.policy, str)):
-        raise TypeError("id and policy have to be strings")
-    if not isfinite(decision.propensity):
-        raise ValueError(f"the propensity has to be finite, got {decision.propensity!r:.60}")
-    for name, array in decision.memo.items():
-        if array.dtype.kind not in "biufU":
-            raise TypeError(f"memo[{name!r:.60}] has to hold numbers or texts")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"memo[{name!r:.60}] has to hold finite numbers")
+def check_decision(decision: Decision) -> None:
+    """DecisionError where this is not a decision, or a field holds what no choice gives."""
+    if not isinstance(decision, Decision):
+        raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
+    for name, rule, is_right in (
+        ("id", "a string", isinstance(decision.id, str)),
+        ("policy", "a string", isinstance(decision.policy, str)),
+        ("action", "a whole number from 0", _is_count(decision.action)),
+        ("n_actions", "a whole number from 0", _is_count(decision.n_actions)),
+        ("round_index", "a whole number from 0", _is_count(decision.round_index)),
+        ("stage", "a whole number from 0, or None", decision.stage is None or _is_count(decision.stage)),
+        ("item", "a whole number, a string or None", decision.item is None or _is_id(decision.item)),
+        ("mean", "one number", _is_number(decision.mean)),
+        ("width", "one number", _is_number(decision.width)),
+        ("score", "one number", _is_number(decision.score)),
+        ("propensity", f"a probability of at least {SMALLEST_PROPENSITY:g}", _is_propensity(decision.propensity)),
+        ("memo", "a mapping of names to arrays of finite numbers", _is_memo(decision.memo)),
+    ):
+        if not is_right:
+            raise DecisionError(
+                f"`{name}` of a decision has to be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
+                "as `choose` gives them, or as `Decision.from_dict` reads them."
+            )
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether a value is a whole number of 64 bits."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
+        return False
+    return -(2**63) <= int(value) < 2**63
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and value >= 0
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | np.floating) or _is_whole(value)
+
+
+def _is_propensity(value: Any) -> bool:
+    return _is_number(value) and bool(SMALLEST_PROPENSITY <= value <= 1.0 + 1e-9)
+
+
+def _is_memo(memo: Any) -> bool:
+    if not isinstance(memo, Mapping):
+        return False
+    arrays = [np.asarray(values) for values in memo.values()]
+    return all(array.dtype.kind in "biuf" and np.isfinite(array).all() for array in arrays)
+
+
+def _shown(value: Any) -> str:
+    """A short repr, where there is one."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
 class _OpenDecision:

@@ -1,17 +1,26 @@
+from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from kernelbandits.checks import (
     a_confidence,
     a_count,
+    a_flag,
     a_function,
+    a_generator,
+    a_list,
     a_mapping,
     a_number,
+    a_path,
     a_probability,
     a_range,
     a_seed,
+    a_size,
     a_vector,
     an_array,
     an_instance,
@@ -154,3 +163,79 @@ def test_objects_functions_and_mappings_are_given_back():
 def test_other_things_are_refused(check, message):
     with pytest.raises(InvalidParameter, match=message):
         check()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5 + 0j, np.complex64(0.5), np.datetime64("2020-01-01"), np.timedelta64(3, "D"), np.ma.masked, [[1.0], 2.0]],
+)
+def test_what_only_looks_like_a_number_is_refused(value):
+    with pytest.raises(InvalidParameter, match="The width has to be one number, got"):
+        a_number(value, "The width")
+
+
+@pytest.mark.parametrize("value", [np.float16(0.5), np.longdouble(0.5), np.array(0.5), Fraction(1, 2), Decimal("0.5")])
+def test_numbers_of_other_kinds_become_floats(value):
+    assert a_number(value, "The width") == 0.5
+    assert type(a_number(value, "The width")) is float
+
+
+def test_a_value_without_a_text_is_named_by_its_type():
+    with pytest.raises(InvalidParameter, match="got a value of type int"):
+        a_flag(10**5000, "`sparse`")
+
+
+def test_masked_values_are_refused_and_a_mask_of_nothing_is_not():
+    values = np.arange(3.0)
+
+    with pytest.raises(InvalidParameter, match="Rewards may not be masked"):
+        an_array(np.ma.masked_greater(values, 1.0), "Rewards")
+    assert an_array(np.ma.array(values), "Rewards").tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, np.ones(2)])
+def test_a_flag_is_true_or_false(value):
+    with pytest.raises(InvalidParameter, match="`sparse` has to be True or False, got"):
+        a_flag(value, "`sparse`")
+
+
+def test_a_flag_of_numpy_becomes_a_plain_one():
+    assert a_flag(np.True_, "`sparse`") is True
+
+
+def itself():
+    items = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, True, [1, 0.5], np.random.RandomState(0), itself()])
+def test_what_seeds_no_generator_is_refused(seed):
+    with pytest.raises(InvalidParameter, match="A seed is a whole number from 0"):
+        a_generator(seed)
+
+
+@pytest.mark.parametrize("seed", [7, np.uint8(7), [7], np.array([7]), np.random.SeedSequence(7)])
+def test_whole_numbers_and_sequences_seed_a_generator(seed):
+    assert isinstance(a_generator(seed), np.random.Generator)
+
+
+@pytest.mark.parametrize("values", ["ab", 3, None, {"a": 1}, np.array(1.0), csr_array(np.eye(2))])
+def test_what_is_one_value_is_no_list(values):
+    with pytest.raises(InvalidParameter, match="Columns have to be a list, got"):
+        a_list(values, "Columns")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800", 3, None, b"a", ["a"]])
+def test_what_can_name_no_file_is_refused(path):
+    with pytest.raises(InvalidParameter, match="The path has"):
+        a_path(path)
+
+
+def test_a_path_becomes_text():
+    assert a_path(Path("a") / "b") == "a/b"
+
+
+def test_an_array_that_fits_into_no_memory_is_refused():
+    with pytest.raises(InvalidParameter, match="Weights have to be at most 500,000,000 numbers, got 1,000,000,000 × 3"):
+        a_size("Weights", 10**9, 3)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernelbandits.adapters.coba_points import CobaPoints
+from kernelbandits.checks import a_function, a_mapping, shown
 from kernelbandits.environments import DrawnRounds, Log, Round
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.policies import Policy
@@ -53,7 +54,7 @@ class CobaLearner:
         if not isinstance(policy, Policy):
             raise InvalidParameter(f"A learner is made of a policy, got {type(policy).__name__}.")
         self.policy = policy
-        self.points: PointsOf = CobaPoints() if points is None else points
+        self.points: PointsOf = CobaPoints() if points is None else a_function(points, "`points`")
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -106,7 +107,7 @@ def from_coba(interactions: Iterable[Mapping[str, Any]], *, points: PointsOf | N
     >>> log.rounds, log.actions.tolist(), log.propensities.tolist()
     ([['a', 'b']], [1], [0.25])
     """
-    to_points = CobaPoints() if points is None else points
+    to_points = CobaPoints() if points is None else a_function(points, "`points`")
     listed = list(_read(interactions))
     for t, interaction in enumerate(listed):
         _require(interaction, ("action", "actions", "reward", "probability"), t)
@@ -145,7 +146,7 @@ class CobaEnvironment:
                 f"An environment of coba, or a list of interactions, is needed, got {type(environment).__name__}."
             )
         self._environment = environment
-        self._points: PointsOf = CobaPoints() if points is None else points
+        self._points: PointsOf = CobaPoints() if points is None else a_function(points, "`points`")
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -165,7 +166,7 @@ class CobaEnvironment:
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
-        for interaction in self._environment:
+        for interaction in _read(self._environment):
             shown = (interaction.get("context"), interaction.get("actions"), _paid(interaction).tolist())
             digest.update(repr(shown).encode())
         return digest.hexdigest()[:16]
@@ -176,8 +177,12 @@ class CobaEnvironment:
             yield Round(self._points(interaction.get("context"), interaction["actions"])), _paid(interaction)
 
 
-def _read(interactions: Any) -> Iterable[Mapping[str, Any]]:
-    return interactions.read() if hasattr(interactions, "read") else interactions  # type: ignore[no-any-return]
+def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
+    given = interactions.read() if hasattr(interactions, "read") else interactions
+    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
+        raise InvalidParameter(f"Interactions of coba are needed, got {shown(given)}.")
+    for interaction in given:
+        yield a_mapping(interaction, "The parts of an interaction")
 
 
 def _paid(interaction: Mapping[str, Any]) -> Vector:

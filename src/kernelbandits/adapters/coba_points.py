@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import MOST_NUMBERS, a_count, is_one_of, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Pairs, Points
 
@@ -47,11 +47,11 @@ class CobaPoints:
     """
 
     def __init__(self, layout: CobaLayout = "pairs", *, sparse_columns: int = SPARSE_COLUMNS) -> None:
-        if layout not in ("pairs", "joined", "actions"):
-            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {layout!r}.")
+        if not is_one_of(layout, ("pairs", "joined", "actions")):
+            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {shown(layout)}.")
         self.layout = layout
-        self._context_half = _Half(a_count(sparse_columns, "The number of sparse columns"))
-        self._action_half = _Half(a_count(sparse_columns, "The number of sparse columns"))
+        self._context_half = _Half(a_count(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
+        self._action_half = _Half(a_count(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
 
     def __call__(self, context: Any, actions: Sequence[Any]) -> Points:
         """The points of a round, one an action."""

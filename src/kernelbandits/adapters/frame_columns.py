@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.adapters.extras import required
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 
@@ -29,8 +30,10 @@ def materialised(frame: Any) -> Any:
 def column_of(table: Any, name: str) -> Column:
     """A column as an array."""
     names = _names(table)
-    if name not in names:
-        raise InvalidParameter(f"The table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    if not is_one_of(name, names):
+        raise InvalidParameter(
+            f"The table has no column {shown(name)}; it has {', '.join(map(repr, names)) or 'none'}."
+        )
     if names.count(name) > 1:
         raise InvalidParameter(f"The table has {names.count(name)} columns called {name!r}. Rename all but one.")
     column = table[name]
@@ -81,10 +84,10 @@ def truths_of(table: Any, name: str) -> NDArray[np.bool_]:
 
 def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
     """A table of that kind with these columns."""
+    if not is_one_of(kind, ("pandas", "polars", "arrow")):
+        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {shown(kind)}.")
     if kind == "pandas":
         return required("pandas", "A pandas frame").DataFrame(dict(columns))
-    if kind not in ("polars", "arrow"):
-        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {kind!r}.")
     is_arrow = kind == "arrow"
     make = required("pyarrow", "An Arrow table").table if is_arrow else required("polars", "A polars frame").DataFrame
     try:

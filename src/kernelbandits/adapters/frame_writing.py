@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.adapters.frame_columns import Column, FrameKind, frame_of
+from kernelbandits.checks import an_instance
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.evaluation import Trace
@@ -38,7 +39,7 @@ def log_to_frame(log: Log, kind: FrameKind = "pandas") -> Any:
     >>> log_to_frame(log)[["round", "chosen", "reward", "point"]].to_dict("list")
     {'round': [0, 0, 1], 'chosen': [False, True, True], 'reward': [nan, 2.0, 3.0], 'point': ['a', 'b', 'c']}
     """
-    counts = log.n_actions
+    counts = an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.").n_actions
     rounds = np.repeat(np.arange(len(log), dtype=np.int64), counts)
     rows = np.concatenate([np.arange(n, dtype=np.int64) for n in counts]) if len(log) else np.zeros(0, dtype=np.int64)
     chosen = rows == log.actions[rounds] if len(log) else np.zeros(0, dtype=bool)
@@ -62,6 +63,7 @@ def trace_to_frame(trace: Trace, kind: FrameKind = "pandas") -> Any:
     kind
         "pandas", "polars" or "arrow".
     """
+    an_instance(trace, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
     return frame_of({"round": np.arange(1, len(trace) + 1), **trace.to_columns()}, kind)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.adapters.frame_columns import Column, column_of, materialised, numbers_of, truths_of
+from kernelbandits.checks import a_list
+from kernelbandits.checks import shown as shown_value
 from kernelbandits.environments import Log
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
@@ -62,6 +64,10 @@ def log_from_frame(
     """
     if isinstance(context, str):
         raise InvalidParameter(f"The context is a list of columns, got {context!r}. One column: [{context!r}].")
+    context = a_list(context, "The columns of the context")
+    for name, column in (("action", action), ("chosen", chosen)):
+        if column is not None and not isinstance(column, str):
+            raise InvalidParameter(f"`{name}` is the name of a column, or None, got {shown_value(column)}.")
     table = materialised(frame)
     rounds = _rows_of_rounds(column_of(table, round), round)
     _refuse_uneven(table, [round, reward, propensity, *_listed(features), *context, *filter(None, (action, chosen))])
@@ -90,7 +96,7 @@ def _refuse_uneven(table: Any, names: Sequence[str]) -> None:
 
 
 def _listed(features: str | Sequence[str]) -> list[str]:
-    return [features] if isinstance(features, str) else list(features)
+    return [features] if isinstance(features, str) else a_list(features, "Features")
 
 
 def _rows_of_rounds(labels: Column, name: str) -> dict[Any, Indices]:

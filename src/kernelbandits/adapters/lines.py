@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
 from kernelbandits.adapters.vowpal_wabbit import Event
+from kernelbandits.checks import a_path, is_one_of, shown
 from kernelbandits.durable import whole_file
 from kernelbandits.errors import ForeignFile, InvalidParameter
 
@@ -33,6 +34,7 @@ class Malformed(Exception):
 
 def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; a name that ends in .gz is unpacked."""
+    path = a_path(path)
     opener: Any = gzip.open if _is_packed(path) else open
     with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors begin a file with a mark of its encoding
         try:
@@ -50,8 +52,10 @@ def parsed(
     on_error: OnError,
 ) -> tuple[list[Event], dict[str, int]]:
     """The events of a file, and how many were left out for which reason."""
-    if on_error not in ("raise", "skip"):
-        raise InvalidParameter(f"A malformed line is to 'raise' an error or to be left out ('skip'), got {on_error!r}.")
+    if not is_one_of(on_error, ("raise", "skip")):
+        raise InvalidParameter(
+            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {shown(on_error)}."
+        )
     events: list[Event] = []
     left_out = {"malformed": 0, "skip_learn": 0, "unlabelled": 0}
     for number, chunk in chunks:
@@ -74,6 +78,7 @@ def parsed(
 
 def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """One line each, in a file that is there whole or not at all: a refused event leaves no half of one."""
+    path = a_path(path)
     with whole_file(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
         for line in lines:
             file.write(line + "\n")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_count, a_vector, an_array
+from kernelbandits.checks import a_count, a_mapping, a_vector, an_array, an_instance
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
@@ -41,7 +41,7 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
     >>> feedback["n_actions"], feedback["context"].tolist(), feedback["pscore"].tolist()
     (2, [[0.5], [0.7]], [0.4, 0.6])
     """
-    if not len(log):
+    if not len(an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")):
         raise InvalidParameter("An empty log tells no number of actions and of columns. Give at least one round.")
     shared = _dense(_actions(log.rounds[0]), 0)
     for t, points in enumerate(log.rounds):
@@ -86,6 +86,8 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
     >>> log.rounds[1].context, log.n_actions.tolist()
     (array([0.7]), [3, 3])
     """
+    a_mapping(feedback, "The arrays of feedback")
+    position = None if position is None else a_count(position, "The position", least=0)
     missing = [name for name in ("action", "reward", "pscore") if feedback.get(name) is None]
     if missing:
         raise InvalidParameter(f"A log needs action, reward and pscore; the feedback has no {', '.join(missing)}.")

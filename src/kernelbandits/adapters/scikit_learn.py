@@ -16,6 +16,7 @@ from kernelbandits.checks import a_vector, not_negative
 from kernelbandits.errors import InvalidParameter, MissingExtra, NotSupported
 from kernelbandits.kernels import Kernel, Rows
 from kernelbandits.posterior import posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.types import Points, Vector
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class KernelUCBRegressor(_Estimator):
             self.posterior_: Any = SimilarityRidge(_square(X), rewards, regularisation=self.regularisation)
             return self
         self.kernel_ = self._kernel(X)
-        fitted = posterior_factory(self.posterior)(self.kernel_, self.regularisation)
+        fitted = make_posterior(posterior_factory(self.posterior), self.kernel_, self.regularisation)
         fitted.observe(X, rewards)
         self.posterior_ = fitted
         return self

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_flag, a_list, an_instance, is_one_of, shown
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
@@ -52,7 +53,9 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         for half in ("context", "action"):
-            features = tuple((str(namespace), str(name)) for namespace, name in getattr(self, half))
+            features = tuple(
+                _feature(feature) for feature in a_list(getattr(self, half), "The columns of a vocabulary")
+            )
             if len(set(features)) < len(features):
                 twice = next(feature for feature in features if features.count(feature) > 1)
                 raise InvalidParameter(f"A vocabulary names every column once, and {twice!r} is there twice.")
@@ -97,10 +100,12 @@ def log_of(
     sparse: bool,
 ) -> VowpalLog:
     """The log that events make."""
-    if layout not in ("pairs", "joined"):
-        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {layout!r}.")
+    if not is_one_of(layout, ("pairs", "joined")):
+        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {shown(layout)}.")
     if layout == "joined":
         events = [event._replace(shared={}, actions=_joined(event)) for event in events]
+    _refuse_other_vocabulary(vocabulary)
+    sparse = a_flag(sparse, "`sparse`")
     names = vocabulary or Vocabulary(
         context=_sorted(feature for event in events for feature in event.shared),
         action=_sorted(feature for event in events for action in event.actions for feature in action),
@@ -127,6 +132,8 @@ def log_of(
 
 def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]:
     """The events that a log is made of; columns without names get their number, in namespaces Context and Action."""
+    _refuse_other_vocabulary(vocabulary)
+    an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")
     names = vocabulary or (log.vocabulary if isinstance(log, VowpalLog) else None)
     probabilities = log.probabilities if isinstance(log, VowpalLog) else None
     for t in range(len(log)):
@@ -146,6 +153,17 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
             float(log.propensities[t]),
             None if probabilities is None else probabilities[t],
         )
+
+
+def _feature(feature: Any) -> Feature:
+    if not isinstance(feature, tuple | list) or len(feature) != 2:
+        raise InvalidParameter(f"A column of a vocabulary is (namespace, name), got {shown(feature)}.")
+    return str(feature[0]), str(feature[1])
+
+
+def _refuse_other_vocabulary(vocabulary: Vocabulary | None) -> None:
+    if vocabulary is not None:
+        an_instance(vocabulary, Vocabulary, "The vocabulary", "`log.vocabulary` of a log that was read is one.")
 
 
 class _Columns:

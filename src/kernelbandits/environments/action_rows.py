@@ -6,7 +6,7 @@ from operator import index
 
 import numpy as np
 
-from kernelbandits.errors import DecisionError
+from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Points
 
@@ -22,6 +22,8 @@ def n_points(contexts: Points) -> int:
     if isinstance(contexts, Catalogue | CatalogueView):
         return len(contexts)
     points = contexts.actions if isinstance(contexts, Pairs) else contexts
+    if not hasattr(points, "shape") and not hasattr(points, "__len__"):
+        raise InvalidContexts(f"A round is a list or an array of actions, got {type(points).__name__}.")
     return int(points.shape[0]) if hasattr(points, "shape") else len(points)
 
 

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from kernelbandits.checks import an_array
 from kernelbandits.environments.action_rows import place_of
 from kernelbandits.errors import DecisionError
 from kernelbandits.types import ItemId, Parameters, Points, Vector
@@ -28,6 +29,11 @@ class Round:
 
     expected: Vector | None = None
     """Expected reward of each action shown, only where it is known, and never shown to a policy."""
+
+    def __post_init__(self) -> None:
+        if self.expected is None or (type(self.expected) is np.ndarray and self.expected.dtype == np.float64):
+            return
+        object.__setattr__(self, "expected", an_array(self.expected, "Expected rewards"))
 
 
 class World(Protocol):
@@ -119,4 +125,7 @@ class DrawnRounds:
         if self._latest is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         shown, rewards = self._latest
-        return float(rewards[place_of(shown.contexts, action)])
+        place = place_of(shown.contexts, action)
+        if place >= len(rewards):
+            raise DecisionError(f"The round last shown tells {len(rewards)} rewards, and action {action!r} has none.")
+        return float(rewards[place])

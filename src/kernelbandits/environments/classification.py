@@ -9,6 +9,7 @@ from typing import Final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_flag, is_one_of, shown
 from kernelbandits.environments.base import DrawnRounds, Round, World
 from kernelbandits.environments.class_encodings import Encoding, encoded, of_length_one
 from kernelbandits.environments.classification_sources import ClassificationSources
@@ -86,8 +87,10 @@ class Classification(ClassificationSources):
     _codes: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.encoding not in get_args(Encoding):
-            raise InvalidParameter(f"The encoding is one of {list(get_args(Encoding))}, got {self.encoding!r}.")
+        if not is_one_of(self.encoding, get_args(Encoding)):
+            raise InvalidParameter(f"The encoding is one of {list(get_args(Encoding))}, got {shown(self.encoding)}.")
+        for name in ("normalise_rows", "shuffle"):
+            object.__setattr__(self, name, a_flag(getattr(self, name), f"`{name}`"))
         items = _checked_features(self.features, self.encoding)
         if self.normalise_rows and not items.are_dense_rows:
             raise InvalidParameter(

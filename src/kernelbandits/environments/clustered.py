@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, not_negative
+from kernelbandits.checks import a_count, a_flag, a_size, an_array, not_negative, shown
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Parameters, Vector
@@ -54,9 +54,13 @@ class Clustered:
         for name in ("n_actions", "n_features", "n_clusters"):
             object.__setattr__(self, name, a_count(getattr(self, name), name))
         object.__setattr__(self, "spread", not_negative(self.spread, "The spread"))
-        low, high = self.values
-        if not 0.0 <= low <= high <= 1.0:
-            raise InvalidParameter(f"Values are two probabilities, the lower one first, got {self.values!r}.")
+        object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
+        values = an_array(self.values, "Values")
+        if values.shape != (2,) or not 0.0 <= values[0] <= values[1] <= 1.0:
+            raise InvalidParameter(f"Values are two probabilities, the lower one first, got {shown(self.values)}.")
+        object.__setattr__(self, "values", tuple(values.tolist()))
+        a_size("The contexts of a round", self.n_actions, self.n_features)
+        a_size("The centres of the clusters", self.n_clusters, self.n_features)
 
     @property
     def reward_range(self) -> tuple[float, float]:

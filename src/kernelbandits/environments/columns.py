@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_number
+from kernelbandits.checks import a_list, a_mapping, a_number, is_one_of, shown
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Vector
@@ -69,12 +69,16 @@ def encode_columns(
     one_of(categories, Categories, "The treatment of categories")
     one_of(scaling, Scaling, "The scaling")
     missing = a_number(missing, "What a missing entry reads")
-    unknown = sorted(set(categorical) - set(columns))
+    columns = {name: _column(name, column) for name, column in a_mapping(columns, "Columns").items()}
+    categorical = a_list(categorical, "Categorical columns", "One column: ['colour'].")
+    unknown = [name for name in categorical if not is_one_of(name, columns)]
     if unknown:
         raise InvalidParameter(f"There is no column {unknown[0]!r} to take as categories, only {list(columns)!r}.")
     encoded = list(_encoded(columns, frozenset(categorical), categories, scaling, missing))
     if not encoded:
         raise InvalidParameter("No column is left to make features of. Keep some: categories='ordinal' drops none.")
+    if len({len(column) for column in encoded}) > 1:
+        raise InvalidParameter(f"Columns have to be of one length, got {[len(column) for column in encoded]}.")
     return np.column_stack(encoded)
 
 
@@ -120,6 +124,17 @@ def _encoded(
             yield np.equal(codes[:, None], np.arange(n_categories)[None, :]).astype(np.float64)
 
 
+def _column(name: str, column: Any) -> NDArray[Any]:
+    """A column as an array: of numbers, or of objects for categories."""
+    try:
+        array = np.asarray(column)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidParameter(f"Column {name!r} cannot be read as an array: {error}.") from error
+    if array.ndim != 1:
+        raise InvalidParameter(f"Column {name!r} has to be one value per record, got shape {array.shape}.")
+    return array if array.dtype.kind in "buifO" else array.astype(object)
+
+
 def _codes(column: NDArray[Any]) -> tuple[Vector, int]:
     """Place of each entry among the sorted categories, NaN where it is missing; and how many there are."""
     entries = column.tolist()
@@ -138,7 +153,8 @@ def _is_missing(entry: Any) -> bool:
 
 
 def _finite_or_missing(column: NDArray[Any], name: str) -> Vector:
-    numbers = column.astype(np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity
+        numbers = column.astype(np.float64)
     if np.isinf(numbers).any():
         raise InvalidParameter(f"Column {name!r} holds an infinity. Give finite numbers, and NaN for what is missing.")
     return numbers
@@ -150,5 +166,5 @@ def _filled(values: Vector, missing: float) -> Vector:
 
 def one_of(value: str, choices: Any, name: str) -> None:
     """Refuse what is no member of a literal type."""
-    if value not in get_args(choices):
-        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {value!r}.")
+    if not is_one_of(value, get_args(choices)):
+        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {shown(value)}.")

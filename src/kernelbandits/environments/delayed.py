@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, an_object, shown
 from kernelbandits.environments.base import Environment, Round, World
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.kernels.wrap import function_name
@@ -51,6 +51,7 @@ class Delayed:
     delay: Delay
 
     def __post_init__(self) -> None:
+        an_object(self.environment, "The environment", "start", "describe", way_out="Clustered(n_actions=3) is one.")
         if isinstance(self.environment, Delayed):
             raise InvalidParameter("This world tells its rewards late already. Give the sum of both delays once.")
         if not callable(self.delay):
@@ -119,8 +120,8 @@ def _checked(delay: Any) -> int | tuple[int, int]:
     if not isinstance(delay, tuple | list):
         return a_count(delay, "A delay", least=0)
     if len(delay) != 2:
-        raise InvalidParameter(f"A range of delays is two numbers, (low, high), got {delay!r}.")
+        raise InvalidParameter(f"A range of delays is two numbers, (low, high), got {shown(delay)}.")
     low, high = (a_count(end, "An end of the range of delays", least=0) for end in delay)
     if low > high:
-        raise InvalidParameter(f"A range of delays is given lower end first, got {delay!r}.")
+        raise InvalidParameter(f"A range of delays is given lower end first, got {shown(delay)}.")
     return low, high

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, groupby, islice, repeat
+from sys import maxsize
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, an_object
 from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
 from kernelbandits.environments.delayed import Delayed
 from kernelbandits.errors import DecisionError, InvalidParameter
@@ -55,13 +56,17 @@ class Drifting:
     gradual: int = 0
 
     def __post_init__(self) -> None:
+        for environment, name in ((self.before, "The environment before"), (self.after, "The environment after")):
+            an_object(environment, name, "start", "describe", way_out="Clustered(n_actions=3) is one.")
         if isinstance(self.before, Delayed) or isinstance(self.after, Delayed):
             raise InvalidParameter(
                 "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "
                 "Delayed(Drifting(...), delay=...)."
             )
-        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0))
-        object.__setattr__(self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0))
+        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0, most=maxsize))
+        object.__setattr__(
+            self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0, most=maxsize)
+        )
 
     @property
     def reward_range(self) -> tuple[float, float] | None:

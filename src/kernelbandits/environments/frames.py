@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_list
 from kernelbandits.environments.columns import Columns
 from kernelbandits.environments.missing import is_absent
 from kernelbandits.errors import InvalidParameter
@@ -82,7 +83,10 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     if module == "pandas":
         column = _objects(list(values), name)
         return column if values.dtype == "category" else _numbers_where_all_are(column)
-    array = np.asarray(values, dtype=None if kind else _type_of(values))
+    listed = values if kind else a_list(values, f"The values of column {name!r}")
+    array = np.asarray(listed, dtype=None if kind else _type_of(listed))
+    if array.ndim != 1:
+        raise InvalidParameter(f"A column is one value per row, and {name!r} has shape {array.shape}.")
     return array.astype(np.float64) if array.dtype.kind in "biuf" else _numbers_where_all_are(_objects(array, name))
 
 

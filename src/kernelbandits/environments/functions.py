@@ -8,7 +8,9 @@ from math import sqrt
 
 import numpy as np
 
-from kernelbandits.kernels import Kernel
+from kernelbandits.checks import LARGEST, a_vector
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.types import Points, Vector
 
 __all__ = ["RKHSFunction"]
@@ -31,9 +33,19 @@ class RKHSFunction:
     centres: Points
     coefficients: Vector
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+        object.__setattr__(self, "centres", self.kernel.kind.check(self.centres))
+        coefficients, n_centres = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centres)
+        if len(coefficients) != n_centres:
+            raise InvalidParameter(f"There is one coefficient per centre: {n_centres}, got {len(coefficients)}.")
+        if np.abs(coefficients).max() > LARGEST:
+            raise InvalidParameter(f"Coefficients have to be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
+        object.__setattr__(self, "coefficients", coefficients)
+
     def __call__(self, contexts: Points) -> Vector:
         """Value at each context."""
-        return np.asarray(self.kernel.gram(contexts, self.centres) @ self.coefficients)
+        return np.asarray(self.kernel.gram(self.kernel.kind.check(contexts), self.centres) @ self.coefficients)
 
     @cached_property
     def norm(self) -> float:

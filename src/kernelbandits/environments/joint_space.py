@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_seed, an_array, not_negative
+from kernelbandits.checks import a_flag, a_seed, an_array, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Parameters, Vector
@@ -66,7 +66,7 @@ class JointSpace(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
-        object.__setattr__(self, "published", bool(self.published))
+        object.__setattr__(self, "published", a_flag(self.published, "`published`"))
 
     @abstractmethod
     def value(self, context: Vector, actions: Vector) -> Vector:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_vector, counted
+from kernelbandits.checks import a_vector, counted, shown
 from kernelbandits.environments.action_rows import n_points
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Points, Vector
 
 __all__ = ["Log"]
@@ -55,7 +55,7 @@ class Log:
         for name, title in (("propensities", "The propensities of a log"), ("rewards", "The rewards of a log")):
             object.__setattr__(self, name, a_vector(getattr(self, name), title))
         object.__setattr__(self, "actions", _whole_numbers(self.actions))
-        if isinstance(self.rounds, str) or not hasattr(self.rounds, "__len__"):
+        if not _is_list(self.rounds):
             raise InvalidParameter(
                 f"The rounds of a log are a sequence of sets of actions, got {type(self.rounds).__name__}. "
                 "Make a list of them."
@@ -78,7 +78,7 @@ class Log:
         except (IndexError, TypeError, ValueError) as error:
             raise InvalidParameter(f"A part of a log is some of its {len(self)} rounds: {error}.") from error
         if rows.ndim != 1:
-            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {part!r}.")
+            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {shown(part)}.")
         ids = self.ids
         return Log(
             [self.rounds[row] for row in rows],
@@ -120,10 +120,10 @@ class Log:
 def _count(contexts: Points, t: int) -> int:
     try:
         return n_points(contexts)
-    except (TypeError, IndexError) as error:
+    except (InvalidContexts, TypeError, IndexError) as error:
         raise InvalidParameter(
             f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
-            f"{contexts!r:.60}."
+            f"{shown(contexts)}."
         ) from error
 
 
@@ -133,17 +133,25 @@ def _n_lists(ids: Any) -> int:
     for t, names in enumerate(lists):
         if not _is_list(names):
             raise InvalidParameter(
-                f"The ids of a log are a list of names for every round, got {names!r:.60} in round {t}."
+                f"The ids of a log are a list of names for every round, got {shown(names)} in round {t}."
             )
     return len(lists)
 
 
 def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, str)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    is_sized = hasattr(type(value), "__len__") and hasattr(type(value), "__iter__")
+    return is_sized and not isinstance(value, str | bytes | Mapping | set | frozenset) and not hasattr(value, "tocsr")
 
 
 def _whole_numbers(values: Any) -> Indices:
-    numbers = np.asarray(values)
+    try:
+        numbers = np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidParameter(f"The actions of a log are one row of whole numbers: {error}.") from error
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidParameter("Some actions of the log are masked. Leave out rounds whose action is not known.")
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
         raise InvalidParameter(
             f"The actions of a log are one row of whole numbers, got shape {numbers.shape}, dtype {numbers.dtype}."

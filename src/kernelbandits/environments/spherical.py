@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_seed, not_negative
+from kernelbandits.checks import a_count, a_seed, a_size, not_negative
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.types import Matrix, Parameters, Vector
 
@@ -37,6 +37,7 @@ class Spherical(ABC):
     def __post_init__(self) -> None:
         for name in ("n_actions", "n_features"):
             object.__setattr__(self, name, a_count(getattr(self, name), name))
+        a_size("The contexts of a round", self.n_actions, self.n_features)
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
         if self.seed is not None:
             object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))

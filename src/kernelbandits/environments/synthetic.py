@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from math import inf, sqrt
+from math import sqrt
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_seed, not_negative
+from kernelbandits.checks import a_count, a_flag, a_number, a_seed, a_size, is_one_of, not_negative, positive, shown
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.errors import InvalidParameter
@@ -99,17 +99,20 @@ class SyntheticRKHS:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
         for name in ("n_actions", "n_features", "n_centres"):
             object.__setattr__(self, name, a_count(getattr(self, name), name))
-        if self.noise not in ("gaussian", "bernoulli"):
-            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {self.noise!r}.')
+        object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
+        a_size("The contexts of a round", self.n_actions, self.n_features)
+        a_size("The centres", self.n_centres, self.n_features)
+        if not is_one_of(self.noise, ("gaussian", "bernoulli")):
+            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {shown(self.noise)}.')
         if self.seed is not None:
             object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))
         if self.action_seed is not None:
+            object.__setattr__(self, "action_seed", a_seed(self.action_seed, "The seed of the actions"))
             if not self.fixed_actions:
                 raise InvalidParameter(
-                    f"Fresh contexts are drawn in every round, so action_seed={self.action_seed!r} has nothing to fix. "
-                    "Leave it out, or ask for fixed_actions=True."
+                    f"Fresh contexts are drawn in every round, so action_seed={shown(self.action_seed)} has nothing to "
+                    "fix. Leave it out, or ask for fixed_actions=True."
                 )
-            object.__setattr__(self, "action_seed", a_seed(self.action_seed, "The seed of the actions"))
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
 
@@ -152,9 +155,9 @@ class SyntheticRKHS:
     def _checked_noise_scale(self) -> float:
         if self.noise == "gaussian":
             return 0.1 if self.noise_scale is None else not_negative(self.noise_scale, "The noise scale")
-        if self.noise_scale not in (None, BERNOULLI_SCALE):
+        if self.noise_scale is not None and a_number(self.noise_scale, "The noise scale") != BERNOULLI_SCALE:
             raise InvalidParameter(
-                f"Bernoulli rewards bring their own noise, got noise_scale={self.noise_scale!r}. Leave it out."
+                f"Bernoulli rewards bring their own noise, got noise_scale={shown(self.noise_scale)}. Leave it out."
             )
         return BERNOULLI_SCALE
 
@@ -162,8 +165,7 @@ class SyntheticRKHS:
         largest = self._largest_similarity()
         if self.norm is None:
             return
-        if not 0.0 < self.norm < inf:
-            raise InvalidParameter(f"The norm has to be a finite number above zero, got {self.norm!r}.")
+        object.__setattr__(self, "norm", positive(self.norm, "The norm"))
         if self.noise == "bernoulli" and not self.fixed_actions and self.norm * sqrt(largest) > 1.0 + ROUNDING:
             raise InvalidParameter(
                 f"A function of norm {self.norm!r} can exceed 1, which is no probability. With Bernoulli noise over "

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from kernelbandits.checks import a_vector
 from kernelbandits.environments.columns import one_of, scaled
 from kernelbandits.types import Vector
 
@@ -31,6 +32,7 @@ def scaled_values(values: Vector, scale: ValueScale) -> Vector:
     array([0.167, 0.667, 0.167, 1.   ])
     """
     one_of(scale, ValueScale, "The scale of values")
+    values = a_vector(values, "Values")
     if scale != "rank" or len(values) < 2:
         return values if scale == "none" else scaled(values, "minmax")
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)

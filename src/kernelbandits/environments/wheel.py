@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from kernelbandits.checks import not_negative, positive
+from kernelbandits.checks import is_one_of, not_negative, positive, shown
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Pairs, Parameters, Points, Vector
@@ -66,8 +66,8 @@ class Wheel:
             raise InvalidParameter(f"The radius has to be below 1, where the disc ends, got {self.radius!r}.")
         object.__setattr__(self, "scale", positive(self.scale, "The scale"))
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
-        if self.encoding not in ("pairs", "rows", "disjoint"):
-            raise InvalidParameter(f'The encoding has to be "pairs", "rows" or "disjoint", got {self.encoding!r}.')
+        if not is_one_of(self.encoding, ("pairs", "rows", "disjoint")):
+            raise InvalidParameter(f'The encoding has to be "pairs", "rows" or "disjoint", got {shown(self.encoding)}.')
 
     @property
     def reward_range(self) -> None:

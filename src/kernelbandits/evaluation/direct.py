@@ -20,6 +20,7 @@ from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.policies.base import Policy
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.base import checked_regularisation
+from kernelbandits.posterior.factory import make_posterior
 
 __all__ = ["DirectMethod"]
 
@@ -92,7 +93,7 @@ class DirectMethod:
 
     def fit(self, log: Log) -> KernelRewards:
         """Learn every reward of the log in one call."""
-        posterior = posterior_factory(self.posterior)(self.kernel, self.regularisation)
+        posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularisation)
         shown = learn_log(posterior, a_log(log))
         if posterior.forgets:  # its widths are no statement about all rounds of a log
             return KernelRewards(posterior)

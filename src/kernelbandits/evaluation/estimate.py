@@ -7,6 +7,8 @@ from math import isfinite, nan, sqrt
 from statistics import NormalDist
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from kernelbandits.checks import a_confidence, counted
 from kernelbandits.encodable import encodable
 from kernelbandits.environments import Log
@@ -94,8 +96,9 @@ def mean_with_error(values: Vector) -> tuple[float, float]:
     """
     if not len(values):
         return nan, nan
-    error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else nan
-    return float(values.mean()), error
+    with np.errstate(over="ignore"):  # rewards of 1e300: the error is infinite
+        error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else nan
+        return float(values.mean()), error
 
 
 def normal_interval(value: float, standard_error: float, confidence: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelbandits.environments.action_rows import place_of
 from kernelbandits.environments.base import Round
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.trace import NO_STAGE, Trace
 from kernelbandits.types import Decision, Parameters
 
@@ -32,7 +33,12 @@ class Recorder:
         expected = shown.expected
         ours = best = nan
         if expected is not None:
-            ours, best = expected[place_of(shown.contexts, decision.action)], expected.max()
+            place = place_of(shown.contexts, decision.action)
+            if expected.ndim != 1 or place >= len(expected):
+                raise InvalidParameter(
+                    f"A round has one expected reward per action, got shape {expected.shape} for action {place}."
+                )
+            ours, best = expected[place], expected.max()
         row = {
             "action": decision.action,
             "reward": reward,

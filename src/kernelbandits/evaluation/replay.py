@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_seed, counted, positive
+from kernelbandits.checks import a_confidence, a_flag, a_seed, counted, positive
 from kernelbandits.environments import Log
 from kernelbandits.environments.action_rows import row_of
 from kernelbandits.errors import InvalidParameter
@@ -63,7 +63,11 @@ class Replay:
 
     def __post_init__(self) -> None:
         if self.smallest_propensity is not None:
-            positive(self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log.")
+            smallest = positive(
+                self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log."
+            )
+            object.__setattr__(self, "smallest_propensity", smallest)
+        object.__setattr__(self, "on_a_copy", a_flag(self.on_a_copy, "`on_a_copy`"))
         object.__setattr__(self, "seed", a_seed(self.seed))
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from kernelbandits.checks import shown
 from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
 from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.kernels.rows import Rows
@@ -104,8 +105,7 @@ def a_kernel(value: Kernel) -> Kernel:
     """The value, or InvalidParameter when it is no kernel."""
     if not isinstance(value, Kernel):
         raise InvalidParameter(
-            f"A kernel made of kernels needs kernels, got {value!r:.60}. Wrap a function or a table first: "
-            "kb.kernels.as_kernel(...)."
+            f"A kernel is needed, got {shown(value)}. Wrap a function or a table first: kb.kernels.as_kernel(...)."
         )
     return value
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import positive
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list, positive, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel, a_kernel, pack_value
 from kernelbandits.kernels.linear import Constant
@@ -58,7 +58,7 @@ class _Several(Kernel):
     parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(a_kernel(part) for part in self.parts)
+        parts = tuple(a_kernel(part) for part in a_list(self.parts, "Parts"))
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]
@@ -192,10 +192,14 @@ class Columns(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(a_kernel(self.kernel).kind, Rows):
             raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
-        columns = np.asarray(self.columns)
-        if columns.ndim != 1 or columns.dtype.kind not in "iu" or not columns.size or columns.min() < 0:
-            raise InvalidParameter(f"Columns have to be whole numbers from 0, at least one, got {self.columns!r}.")
-        object.__setattr__(self, "columns", tuple(columns.tolist()))
+        try:
+            columns = tuple(a_count(column, "A column", least=0) for column in a_list(self.columns, "Columns"))
+            a_count(max(columns, default=-1), "The last column", least=0, most=MOST_IN_MEMORY)
+        except InvalidParameter as error:
+            raise InvalidParameter(
+                f"Columns have to be whole numbers from 0, at least one, got {shown(self.columns)}."
+            ) from error
+        object.__setattr__(self, "columns", columns)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return self.kernel.gram(self._seen(first), None if second is None else self._seen(second))

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_generator, a_size, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.combine import Scaled
@@ -100,13 +100,14 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
     np.True_
     """
     n_columns, n_features = a_count(n_columns, "The number of columns"), an_even_count(n_features)
+    a_size("Random frequencies", n_features // 2, n_columns)
     plain, variance = _unscaled(kernel)
     if type(plain) not in SPECTRA:
         names = ", ".join(known.__name__ for known in SPECTRA)
         raise NotSupported(
-            f"Random features are drawn for {names}, or one of these times a number, got {kernel!r:.80}."
+            f"Random features are drawn for {names}, or one of these times a number, got {shown(kernel)}."
         )
-    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, np.random.default_rng(seed))
+    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, a_generator(seed))
     return RandomFeatures(kernel, frequencies, variance)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
@@ -28,6 +28,9 @@ class Delta(Kernel):
     """
 
     kind: PointKind = Ids()  # noqa: RUF009 – a kind has no state
+
+    def __post_init__(self) -> None:
+        a_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         numbers: dict[Hashable, int] = {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairs import PairPoints, PairRows
@@ -17,6 +19,9 @@ from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["LabelledLinear"]
+
+
+LABELLED_ROWS: Final = PairPoints(Ids(), Rows())
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,17 @@ class LabelledLinear(Kernel):
     shared_columns: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        columns = tuple(int(column) for column in self.shared_columns)
+        columns = tuple(
+            a_count(c, "A shared column", least=0, most=MOST_IN_MEMORY)
+            for c in a_list(self.shared_columns, "Shared columns")
+        )
         if any(column < 0 for column in columns) or len(set(columns)) < len(columns):
             raise InvalidParameter(f"Shared columns have to be different numbers from 0, got {list(columns)!r}.")
         object.__setattr__(self, "shared_columns", columns)
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
-        return PairPoints(Ids(), Rows())
+        return LABELLED_ROWS
 
     def columns(self, n_columns: int) -> tuple[Indices, Indices]:
         """Shared and own columns of rows that have so many."""

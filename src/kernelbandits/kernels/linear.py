@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits.checks import a_count, not_negative
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
-from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
 
@@ -23,6 +23,10 @@ __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
 
 REMEMBERED_BYTES: Final = 4_000_000
 """Largest table of monomials that is remembered; there are at most 8 of them in a process."""
+
+
+MOST_DEGREE: Final = 1000
+"""Of a polynomial: beyond it every similarity but those of about 1 is 0 or infinite."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Polynomial(Kernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", a_count(self.degree, "The degree"))
+        object.__setattr__(self, "degree", a_count(self.degree, "The degree", most=MOST_DEGREE))
         object.__setattr__(self, "offset", not_negative(self.offset, "The offset"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -154,6 +158,7 @@ class Constant(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", not_negative(self.value, "A constant kernel"))
+        a_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         second = first if second is None else second

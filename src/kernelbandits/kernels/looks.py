@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
+from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.pairs import PairPoints, PairRows
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.rows import Rows, is_sparse
-from kernelbandits.kernels.sequences import Ids, Objects, Sets, Strings
+from kernelbandits.kernels.sequences import Ids, Sets, Strings
 from kernelbandits.types import Pairs, Points
 
 __all__ = ["kind_of"]
@@ -32,8 +35,11 @@ def kind_of(points: Points) -> PointKind:
         return Ids()
     if isinstance(points, set | frozenset):
         return Sets()
-    members = points if isinstance(points, list | tuple) else []
+    if isinstance(points, Iterator):
+        raise InvalidContexts(f"Contexts are read more than once, got {type(points).__name__}. Make a list of them.")
+    listed = points if isinstance(points, Iterable) else ()
+    members = listed if isinstance(listed, list | tuple) else list(listed)
     for kind, types in ((Strings(), str), (Ids(), int | np.integer | str), (Sets(), set | frozenset)):
         if members and all(isinstance(member, types) for member in members):
             return kind
-    return Rows() if members else Objects()
+    return Rows()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.combine import paired_features
-from kernelbandits.kernels.points import PointKind, Shared, describe_kind
+from kernelbandits.kernels.points import PointKind, Shared, a_kind, describe_kind
 from kernelbandits.restoring import below
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
@@ -38,6 +38,9 @@ class PairPoints(Shared):
     """
 
     def __init__(self, context: PointKind, action: PointKind) -> None:
+        for kind in (context, action):
+            if isinstance(kind, type) or not hasattr(kind, "check"):  # cheap: kernels make a kind whenever asked for it
+                a_kind(kind)
         self.context, self.action = context, action
 
     def check(self, points: Points) -> PairRows:

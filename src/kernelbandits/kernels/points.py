@@ -12,9 +12,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from numpy.typing import NDArray
 
+from kernelbandits.checks import an_object
 from kernelbandits.types import Indices, Point, Points
 
-__all__ = ["NO_CONTEXT", "PointKind", "Shared", "describe_kind", "digest_of"]
+__all__ = ["NO_CONTEXT", "PointKind", "Shared", "a_kind", "describe_kind", "digest_of"]
 
 NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
 
@@ -81,6 +82,13 @@ class PointKind(Protocol):
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         """Inverse of `pack`."""
+
+
+def a_kind(value: PointKind) -> PointKind:
+    """A kind of points, or InvalidParameter."""
+    return an_object(
+        value, "The kind of points", "check", "count", "take", "keys", way_out="Rows() is one, Strings() too."
+    )
 
 
 def describe_kind(kind: PointKind) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import an_instance
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
@@ -36,7 +37,7 @@ class TableIds(Shared):
     """Ids that a similarity table knows; canonical: row numbers of the table, which stay true when it grows."""
 
     def __init__(self, table: SimilarityTable) -> None:
-        self.table = table
+        self.table = an_instance(table, SimilarityTable, "The table", "SimilarityTable(similarities) makes one.")
 
     def check(self, points: Points) -> TableRows:
         checked = self.lookup(points)

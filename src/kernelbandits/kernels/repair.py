@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import not_negative
+from kernelbandits.checks import is_one_of, not_negative, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels.growth import (
     GrowthRule,
@@ -75,8 +75,8 @@ def repair(
 
     Reference: Chen et al. (2009), Similarity-based classification.
     """
-    if method not in get_args(Method):
-        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {method!r}.')
+    if not is_one_of(method, get_args(Method)):
+        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {shown(method)}.')
     values = _values(table)
     ids = table.ids[: len(values)] if isinstance(table, SimilarityTable) else None  # it may have grown since
     spectrum, vectors = np.linalg.eigh(values)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import MOST_NUMBERS
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.restoring import saved_array
@@ -203,7 +204,7 @@ def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 def _dense_rows(points: Points) -> Matrix:
     rows = _array(points)
-    if rows.shape == (0,):
+    if rows.ndim and not len(rows):
         raise InvalidContexts(NO_CONTEXT)
     if rows.dtype.kind not in "buif":
         raise InvalidContexts(
@@ -225,7 +226,7 @@ def _array(points: Any) -> NDArray[Any]:
     """An array, masked where it was; InvalidContexts for what has no shape."""
     try:
         return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
 
 
@@ -236,6 +237,11 @@ def _sparse_rows(points: Points) -> Points:
         raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
     if points.ndim != 2:
         raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
+    if points.shape[1] > MOST_NUMBERS:  # comparing them takes a number per column
+        raise InvalidContexts(
+            f"Sparse contexts have to have at most {MOST_NUMBERS:,} columns, got {points.shape[1]:,}. Hash the "
+            "features into fewer."
+        )
     _refuse_broken(points)
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_mapping
 from kernelbandits.errors import DamagedFile, ForeignFile
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.blocks import Blocks
@@ -69,7 +70,7 @@ def unpack_kernel(parameters: Parameters, arrays: Arrays) -> Kernel:
     >>> unpack_kernel(*(2.0 * Gaussian(length_scale=0.5) + Linear()).pack())
     Sum(parts=(Scaled(kernel=Gaussian(length_scale=0.5), factor=2.0), Linear()))
     """
-    return _unpack(parameters, arrays, {})
+    return _unpack(a_mapping(parameters, "The parameters of a kernel"), a_mapping(arrays, "The arrays of a kernel"), {})
 
 
 def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Kernel:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import shown
 from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.restoring import saved_array
@@ -115,7 +116,7 @@ class Strings(SequenceKind[str]):
 
     def check_one(self, point: Any) -> str:
         if not isinstance(point, str):
-            raise InvalidContexts(f"This kernel compares strings, got {_what(point)}: {point!r:.60}.")
+            raise InvalidContexts(f"This kernel compares strings, got {_what(point)}: {shown(point)}.")
         return str(point)
 
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:
@@ -125,15 +126,21 @@ class Strings(SequenceKind[str]):
         return unpack_strings(arrays)
 
 
+LONGEST_ID: Final = 4_096
+"""Bits of an integer that is an id: longer ones cannot be written as text everywhere."""
+
+
 class Ids(SequenceKind[ItemId]):
     """Integers or strings that stand for things."""
 
     def check_one(self, point: Any) -> ItemId:
         if isinstance(point, str):
             return str(point)
-        if isinstance(point, (int, np.integer)) and not isinstance(point, (bool, np.bool_)):
+        if isinstance(point, (int, np.integer)) and not isinstance(point, (bool, np.bool_, np.timedelta64)):
+            if abs(int(point)).bit_length() > LONGEST_ID:
+                raise InvalidContexts(f"An integer that is an id has at most {LONGEST_ID} bits, got a longer one.")
             return int(point)
-        raise InvalidContexts(f"An id is an integer or a string, got {_what(point)}: {point!r:.60}.")
+        raise InvalidContexts(f"An id is an integer or a string, got {_what(point)}: {shown(point)}.")
 
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:
         is_text = np.array([isinstance(item, str) for item in points], dtype=np.uint8)
@@ -154,7 +161,7 @@ class Sets(SequenceKind[frozenset[ItemId]]):
     def check_one(self, point: Any) -> frozenset[ItemId]:
         if isinstance(point, (str, bytes, Mapping)) or not isinstance(point, (set, frozenset, list, tuple)):
             raise InvalidContexts(
-                f"This kernel compares sets, got {_what(point)}: {point!r:.60}. Wrap it: {{'a', 'b'}}."
+                f"This kernel compares sets, got {_what(point)}: {shown(point)}. Wrap it: {{'a', 'b'}}."
             )
         return frozenset(Ids().check_one(member) for member in point)
 

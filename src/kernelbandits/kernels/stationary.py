@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import nan, sqrt
 from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, positive
+from kernelbandits.checks import a_count, a_generator, a_list, a_number, positive, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
@@ -28,12 +28,13 @@ class _Stationary(Kernel):
     length_scale: LengthScale
 
     def __post_init__(self) -> None:
-        if np.ndim(self.length_scale) == 0:
-            checked: LengthScale = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
-        else:
-            checked = tuple(positive(scale, "Every length scale") for scale in self.length_scale)  # type: ignore[union-attr]
+        if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
+            scales = a_list(self.length_scale, "Length scales")  # type: ignore[arg-type]
+            checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in scales)
             if not checked:
                 raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
+        else:
+            checked = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
         object.__setattr__(self, "length_scale", checked)
 
     def diagonal(self, points: Points) -> Vector:
@@ -119,11 +120,15 @@ class Matern(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        given = self.smoothness
+        try:
+            object.__setattr__(self, "smoothness", a_number(given, "The smoothness"))
+        except InvalidParameter:
+            object.__setattr__(self, "smoothness", nan)
         if self.smoothness not in MATERN:
             raise InvalidParameter(
-                f"The smoothness has to be 0.5, 1.5 or 2.5, got {self.smoothness!r}. Beyond 2.5 take the Gaussian."
+                f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(given)}. Beyond 2.5 take the Gaussian."
             )
-        object.__setattr__(self, "smoothness", float(self.smoothness))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))
@@ -140,7 +145,7 @@ def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = Non
     rows = Rows().check(points)
     sample = a_count(sample, "The sample", least=2)
     if rows.shape[0] > sample:
-        chosen = np.random.default_rng(seed).choice(rows.shape[0], size=sample, replace=False)
+        chosen = a_generator(seed).choice(rows.shape[0], size=sample, replace=False)
         rows = rows[np.sort(chosen)]
     apart = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     apart = apart[apart > 0]

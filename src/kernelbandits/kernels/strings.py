@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import positive
+from kernelbandits.checks import a_flag, positive
 from kernelbandits.errors import DamagedFile, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.bags import Numbers, bag_products
 from kernelbandits.kernels.base import Kernel
@@ -79,7 +79,7 @@ class Spectrum(_Ngrams):
     def __post_init__(self) -> None:
         shortest, longest = ngram_lengths(self.n)
         object.__setattr__(self, "n", (shortest, longest) if isinstance(self.n, (tuple, list)) else shortest)
-        object.__setattr__(self, "normalised", bool(self.normalised))
+        object.__setattr__(self, "normalised", a_flag(self.normalised, "`normalised`"))
         object.__setattr__(self, "_index", NgramIndex(shortest, longest))
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:

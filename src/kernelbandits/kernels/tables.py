@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import an_object
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.forking import ForkedLock
 from kernelbandits.kernels.growing import GrowingMatrix, GrowingNames
@@ -76,6 +77,8 @@ class SimilarityTable(Shared):
         self._writing = ForkedLock()
         names = _new_ids(range(len(values)) if ids is None else ids, len(values), GrowingNames())
         _refuse_negative_diagonal(values, names)
+        if rule is not None:
+            an_object(rule, "The rule", "extend", "pack", way_out="`repair` gives it.")
         self._n_first = len(values)
         self._origin: str | None = None
         self._known = _Known(GrowingMatrix(values), GrowingNames(names), names == list(range(len(names))), rule)
@@ -255,11 +258,11 @@ def _finite(similarities: ArrayLike, name: str) -> Matrix:
     """The numbers as a float64 matrix, or InvalidParameter."""
     if is_sparse(similarities):
         raise InvalidParameter(f"{name} have to be an ordinary matrix, got a sparse one. Write it out: S.toarray().")
-    if np.ma.is_masked(similarities):
-        raise InvalidParameter(f"Some entries of {name[0].lower() + name[1:]} are masked. Fill the gaps.")
+    if isinstance(similarities, np.ma.MaskedArray) and np.ma.is_masked(similarities):
+        raise InvalidParameter(f"{name} may not be masked, and some are. Fill the gaps, or leave the items out.")
     try:
         values = np.asarray(similarities)
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidParameter(f"{name} have to be rows of equal length: {error}.") from error
     if values.dtype.kind not in "buif" or values.ndim != 2:
         raise InvalidParameter(

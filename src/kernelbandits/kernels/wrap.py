@@ -11,10 +11,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_function
 from kernelbandits.errors import CannotSave, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.pairwise import as_rows
-from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.kernels.points import PointKind, a_kind, describe_kind
 from kernelbandits.kernels.precomputed import Precomputed
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.tables import SimilarityTable
@@ -74,7 +75,9 @@ class FromCallable(_Wrapped):
         if not callable(function):
             raise InvalidParameter(f"FromCallable takes a function of two collections, got {type(function).__name__}.")
         object.__setattr__(self, "function", function)
-        object.__setattr__(self, "kind", Rows() if kind is None else kind)
+        object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))
+        if diagonal is not None:
+            a_function(diagonal, "The diagonal")
         object.__setattr__(self, "_diagonal", diagonal)
 
     @property
@@ -125,7 +128,7 @@ class FromScikitLearn(_Wrapped):
                 "out, and give the noise as the policy's regularisation."
             )
         object.__setattr__(self, "kernel", copy.deepcopy(kernel))
-        object.__setattr__(self, "kind", Rows() if kind is None else kind)
+        object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))
 
     @property
     def is_certified(self) -> bool:
@@ -192,7 +195,10 @@ def _arranged(kind: PointKind, points: Points) -> Points:
 
 def _checked(result: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
     """What wrapped code returned as float64, or InvalidParameter when its shape or a number is wrong."""
-    values = np.asarray(result)
+    try:
+        values = np.asarray(result)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"{name} has to return an array of numbers: {error}.") from error
     if values.shape != shape:
         raise InvalidParameter(
             f"{name} has to return the similarities of all pairs, shape {shape}, and returned shape {values.shape}. A "

@@ -126,7 +126,12 @@ def plain_points(view: CatalogueView) -> Points:
 
 
 def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
-    mask = np.asarray(eligible)
+    if isinstance(eligible, np.ma.MaskedArray) and np.ma.is_masked(eligible):
+        raise InvalidContexts("Some truth values of `eligible` are masked. Fill them in: eligible.filled(False).")
+    try:
+        mask = np.asarray(eligible)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidContexts(f"`eligible` has to be one truth value per action ({n_actions}): {error}.") from error
     if mask.dtype != np.bool_ or mask.shape != (n_actions,):
         raise InvalidContexts(
             f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape "

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_flag, a_list, is_number, shown
 from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, warn_user
 from kernelbandits.journal import Transactional, handles_transaction
 from kernelbandits.kernels import Kernel, PointKind
@@ -335,6 +335,8 @@ class Policy(Transactional, ABC):
                 if journal.notes:
                     journal.roll_back()
                 chosen: Decision | Slate | None = None
+                if diverse is not False:
+                    diverse = a_flag(diverse, "`diverse`")
                 if k is not None:
                     chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
                 elif diverse:
@@ -382,8 +384,9 @@ class Policy(Transactional, ABC):
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= given.n_actions:
-            raise InvalidParameter(f"k has to be a number from 1 to the {given.n_actions} eligible actions, got {k!r}.")
+        if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
+            n_actions = given.n_actions
+            raise InvalidParameter(f"k has to be a number from 1 to the {n_actions} eligible actions, got {shown(k)}.")
         choices = self._rank(given, int(k), diverse=diverse)
         return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
 
@@ -446,7 +449,7 @@ class Policy(Transactional, ABC):
             For every round an id per row, or None.
         """
         listed = listed_rounds(rounds)
-        names = [None] * len(listed) if ids is None else list(ids)
+        names = [None] * len(listed) if ids is None else a_list(ids, "The ids of rounds")
         if len(names) != len(listed):
             raise InvalidContexts(f"Every round has its ids or None: {len(listed)} rounds, {len(names)} ids.")
         given = [self._actions(contexts, own) for contexts, own in zip(listed, names, strict=True)]
@@ -473,7 +476,7 @@ class Policy(Transactional, ABC):
                 if journal.notes:
                     journal.roll_back()
                 ledger = self._ledger
-                if decision is not ledger.latest or decision.policy != self._known_fingerprint:
+                if decision is None or decision is not ledger.latest or decision.policy != self._known_fingerprint:
                     ledger.admit(decision, self.fingerprint)
                     self._validate_decision(decision)
                 value = self._rewards.one(reward)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import MOST_IN_MEMORY
+from kernelbandits.checks import MOST_IN_MEMORY, a_path
 from kernelbandits.durable import remove_leftovers, whole_file
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 
@@ -50,8 +50,9 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
         raise CannotSave(f"This cannot be written into a file that could be read again: {error}.") from error
     head = json.dumps(plain, allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
-    remove_leftovers(Path(path))
-    with whole_file(Path(path)) as file:
+    target = Path(a_path(path))
+    remove_leftovers(target)
+    with whole_file(target) as file:
         for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
             digest.update(block)
             file.write(block)

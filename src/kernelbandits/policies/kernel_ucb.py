@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.theory.widths import Exploration, as_exploration
 from kernelbandits.types import Parameters, Seed
 
@@ -70,12 +72,12 @@ class KernelUCB(UpperConfidencePolicy):
         seed: Seed = None,
         engine: Literal["auto", "exhaustive"] = "auto",
     ) -> None:
-        if engine not in ("auto", "exhaustive"):
-            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {engine!r}.")
+        if not is_one_of(engine, ("auto", "exhaustive")):
+            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {shown(engine)}.")
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             as_exploration(exploration),
             reward_range=reward_range,
             ties=ties,

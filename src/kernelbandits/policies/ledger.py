@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from numbers import Integral, Real
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.errors import (
-    AlreadyLearnt,
-    DamagedFile,
-    DecisionError,
-    ForeignDecision,
-    InvalidParameter,
-    NotLearnt,
-)
+from kernelbandits.checks import shown
+from kernelbandits.errors import AlreadyLearnt, DamagedFile, DecisionError, ForeignDecision, InvalidParameter, NotLearnt
 from kernelbandits.journal import Journal
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.restoring import saved_array, saved_count, saved_part, saved_value
-from kernelbandits.types import Decision
+from kernelbandits.types import Decision, check_decision
 
 __all__ = ["Ledger", "Remembered"]
 
 REMEMBER: Final = 100_000
 """Learnt decisions whose rewards are remembered: about 20 MB."""
-
-SMALLEST_PROPENSITY: Final = 1e-12
-"""A decision that claims a smaller one was not drawn from it: it would take 10¹² draws."""
 
 MOST_LEARNT: Final = 2**40
 """Decisions in a file: at a million per second they take twelve days."""
@@ -84,7 +73,7 @@ class Ledger:
     def check_free(self, id: str) -> None:
         """Refuse an id that a caller chose and that cannot be given."""
         if not isinstance(id, str) or not id:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {id!r:.80}.")
+            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {shown(id)}.")
         if self.is_learnt(id) or id in self.pending:
             raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
 
@@ -121,7 +110,7 @@ class Ledger:
 
     def require_own(self, decision: Decision, fingerprint: str) -> None:
         """Refuse what is not a decision of such a policy."""
-        _validate(decision)
+        check_decision(decision)
         if decision.policy and decision.policy != fingerprint:
             raise ForeignDecision(
                 f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "
@@ -265,48 +254,8 @@ class Ledger:
         self.pending = {}
         for values in saved_value(state, "pending"):
             decision = Decision.from_dict(values)
-            _validate(decision)
+            check_decision(decision)
             self.check_may_wait(decision)
             if self.is_learnt(decision.id):
                 raise DamagedFile(f"Decision {decision.id!r:.80} in the file is awaited and learnt.")
             self.pending[decision.id] = decision
-
-
-def _validate(decision: Decision) -> None:
-    """DecisionError for what `choose` cannot have given."""
-    if not isinstance(decision, Decision):
-        raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
-    wrong = next((field for field, is_right in _fields(decision) if not is_right), None)
-    if wrong is not None:
-        raise DecisionError(
-            f"Decision {decision.id!r:.60} has {wrong}={getattr(decision, wrong)!r:.80}, which no choice gives. Learn "
-            "from decisions as `choose` gives them; to_dict() and from_dict() lose nothing."
-        )
-
-
-def _fields(decision: Decision) -> Any:
-    """Names of fields, and whether what they hold is possible."""
-    yield "id", isinstance(decision.id, str)
-    yield "policy", isinstance(decision.policy, str)
-    yield "action", _is_count(decision.action)
-    yield "n_actions", _is_count(decision.n_actions)
-    yield "round_index", _is_count(decision.round_index)
-    yield "propensity", _is_number(decision.propensity) and SMALLEST_PROPENSITY <= decision.propensity <= 1.0 + 1e-9
-    yield "stage", decision.stage is None or _is_count(decision.stage)
-    yield "item", decision.item is None or isinstance(decision.item, str | Integral)
-    for name in ("mean", "width", "score"):
-        yield name, isinstance(getattr(decision, name), Real)
-    yield "memo", isinstance(decision.memo, Mapping) and all(map(_is_finite, decision.memo.values()))
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-
-
-def _is_finite(values: Any) -> bool:
-    array = np.asarray(values)
-    return array.dtype.kind in "biuf" and bool(np.isfinite(array).all())

@@ -9,13 +9,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, not_negative, positive
+from kernelbandits.checks import a_count, a_probability, is_one_of, not_negative, positive, shown
 from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.restoring import saved_count, saved_value
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
@@ -38,7 +39,7 @@ class BaseKernelUCB:
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float, posterior: str | PosteriorFactory = "auto") -> None:
-        self.posterior = posterior_factory(posterior)(kernel, regularisation)
+        self.posterior = make_posterior(posterior_factory(posterior), kernel, regularisation)
 
     def estimate(self, contexts: Points) -> Prediction:
         """Mean and width of the actions still active."""
@@ -96,7 +97,7 @@ class LevelPolicy(Policy):
         self._scale = None if scale is None else positive(scale, "The scale")
         self._noise_scale = self._span / 2.0 if noise_scale is None else not_negative(noise_scale, "The noise scale")
         self._mode = mode
-        self._given_noise_scale = noise_scale
+        self._given_noise_scale = None if noise_scale is None else self._noise_scale
         self._unknown_horizon, self._explore = unknown_horizon, explore
         self._refuse_inconsistent()
         self._blank = self._joined_level()
@@ -115,12 +116,14 @@ class LevelPolicy(Policy):
         return level
 
     def _refuse_inconsistent(self) -> None:
-        if self._mode not in ("valid", "paper"):
-            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {self._mode!r}.")
-        if self._unknown_horizon not in ("anytime", "doubling"):
-            raise InvalidParameter(f"unknown_horizon has to be 'anytime' or 'doubling', got {self._unknown_horizon!r}.")
-        if self._explore not in ("widest", "lowest"):
-            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {self._explore!r}.")
+        if not is_one_of(self._mode, ("valid", "paper")):
+            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(self._mode)}.")
+        if not is_one_of(self._unknown_horizon, ("anytime", "doubling")):
+            raise InvalidParameter(
+                f"unknown_horizon has to be 'anytime' or 'doubling', got {shown(self._unknown_horizon)}."
+            )
+        if not is_one_of(self._explore, ("widest", "lowest")):
+            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {shown(self._explore)}.")
         if self._horizon is None and self._mode == "paper":
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
         if self._horizon is not None and self._n_actions is None:

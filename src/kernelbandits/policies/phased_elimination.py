@@ -17,6 +17,7 @@ from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.fixed_actions import FixedActionsPolicy
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.restoring import saved_array, saved_count, saved_part
 from kernelbandits.selection import Catalogue, tied_for_best
 from kernelbandits.theory.widths import FixedDesign, Situation
@@ -134,7 +135,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        posterior = self._form(self.kernel, self._regularisation)
+        posterior = make_posterior(self._form, self.kernel, self._regularisation)
         posterior._join(self._journal)
         return posterior
 

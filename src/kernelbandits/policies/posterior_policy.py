@@ -17,7 +17,7 @@ from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import Pending, Placed, Posterior
 from kernelbandits.restoring import saved_part
 from kernelbandits.selection import CatalogueEngine
-from kernelbandits.theory.widths import Constant, Exploration, Situation
+from kernelbandits.theory.widths import Constant, Exploration, Situation, as_exploration
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
 __all__ = ["Estimate", "PendingPoints", "PosteriorPolicy"]
@@ -97,10 +97,19 @@ class PosteriorPolicy(Policy):
         posterior._join(self._journal)
         self.posterior = posterior
         """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
-        self.exploration = exploration
+        self._exploration = exploration
         self._waiting_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
         self._awaited: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
+
+    @property
+    def exploration(self) -> Exploration:
+        """The schedule; a number that is assigned becomes `Constant`, as in the constructor."""
+        return self._exploration
+
+    @exploration.setter
+    def exploration(self, value: float | Exploration) -> None:
+        self._exploration = as_exploration(value)
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.posterior.kernel.kind
@@ -194,7 +203,7 @@ class PosteriorPolicy(Policy):
         """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
         self._require_own(decision)
         point = self._point(decision)
-        estimate = self._estimate(point, max(1, decision.n_actions), self._waiting(), self.round_index)
+        estimate = self._estimate(point, max(1, int(decision.n_actions)), self._waiting(), self.round_index)
         return explanation_of(
             self.posterior, point, exploration=estimate.exploration, most=most, prediction=estimate.prediction
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.checks import a_generator
 from kernelbandits.policies.identity import process
 from kernelbandits.types import Seed
 
@@ -26,12 +26,7 @@ class RandomState:
     """
 
     def __init__(self, seed: Seed) -> None:
-        try:
-            self._stream = np.random.default_rng(seed)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(
-                f"A seed is a whole number from 0, a SeedSequence, a Generator or None, got {seed!r}."
-            ) from error
+        self._stream = a_generator(seed)
         state = repr(self._stream.bit_generator.state).encode()
         self.key = blake2b(state, digest_size=KEY_BYTES).digest()
         """Distinguishes the draws by id of two policies with different seeds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ NUMBERS_AT_ONCE: Final = 130_000
 def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     """One by one, or InvalidContexts."""
     try:
-        if not isinstance(rounds, Catalogue | CatalogueView):
+        if not isinstance(rounds, Catalogue | CatalogueView | Mapping | set | frozenset):
             return list(rounds)
     except TypeError:
         pass
@@ -48,6 +48,8 @@ class KnownRounds:
         checked_rewards: Callable[[Any, int], Vector],
         table_of: Callable[[NDArray[Any]], Matrix],
     ) -> None:
+        if not isinstance(rounds, Sequence | np.ndarray):
+            rounds = listed_rounds(rounds)
         n_rounds = _length(rounds, InvalidContexts("Rounds are a sequence with one set of actions each."))
         n_rewards = _length(rewards, InvalidReward("Rewards are a sequence with a row for each round."))
         if n_rounds != n_rewards:

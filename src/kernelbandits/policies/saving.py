@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits.checks import a_list, a_path, shown
 from kernelbandits.errors import (
     CannotSave,
     DamagedFile,
@@ -76,8 +77,12 @@ def load(
     seed
         Another random state, as `reseed` gives it: for several workers that open one file. None: the saved one.
     """
-    known = {**_known(), **{policy.__name__: policy for policy in policies}}
-    content = read_container(path)
+    own = a_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
+    for one in own:
+        if not (isinstance(one, type) and issubclass(one, Policy)):
+            raise InvalidParameter(f"Policy classes of your own inherit from Policy, got {shown(one)}.")
+    known = {**_known(), **{one.__name__: one for one in own}}
+    content = read_container(a_path(path))
     given = None if kernel is None else as_kernel(kernel)
     if given is not None and saved_value(content, "kernel") is None:
         raise InvalidParameter("This file's policy has no kernel, so none can be given.")

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Indices, Vector
@@ -17,9 +18,9 @@ Ties: TypeAlias = Literal["lowest", "random", "exact"]
 
 def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
     """The rule, or InvalidParameter."""
-    if ties not in ("lowest", "random") and not (may_be_exact and ties == "exact"):
+    if not is_one_of(ties, ("lowest", "random", "exact") if may_be_exact else ("lowest", "random")):
         exact = ", or only 'exact' ones count" if may_be_exact else ""
-        raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={ties!r}.")
+        raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={shown(ties)}.")
     return ties
 
 

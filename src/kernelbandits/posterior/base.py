@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import LARGEST, positive
+from kernelbandits.checks import LARGEST, an_array, positive, shown
 from kernelbandits.errors import (
     DamagedFile,
     IllConditioned,
@@ -25,6 +25,7 @@ from kernelbandits.errors import (
 )
 from kernelbandits.journal import Journal, Transactional
 from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.kernels.base import a_kernel
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
@@ -51,6 +52,9 @@ one can be added."""
 SMALLEST_REGULARISATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
+
+MOST_TIMES: Final = 2**53
+"""That a point counts: larger whole numbers have no exact float."""
 
 
 ROUNDED: Final = 2.0**-52
@@ -242,7 +246,7 @@ class RecordedPosterior(Posterior):
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel(kernel)
         self.regularisation = checked_regularisation(regularisation)
         self.record = Observations(kernel.kind, self._journal)
         """What was observed: distinct points in slots, their counts and reward sums."""
@@ -481,7 +485,7 @@ def checked_regularisation(regularisation: float) -> float:
     except InvalidParameter as error:
         raise InvalidParameter(
             f"The regularisation has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
-            f"{regularisation!r}. It keeps the Gram matrix invertible; 1.0 is a good start."
+            f"{shown(regularisation)}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
 
@@ -503,10 +507,10 @@ def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
 
 
 def _numbers(values: ArrayLike) -> Vector:
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif":
-        raise InvalidReward(f"A reward has to be a real number, got {values!r:.60}.")
-    return array.astype(np.float64)
+    try:
+        return an_array(values, "Rewards")
+    except InvalidParameter as error:
+        raise InvalidReward(f"A reward has to be a real number, got {shown(values)}.") from error
 
 
 def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Points, Vector, Vector, Vector]:
@@ -526,9 +530,11 @@ def checked_times(times: ArrayLike, n_points: int) -> Vector:
     """A whole number from 1 for every point, or InvalidParameter."""
     if isinstance(times, int) and times == 1:
         return np.ones(n_points)
-    repeats = np.asarray(times, dtype=np.float64)
+    repeats = an_array(times, "`times`")
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
-        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {times!r:.60}.")
+        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {shown(times)}.")
+    if repeats.size and repeats.max() > MOST_TIMES:
+        raise InvalidParameter(f"`times` has to be at most {MOST_TIMES:,}, got {shown(times)}.")
     if repeats.ndim and repeats.shape != (n_points,):
         raise InvalidParameter(
             f"`times` has to be one number, or one per context ({n_points}), got shape {repeats.shape}."

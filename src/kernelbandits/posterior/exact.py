@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.errors import NotPositiveSemidefinite, NumericalError
+from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
@@ -32,6 +32,11 @@ LARGEST_GROWTH: Final = 1e4
 
 ROWS_AT_ONCE: Final = 1024
 """Rows that the factor grows by at once: the speed of LAPACK, and 8 kB a row of the factor meanwhile."""
+ROUNDING: Final = 4.0 * float(np.finfo(np.float64).eps)
+"""Times tr K / γ: the share of k(x, x) that rounding can cost."""
+
+MOST_EXAMINED: Final = 1_000
+"""Points whose similarities are examined when something is refused: a second of work."""
 
 EMPTY_SHARE: Final = 0.25
 """Share of empty slots at which the factor is rebuilt without them."""
@@ -257,19 +262,36 @@ class ExactPosterior(RecordedPosterior):
             self._factor.append(cross, within, floor=self.regularisation if has_floor else None)
             return
         since = self._factor.size
-        slack = largest * (SLACK + 4.0 * np.finfo(float).eps * trace / self.regularisation)
+        # Rounding of k(x, x), and of γ itself, which is far larger where contexts are tiny.
+        slack = largest * (SLACK + ROUNDING * trace / self.regularisation) + ROUNDING * self.regularisation
         try:
             self._factor.append(cross, within)
         except NotPositiveSemidefinite as error:
-            if self.regularisation < SMALLEST_REGULARISATION * largest:
-                raise NumericalError(
-                    f"The regularisation {self.regularisation:.3g} is too small beside similarities of {largest:.3g}: "
-                    "rounding errors are larger than it. Nothing was changed. Take at least 1e-8 times that."
-                ) from error
-            raise _not_a_kernel("falls below zero") from error
+            raise self._shortfall("falls below zero") from error
         short = self.regularisation - self._factor.smallest_pivot(since=since)
         if not short <= slack:
-            raise _not_a_kernel(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
+            raise self._shortfall(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
+
+    def _shortfall(self, how: str, also: Points | None = None) -> KernelBanditError:
+        """The error where too little is left of k(x, x): rounding at this regularisation, or similarities of no kernel.
+
+        The eigenvalues of the similarities themselves, which do not depend on the regularisation, tell which it is.
+        """
+        kind, n_slots = self.kernel.kind, self.record.n_slots
+        known = kind.take(self.record.points, np.arange(max(0, n_slots - MOST_EXAMINED), n_slots))
+        gram = self.kernel.gram(known if also is None else kind.stack(known, also))
+        largest = float(np.diagonal(gram).max())
+        counts = self.record.counts
+        trace = float(self.kernel.diagonal(self.record.points) @ counts)
+        # Rounding of eps · trace · k(x, x) / γ stays below the slack from here on.
+        enough = max(SMALLEST_REGULARISATION * largest * float(counts.max()), ROUNDING * trace / SLACK)
+        if self.regularisation < enough and (self._is_certified or np.linalg.eigvalsh(gram)[0] >= -SLACK * largest):
+            return NumericalError(
+                f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
+                f"{largest:.3g} of {int(counts.sum())} observations: rounding errors are larger than it. Nothing was "
+                f"changed. Take a regularisation of at least {enough:.2g}."
+            )
+        return _not_a_kernel(how)
 
     def _recount_all(self, slots: Indices) -> None:
         for slot in slots:
@@ -311,15 +333,19 @@ class ExactPosterior(RecordedPosterior):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
                 explained[block] = np.einsum("mn,mn->n", whitened, whitened)
-        return mean, self.squared_width(prior, explained)
+        return mean, self.squared_width(prior, explained, points)
 
-    def squared_width(self, prior: Vector, explained: Vector) -> Vector:
-        """(k(x, x) − explained)/γ, never below its exact floor k(x, x)/(γ + tr K) for rounding to push it under."""
+    def squared_width(self, prior: Vector, explained: Vector, points: Points | None = None) -> Vector:
+        """(k(x, x) − explained)/γ, never below its exact floor k(x, x)/(γ + tr K) for rounding to push it under.
+
+        `points` are those that a refusal is about, where they are at hand.
+        """
         left = prior - explained
-        slack = prior * (SLACK + 4.0 * np.finfo(float).eps * self.trace / self.regularisation)
+        slack = prior * (SLACK + ROUNDING * self.trace / self.regularisation)
         short = np.flatnonzero(left < -slack)
         if short.size:
-            raise _not_a_kernel(f"falls to {left[short[0]]:.3g} at action {short[0]}")
+            refused = None if points is None else self.kernel.kind.take(points, short[:1])
+            raise self._shortfall(f"falls to {left[short[0]]:.3g} at action {short[0]}", refused)
         floor = prior / (self.regularisation + self.trace)
         return np.maximum(left / self.regularisation, floor)
 

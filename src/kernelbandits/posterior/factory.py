@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kernelbandits.checks import a_mapping, shown
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.auto import AutoPosterior
@@ -22,6 +23,7 @@ __all__ = [
     "PosteriorFactory",
     "cheapest_exact",
     "describe_posterior",
+    "make_posterior",
     "posterior_factory",
     "posterior_from",
 ]
@@ -49,6 +51,8 @@ _FORMS: Final = {
     "forgetting": _Form(ForgettingPosterior, ("rate",)),
 }
 
+_CLASSES: Final[dict[Any, str]] = {form.make: name for name, form in _FORMS.items()}
+
 
 @dataclass(frozen=True)
 class NamedPosterior:
@@ -64,14 +68,15 @@ class NamedPosterior:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name not in _FORMS:
             raise InvalidParameter(
-                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {self.name!r}."
+                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {shown(self.name)}."
             )
         options = _FORMS[self.name].options
+        a_mapping(self.options, "The options of a posterior", "posterior_factory('windowed', length=200) takes one.")
         if set(self.options) != set(options):
             takes = f"needs {', '.join(options)}" if options else "takes no options"
             example = ", length=200" if "length" in options else ", rate=0.99" if options else ""
             raise InvalidParameter(
-                f"The posterior {self.name!r} {takes}, got {', '.join(self.options) or 'none'}. "
+                f"The posterior {self.name!r} {takes}, got {', '.join(map(str, self.options)) or 'none'}. "
                 f"Write posterior_factory({self.name!r}{example})."
             )
         made = self(Linear(), 1.0)  # refuses values that cannot be used, and knows them as plain numbers
@@ -83,6 +88,17 @@ class NamedPosterior:
     def describe(self) -> str | Parameters:
         """Name and options as plain values: the name alone where there are no options."""
         return {"name": self.name, **self.options} if self.options else self.name
+
+
+def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularisation: float) -> Posterior:
+    """What a factory makes, or InvalidParameter where a function of your own returns something else."""
+    posterior = factory(kernel, regularisation)
+    if not isinstance(posterior, Posterior):
+        raise InvalidParameter(
+            f"A posterior is 'auto', 'exact', 'primal' or a function (kernel, regularisation) → Posterior, and this "
+            f"one returned {shown(posterior)}."
+        )
+    return posterior
 
 
 def posterior_factory(name: str | PosteriorFactory, **options: float) -> PosteriorFactory:
@@ -97,10 +113,12 @@ def posterior_factory(name: str | PosteriorFactory, **options: float) -> Posteri
     >>> posterior_factory("windowed", length=200)(Linear(), 0.5).length
     200
     """
-    if not callable(name):
-        return NamedPosterior(name, options)
+    if not callable(name) or (isinstance(name, type) and not issubclass(name, Posterior)):
+        return NamedPosterior(name, options)  # type: ignore[arg-type]
     if options:
         raise InvalidParameter(f"Options belong to a posterior's name, and here is a function: {', '.join(options)}.")
+    if isinstance(name, type) and name in _CLASSES:
+        raise InvalidParameter(f"{name.__name__} takes the regularisation by name: pass {_CLASSES[name]!r} instead.")
     return name
 
 
@@ -110,7 +128,7 @@ def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
     >>> posterior_from({"name": "forgetting", "rate": 0.9}).options
     {'rate': 0.9}
     """
-    values = {"name": description} if isinstance(description, str) else dict(description)
+    values = {"name": description} if isinstance(description, str) else dict(a_mapping(description, "The posteriors"))
     try:
         return NamedPosterior(str(values.pop("name", "")), values)
     except InvalidParameter as error:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_generator, is_one_of, shown
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.posterior.base import checked_regularisation, checked_rewards, refuse_overflow
@@ -67,8 +67,8 @@ def fit_kernel(
     folds = a_count(folds, "The number of folds")
     if not kernels or not gammas:
         raise InvalidParameter("There has to be at least one candidate kernel and one regularisation to choose from.")
-    if criterion not in ("marginal_likelihood", "cross_validation"):
-        raise InvalidParameter(f"The criterion is 'marginal_likelihood' or 'cross_validation', got {criterion!r}.")
+    if not is_one_of(criterion, ("marginal_likelihood", "cross_validation")):
+        raise InvalidParameter(f"The criterion is 'marginal_likelihood' or 'cross_validation', got {shown(criterion)}.")
     tried: list[Parameters] = []
     best: tuple[float, Kernel, float] = (inf, kernels[0], gammas[0])
     for kernel in kernels:
@@ -132,4 +132,4 @@ def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:
 def _folds(n_points: int, folds: int, seed: Seed) -> list[Indices]:
     if not 2 <= folds <= n_points:
         raise InvalidParameter(f"Cross-validation needs 2 to {n_points} folds for {n_points} points, got {folds}.")
-    return list(np.array_split(np.random.default_rng(seed).permutation(n_points), folds))
+    return list(np.array_split(a_generator(seed).permutation(n_points), folds))

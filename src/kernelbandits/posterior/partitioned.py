@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits.checks import shown
 from kernelbandits.errors import InvalidParameter, NotLearnt
 from kernelbandits.journal import Journal
 from kernelbandits.kernels import Delta, Kernel, PairProduct
@@ -45,7 +46,7 @@ class PartitionedPosterior(Posterior):
         if not falls_apart(kernel):
             raise InvalidParameter(
                 f"One posterior a label needs labels that have nothing in common: PairProduct(kernel, Delta()), got "
-                f"{kernel!r}."
+                f"{shown(kernel)}."
             )
         assert isinstance(kernel, PairProduct)
         self.kernel = kernel

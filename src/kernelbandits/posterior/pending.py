@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits.errors import InvalidContexts
 from kernelbandits.posterior.blocks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.posterior.threads import few_threads
@@ -34,12 +35,15 @@ class Pending:
     def __init__(self, posterior: Posterior, points: Points, counts: Vector | None = None) -> None:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
-        covariance = posterior.covariance(self._points)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = posterior.covariance(self._points)
+        if not np.isfinite(covariance).all():
+            raise InvalidContexts("The similarities of these contexts overflow. Check their scale.")
         self._roots: Vector = np.ones(len(covariance)) if counts is None else np.sqrt(counts)
         scaled = covariance * self._roots * self._roots[:, None]
-        self.inflation = float(np.sqrt(1.0 + np.trace(scaled)))
+        self.inflation = float(np.sqrt(1.0 + np.maximum(np.diagonal(scaled), 0.0).sum()))
         with few_threads(float(len(scaled)) ** 3):
-            self._factor = cholesky(scaled + np.eye(len(scaled)))
+            self._factor = _factor_beside_identity(scaled)
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + N^½ c(P, P) N^½): what the pending points add to the posterior's own."""
 
@@ -66,6 +70,17 @@ class Pending:
             whitened = self._whitened(part)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
         return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
+
+
+def _factor_beside_identity(covariance: Matrix) -> Matrix:
+    """Cholesky factor of C + I; where rounding has made C indefinite, of the nearest C that is not."""
+    identity = np.eye(len(covariance))
+    try:
+        return cholesky(covariance + identity)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2.0)
+        rounding = 4.0 * len(values) * np.finfo(np.float64).eps * np.abs(values).max()
+        return cholesky((vectors * np.maximum(values, rounding)) @ vectors.T + identity)
 
 
 class Placed:

@@ -6,6 +6,7 @@ from itertools import repeat
 
 import numpy as np
 
+from kernelbandits.checks import an_instance
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.labelled import LabelledLinear
 from kernelbandits.kernels.pairs import PairRows
@@ -32,6 +33,7 @@ class PerActionPosterior(RecordedPosterior):
     kernel: LabelledLinear
 
     def __init__(self, kernel: LabelledLinear, *, regularisation: float) -> None:
+        an_instance(kernel, LabelledLinear, "The kernel of a model per action", "LabelledLinear() is one.")
         super().__init__(kernel, regularisation=regularisation)
         self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._blank(None)

@@ -236,8 +236,10 @@ class PrimalPosterior(RecordedPosterior):
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularisation
         left, right = self._features(points), self._features(others)
-        with few_threads(float(right.size) * max(left.shape)):
-            return self._whiten(left).T @ self._whiten(right)
+        with few_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
+            covariance = self._whiten(left).T @ self._whiten(right)
+        refuse_overflow(covariance)
+        return covariance
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""

@@ -314,7 +314,7 @@ def _copied(items: Points) -> Points:
             "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "
             "context with each round: catalogue.given(context)."
         )
-    if hasattr(items, "shape") and not items.shape:
+    if isinstance(items, np.ndarray) and not items.shape:
         raise InvalidContexts(
             f"Items are a sequence or an array, one entry an item, got the single value {items!r:.40}."
         )

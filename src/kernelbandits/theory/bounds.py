@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_flag, a_probability, a_vector, is_one_of, not_negative, positive, shown
 from kernelbandits.errors import InvalidParameter
 
 __all__ = [
@@ -103,10 +103,10 @@ def sup_kernel_ucb_scale(
     """
     horizon, n_actions = a_count(horizon, "The horizon"), a_count(n_actions, "The number of actions")
     failure_probability = a_probability(failure_probability)
+    if not is_one_of(mode, ("valid", "paper")):
+        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(mode)}.")
     if mode == "paper":
         return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
-    if mode != "valid":
-        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {mode!r}.")
     union = n_actions * horizon * n_stages(horizon)
     return _scale(union, failure_probability, regularisation, norm_bound, noise_scale)
 
@@ -152,6 +152,7 @@ def theorem_1_bound(
     """
     horizon, n_actions = _horizon(horizon), a_count(n_actions, "The number of actions")
     regularisation, norm = positive(regularisation, "The regularisation"), not_negative(norm, "The norm")
+    effective_dimension = positive(effective_dimension, "The effective dimension")
     q = 2.0 * log(2.0 * horizon * n_actions * (1.0 + log(horizon)) / a_probability(failure_probability))
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
     bias = 2.0 + 2.0 * (1.0 + sqrt(regularisation / q)) * norm
@@ -206,7 +207,9 @@ def sup_kernel_ucb_bound(
         noise_scale=noise_scale,
     )
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    spread = sqrt(2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * effective_dimension * l_T * horizon)
+    spread = sqrt(
+        2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * float(effective_dimension) * l_T * horizon
+    )
     unit = positive(threshold_unit, "The threshold unit")
     return 2.0 * unit * sqrt(horizon) + _gap_factor(largest_gap, unit) * scale * spread + moved
 
@@ -240,7 +243,7 @@ def sup_kernel_ucb_data_bound(
         )
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     unit = positive(threshold_unit, "The threshold unit")
-    exploited = (4.0 if is_anytime else 2.0) * unit * sqrt(horizon)
+    exploited = (4.0 if a_flag(is_anytime, "`is_anytime`") else 2.0) * unit * sqrt(horizon)
     return exploited + _gap_factor(largest_gap, unit) * scale * float(np.sum(np.sqrt(factor * sizes * gains)))
 
 

@@ -7,13 +7,13 @@ literature with its constants as documentation. A bound that is a rate without c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import log, pi, sqrt
+from math import log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_probability, a_vector, not_negative, positive
+from kernelbandits.checks import a_count, a_list, a_mapping, a_probability, a_vector, not_negative, positive
 from kernelbandits.encodable import encodable
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import kernel_ucb_bound, sup_kernel_ucb_bound, theorem_1_bound
@@ -44,7 +44,9 @@ def ucb1_bound(gaps: ArrayLike, *, horizon: int) -> float:
         raise InvalidParameter(f"A gap is how far an action lies below the best, so it is not negative; got {below}.")
     below = below[below > 0]
     horizon = a_count(horizon, "The horizon")
-    return float(8.0 * log(horizon) * np.sum(1.0 / below) + (1.0 + pi**2 / 3.0) * np.sum(below))
+    with np.errstate(over="ignore"):  # a gap of 1e-320: no bound
+        inverse = float(np.sum(1.0 / below))
+    return float(8.0 * log(horizon) * inverse + (1.0 + pi**2 / 3.0) * np.sum(below))
 
 
 def sup_lin_rel_bound(*, horizon: int, n_actions: int, n_features: int) -> float:
@@ -105,7 +107,7 @@ def gp_ucb_bound(
     largest information gain of T points. Quoted from Srinivas et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
-    constant = 8.0 / log(1.0 + 1.0 / positive(noise_variance, "The noise variance"))
+    constant = 8.0 / log1p(1.0 / positive(noise_variance, "The noise variance"))
     beta = 2.0 * log(n_actions * horizon**2 * pi**2 / (6.0 * a_probability(failure_probability)))
     return sqrt(constant * horizon * beta * not_negative(information_gain, "The information gain"))
 
@@ -178,11 +180,14 @@ def compare_bounds(
     """
     horizon, n_actions, n_features = _problem(horizon, n_actions, n_features)
     size: dict[str, Any] = {"horizon": horizon, "n_actions": n_actions}
-    delta: dict[str, Any] = {"failure_probability": a_probability(failure_probability)}
+    failure_probability = a_probability(failure_probability)
+    regularisation = positive(regularisation, "The regularisation")
+    noise_scale = not_negative(noise_scale, "The noise scale")
+    delta: dict[str, Any] = {"failure_probability": failure_probability}
     kernel: dict[str, Any] = {
         **size,
         **delta,
-        "regularisation": positive(regularisation, "The regularisation"),
+        "regularisation": regularisation,
         "effective_dimension": n_features if effective_dimension is None else effective_dimension,
     }
     length: dict[str, Any] = {"horizon": horizon, "n_features": n_features, **delta}
@@ -235,8 +240,12 @@ def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
     EXP4                 43.8      in expectation         quoted    2.63 sqrt(T N ln M)
     Epoch-Greedy            –      in expectation         quoted    O(T^(2/3) (N ln M)^(1/3))
     """
+    listed = [a_mapping(row, "The columns of a row") for row in a_list(rows, "The rows")]
+    missing = [name for name in ("system", "holds", "standing", "bound") if any(name not in row for row in listed)]
+    if missing:
+        raise InvalidParameter(f"Rows are those of `compare_bounds`, and some here have no {', '.join(missing)}.")
     lines = [("system", "bound on regret", "holds", "standing", "formula")]
-    lines.extend((row["system"], _figure(row), row["holds"], row["standing"], row["bound"]) for row in rows)
+    lines.extend((row["system"], _figure(row), row["holds"], row["standing"], row["bound"]) for row in listed)
     widest = [max(len(line[column]) for line in lines) for column in range(4)]
     align = (str.ljust, str.rjust, str.ljust, str.ljust)
     return encodable(

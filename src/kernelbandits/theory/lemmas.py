@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_vector, not_negative, positive
+from kernelbandits.checks import LARGEST, a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
 from kernelbandits.types import Prediction, StageStep, Vector
@@ -36,6 +36,9 @@ __all__ = [
 
 ROUNDING: Final = 1e-9
 """Slack of every check, relative to the larger side and to 1: both sides are sums of rounded numbers of order one."""
+
+MOST_STAGES: Final = 500
+"""4 to this power is finite; no horizon has as many levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ def elliptical_potential(
     `widths` are those of the points learnt, each just before it was learnt, in the order of learning; L is the
     log-determinant gain of them all, Σ ln(1 + width_t²).
     """
-    total = float(np.sum(a_vector(widths, "The widths") ** 2))
+    total = float(np.sum(_checked_widths(widths) ** 2))
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     right = factor * not_negative(log_det_gain, "The log-determinant gain")
     return _check("Elliptical potential", total, right, assumes="k(x, x) ≤ largest_similarity")
@@ -107,7 +110,9 @@ def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
     Left is the largest difference between the two spectra, relative to the largest eigenvalue of K; right is 0. The
     rows of Φ are coordinates in an *orthonormal* basis; in any other the claim is false (erratum E16).
     """
-    phi, k = np.asarray(features, dtype=np.float64), np.asarray(gram, dtype=np.float64)
+    phi, k = an_array(features, "Features"), an_array(gram, "Similarities")
+    if not (np.isfinite(phi).all() and np.isfinite(k).all()):
+        raise InvalidParameter("Features and similarities have to be finite numbers.")
     if phi.ndim != 2 or k.shape != (phi.shape[0], phi.shape[0]) or phi.size == 0:
         raise InvalidParameter(
             f"n rows of features go with an n × n Gram matrix, got shapes {phi.shape} and {k.shape}."
@@ -132,7 +137,10 @@ def lemma_3(
     if not order.holds:
         return order
     old, new = _aligned(before, after)
-    growth = float(np.sum((new - old) / (old + positive(regularisation, "The regularisation"))))
+    gamma = positive(regularisation, "The regularisation")
+    if not (old + gamma > 0.0).all():
+        raise InvalidParameter(f"Eigenvalues of a Gram matrix are zero or above, got {old.min()}.")
+    growth = float(np.sum((new - old) / (old + gamma)))
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     left = not_negative(width, "The width") ** 2
     return _check("Lemma 3", left, factor * growth, assumes="k(x, x) ≤ largest_similarity")
@@ -163,7 +171,7 @@ def lemma_5(
     are multiplied by a unit, give scale / unit.
     """
     size = a_count(stage_size, "The size of a stage", least=0)
-    level = a_count(stage, "The stage")
+    level = a_count(stage, "The stage", most=MOST_STAGES)
     right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularisation, horizon)
     return _check(
         f"Lemma 5, level {level}",
@@ -185,6 +193,7 @@ def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence
     Left is the number of rounds that differ; right is 0.
     """
     level = a_count(stage, "The stage")
+    original, replaced = ([_walk(walk) for walk in a_list(run, "The rounds of a run")] for run in (original, replaced))
     if len(original) != len(replaced):
         raise InvalidParameter(
             f"Both runs have to cover the same rounds, got {len(original)} and {len(replaced)} of them."
@@ -212,6 +221,7 @@ def lemma_7(
     what the thresholds are multiplied by.
     """
     f, unit = a_vector(truth, "The true rewards"), positive(threshold_unit, "The threshold unit")
+    walk = _walk(walk)
     if not walk:
         raise InvalidParameter("A walk has at least one level; this one is empty.")
     if max(int(np.max(step.active)) for step in walk) >= f.size:
@@ -231,6 +241,12 @@ def lemma_7(
     )
 
 
+def _walk(walk: Sequence[StageStep]) -> list[StageStep]:
+    """The steps of a walk, or InvalidParameter."""
+    way_out = "`SupKernelUCB.walk` gives them."
+    return [an_instance(step, StageStep, "A step of a walk", way_out) for step in a_list(walk, "The steps of a walk")]
+
+
 def _check(name: str, left: float, right: float, *, assumes: str) -> Check:
     slack = ROUNDING * max(1.0, abs(left), abs(right))
     return Check(name=name, left=left, right=right, holds=bool(left <= right + slack), assumes=assumes)
@@ -239,6 +255,7 @@ def _check(name: str, left: float, right: float, *, assumes: str) -> Check:
 def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vector], scale: float) -> Check:
     scale = not_negative(scale, "The scale")
     for prediction, truth in zip(predictions, truths, strict=True):
+        an_instance(prediction, Prediction, "The prediction", "`posterior.predict(points)` gives one.")
         _same_length(prediction.mean, truth, "predictions and true rewards")
     errors = np.abs(np.concatenate([p.mean for p in predictions]) - np.concatenate(list(truths)))
     limits = scale * np.concatenate([p.width for p in predictions])
@@ -251,10 +268,17 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
     )
 
 
+def _checked_widths(widths: ArrayLike) -> Vector:
+    checked = a_vector(widths, "The widths")
+    if checked.size and not (checked.min() >= 0.0 and checked.max() <= LARGEST):
+        raise InvalidParameter(f"Widths have to lie between 0 and {LARGEST:g}, got {checked.min()} to {checked.max()}.")
+    return checked
+
+
 def _room(effective_dimension: float, regularisation: float, horizon: int) -> float:
     """2 κ d̃ l_T."""
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    return 2.0 * kappa(regularisation=regularisation) * effective_dimension * l_T
+    return 2.0 * kappa(regularisation=regularisation) * float(effective_dimension) * l_T
 
 
 def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number, a_probability, not_negative, positive
+from kernelbandits.checks import a_count, a_mapping, a_number, a_probability, not_negative, positive, shown
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.types import Parameters
 
@@ -62,12 +62,16 @@ class Situation:
     regularisation: float
 
     def __post_init__(self) -> None:
+        for name in ("round_index", "n_actions", "log_det_gain", "regularisation"):
+            value = getattr(self, name)
+            if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
+                object.__setattr__(self, name, a_number(value, f"`{name}`"))
         if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularisation < inf:
             raise InvalidParameter(
-                f"Rounds and actions are counted from 1 and the regularisation is positive, got {self}."
+                f"Rounds and actions are counted from 1 and the regularisation is positive, got {shown(self)}."
             )
         if isnan(self.log_det_gain):
-            raise InvalidParameter(f"The log-determinant gain has to be a number, got {self}.")
+            raise InvalidParameter(f"The log-determinant gain has to be a number, got {shown(self)}.")
 
     @property
     def gain(self) -> float:
@@ -395,7 +399,7 @@ def as_exploration(value: float | Exploration) -> Exploration:
         return Constant(a_number(value, "The exploration"))
     if isinstance(value, type) or not (callable(value) and callable(getattr(value, "describe", None))):
         raise InvalidParameter(
-            f"The exploration has to be a number or a schedule with __call__ and describe, got {value!r}. "
+            f"The exploration has to be a number or a schedule with __call__ and describe, got {shown(value)}. "
             "Mixture(noise_scale=…, norm_bound=…, failure_probability=…) is the schedule to try first."
         )
     return value if isinstance(value, Exploration) else _Foreign(value)
@@ -407,7 +411,7 @@ def exploration_from(description: Mapping[str, Any]) -> Exploration:
     >>> exploration_from({"class": "Constant", "value": 0.5})
     Constant(value=0.5)
     """
-    values = dict(description)
+    values = dict(a_mapping(description, "The parameters of a schedule"))
     name = values.pop("class", None)
     schedule = SCHEDULES.get(name) if isinstance(name, str) else None
     if schedule is None:

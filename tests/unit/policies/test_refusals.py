@@ -25,6 +25,7 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels import Gaussian, Linear, Matern, Precomputed
 from kernelbandits.posterior import ExactPosterior
+from kernelbandits.theory import Constant
 
 ROWS = np.random.default_rng(0).uniform(size=(6, 3))
 
@@ -220,7 +221,7 @@ def test_levels_that_no_walk_visits_are_refused(stage):
     policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=1.0)
     decision = replace(policy.choose(ROWS), stage=stage)
 
-    with pytest.raises(DecisionError, match=r"level is a whole number from 1|has stage="):
+    with pytest.raises(DecisionError, match=r"evel is a whole number from 1|`stage` of a decision has to be"):
         policy.learn(decision, 0.5)
 
     assert policy.stages == ()
@@ -282,3 +283,56 @@ def test_rounds_are_a_sequence(rounds):
 def test_a_catalogue_is_one_round():
     with pytest.raises(InvalidContexts, match="For one: choose"):
         kb.LinUCB().choose_many(kb.Catalogue(np.eye(2)))
+
+
+@pytest.mark.parametrize("value", [0.05, np.float32(0.05), 1, Constant(0.05)])
+def test_an_exploration_that_is_assigned_becomes_a_schedule(value):
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0), exploration=2.0)
+    policy.learn(policy.choose(ROWS), 0.5)
+
+    policy.exploration = value
+
+    given = kb.KernelUCB(Gaussian(length_scale=1.0), exploration=value)
+    given.learn(given.choose(ROWS), 0.5)
+    assert policy.exploration == given.exploration
+    assert policy.choose(ROWS).score == given.choose(ROWS).score
+
+
+@pytest.mark.parametrize("value", [None, "much", -1.0, np.nan, np.ones(2), Constant])
+def test_an_exploration_that_is_none_cannot_be_assigned(value):
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0), exploration=2.0)
+
+    with pytest.raises(InvalidParameter, match="exploration"):
+        policy.exploration = value
+
+    assert policy.exploration == Constant(2.0)
+
+
+def test_a_masked_truth_value_is_not_taken_for_what_lies_below_the_mask():
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    eligible = np.ma.array([True] * len(ROWS), mask=[True] + [False] * (len(ROWS) - 1))
+
+    with pytest.raises(InvalidContexts, match="`eligible` are masked"):
+        policy.choose(ROWS, eligible=eligible)
+
+    assert policy.choose(ROWS, eligible=eligible.filled(False)).action > 0
+
+
+def test_a_refused_id_does_not_move_the_random_state():
+    policy, other = kb.UniformRandom(seed=0), kb.UniformRandom(seed=0)
+
+    for _ in range(20):
+        with pytest.raises(InvalidParameter, match="A decision's id"):
+            policy.choose(ROWS, id=())
+
+    rounds = [ROWS] * 20
+    assert [policy.choose(r).action for r in rounds] == [other.choose(r).action for r in rounds]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.uint64])
+def test_numbers_of_numpy_are_saved_like_others(kind, tmp_path):
+    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=kind(1), noise_scale=kind(1))
+
+    policy.save(tmp_path / "policy.kb")
+
+    assert kb.load(tmp_path / "policy.kb").fingerprint == policy.fingerprint

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -16,7 +17,7 @@ from kernelbandits.errors import (
     NotPositiveSemidefinite,
     NumericalError,
 )
-from kernelbandits.kernels import Gaussian, Kernel, Linear, Matern, Precomputed
+from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern, Precomputed
 from kernelbandits.posterior import ExactPosterior, cholesky, exact
 
 
@@ -486,3 +487,51 @@ def test_a_large_block_with_an_indefinite_end_is_refused_and_nothing_changes(sma
 
     assert posterior.size == 3
     assert_allclose(posterior.predict(np.arange(5)).width, before.width)
+
+
+def gaussian_of(kind, points):
+    """The same similarities as a kernel of the library, a function and a table, with the points that each takes."""
+    kernel = Gaussian(length_scale=3.0)
+    if kind == "table":
+        return Precomputed(kernel.gram(points)), list(range(len(points)))
+    return (kernel if kind == "library" else FromCallable(kernel.gram)), points
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("kind", ["library", "function", "table"])
+def test_a_kernel_is_told_the_smallest_regularisation_that_works(kind):
+    kernel, points = gaussian_of(kind, np.random.default_rng(0).uniform(size=(60, 2)))
+
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as refused:
+        ExactPosterior(kernel, regularisation=1e-15).observe(points, np.ones(60))
+
+    enough = float(re.search(r"Take a regularisation of at least (\S+)\.$", str(refused.value))[1])
+    posterior = ExactPosterior(kernel, regularisation=enough)
+    posterior.observe(points, np.ones(60))
+    assert posterior.predict(points).width.max() < 1.01
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("regularisation", [1e-15, 1e-12, 1e-8, 0.05])
+def test_similarities_of_no_kernel_are_told_to_repair_whatever_the_regularisation(regularisation):
+    table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+    posterior = ExactPosterior(Precomputed(table), regularisation=regularisation)
+    posterior.observe([0, 1], [1.0, 0.5])
+
+    with pytest.raises(NotPositiveSemidefinite, match=r"kb\.kernels\.repair"):
+        posterior.observe([2], [1.0])
+    with pytest.raises(NotPositiveSemidefinite, match=r"kb\.kernels\.repair"):
+        posterior.predict([2])
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+def test_tiny_contexts_beside_large_ones_are_no_reason_to_repair():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        large, tiny = rng.normal(size=(10, 2)), 1e-12 * rng.normal(size=(3, 2))
+        posterior = ExactPosterior(FromCallable(Linear().gram), regularisation=float(rng.uniform(0.05, 0.2)))
+        posterior.observe(large, np.ones(10))
+
+        posterior.observe(tiny, np.ones(3))
+
+        assert posterior.size == 13

@@ -1,9 +1,11 @@
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from definitions import log_det_gain, ridge
-from kernelbandits.kernels import Gaussian
-from kernelbandits.posterior import ExactPosterior, Pending
+from kernelbandits.errors import InvalidContexts
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.posterior import ExactPosterior, Pending, PrimalPosterior
 
 RNG = np.random.default_rng(0)
 SETTLED, WAITING, QUERIES = RNG.uniform(size=(15, 2)), RNG.uniform(size=(4, 2)), RNG.uniform(size=(6, 2))
@@ -51,3 +53,24 @@ def test_pending_points_alone_shrink_the_prior():
     _, width = ridge(KERNEL, WAITING, np.zeros(4), QUERIES, GAMMA)
     assert_allclose(prediction.mean, 0.0)
     assert_allclose(prediction.width, width, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("scale", [2.0**32, 2.0**64, 1e100])
+def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
+    rng = np.random.default_rng(0)
+    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior.observe(rng.normal(size=(4, 3)), np.ones(4))
+
+    waiting = Pending(posterior, scale * np.arange(12.0).reshape(4, 3))
+
+    assert np.isfinite(waiting.inflation)
+    assert np.isfinite(waiting.log_det_gain)
+
+
+def test_contexts_whose_similarities_overflow_cannot_be_awaited():
+    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior.observe(np.eye(3), np.ones(3))
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        Pending(posterior, np.full((4, 3), 1e200))

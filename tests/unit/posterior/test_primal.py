@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from definitions import ridge
-from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian, Linear, Polynomial
 from kernelbandits.posterior import PrimalPosterior
 
@@ -63,3 +63,19 @@ def test_features_that_overflow_are_refused_and_nothing_changes():
 
     assert posterior.n_observations == 1
     assert np.isfinite(posterior.predict([[2.0]]).mean).all()
+
+
+def test_a_covariance_that_overflows_is_refused():
+    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior.observe(np.eye(3), np.ones(3))
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        posterior.covariance(np.full((4, 3), 1e200))
+
+
+@pytest.mark.parametrize("times", [1e308, 2**54, [1, 1, 1e200]])
+def test_a_point_counts_a_number_of_times_that_a_float_holds(times):
+    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+
+    with pytest.raises(InvalidParameter, match="`times` has to be at most 9,007,199,254,740,992"):
+        posterior.observe(np.eye(3), np.ones(3), times=times)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from kernelbandits.checks import a_path, is_one_of, shown
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.datasets.classes import adult, covertype, mnist, mushroom, shuttle
 from kernelbandits.environments.datasets.files import Path
@@ -42,13 +43,13 @@ def from_file(name: str, path: Path, **options: Any) -> Environment:
     >>> sorted(LOADERS)[:3]
     ['abalone', 'adult', 'agnews']
     """
-    if name not in LOADERS:
+    if not is_one_of(name, LOADERS):
         raise InvalidParameter(
-            f"The data sets that can be read by name are {', '.join(LOADERS)}, got {name!r}. Another table: "
+            f"The data sets that can be read by name are {', '.join(LOADERS)}, got {shown(name)}. Another table: "
             "Classification.from_frame, FixedCatalogue.from_frame; logged decisions: datasets.open_bandit."
         )
     try:
-        return LOADERS[name](path, **options)
+        return LOADERS[name](a_path(path), **options)
     except TypeError as error:
         if "argument" not in str(error):
             raise

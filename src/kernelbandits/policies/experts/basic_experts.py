@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import MOST_IN_MEMORY, a_count
 from kernelbandits.kernels import kind_of
 from kernelbandits.policies.experts.advice import Expert, JointAdvice, all_on, checked_experts
 from kernelbandits.types import Parameters, Points, Vector
@@ -44,7 +44,7 @@ class ConstantExpert:
     action: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "action", a_count(self.action, "The action", least=0))
+        object.__setattr__(self, "action", a_count(self.action, "The action", least=0, most=MOST_IN_MEMORY))
 
     def advise(self, contexts: Points) -> Vector:
         """1 at its row."""

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, an_array
+from kernelbandits.checks import a_count, a_generator, an_array
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Seed
 
@@ -27,7 +27,7 @@ def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -
     rows = rows / unit
     distinct = np.unique(rows, axis=0)
     n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
-    start = distinct[np.random.default_rng(seed).permutation(len(distinct))[:n_centres]]
+    start = distinct[a_generator(seed).permutation(len(distinct))[:n_centres]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of empty cells, which are left out here
         centres, cells = kmeans2(rows, start, minit="matrix", iter=50)

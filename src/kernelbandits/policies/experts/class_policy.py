@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import LARGEST, a_count, a_probability
+from kernelbandits.checks import LARGEST, a_count, a_probability, a_size
 from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.advice import Expert, picks_of
@@ -66,6 +66,7 @@ class ClassPolicy(ExpertPolicy):
         super().__init__(experts, reward_range=reward_range, seed=seed)
         self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
         self._failure_probability = a_probability(failure_probability)
+        a_size("Probabilities of actions", self.n_policies, self.n_actions)
         self._table = PickTable(self.n_policies, self.n_actions, self._journal)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import permutations
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import a_count, a_generator, a_list, a_size, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Rows
 from kernelbandits.kernels.rows import is_sparse
@@ -21,13 +22,17 @@ from kernelbandits.types import Points, Seed
 __all__ = ["constant_experts", "linear_experts", "ridge_experts", "stump_experts"]
 
 
+MOST_EXPERTS: Final = 10**7
+"""That are made one by one."""
+
+
 def constant_experts(n_actions: int) -> list[ConstantExpert]:
     """One expert per row that always advises this row.
 
     >>> constant_experts(2)
     [ConstantExpert(action=0), ConstantExpert(action=1)]
     """
-    return [ConstantExpert(action) for action in range(a_count(n_actions, "The number of actions"))]
+    return [ConstantExpert(action) for action in range(a_count(n_actions, "The number of actions", most=MOST_EXPERTS))]
 
 
 def stump_experts(
@@ -55,12 +60,13 @@ def stump_experts(
     per_feature = a_count(per_feature, "The number of thresholds per feature")
     rows = Rows().check(contexts)
     rows = rows.toarray() if is_sparse(rows) else rows
-    looked_at = range(rows.shape[1]) if columns is None else columns
+    looked_at = range(rows.shape[1]) if columns is None else a_list(columns, "Columns")
+    a_size("Stumps", len(looked_at) * per_feature, n_actions, n_actions)
     experts = []
     for column in looked_at:
         if a_count(column, "A column", least=0) >= rows.shape[1]:
             raise InvalidParameter(f"There is no column {column}: the contexts have {rows.shape[1]}, counted from 0.")
-        between = thresholds_between(rows[:, column])
+        between = thresholds_between(rows[:, int(column)])
         if len(between) > per_feature:
             between = between[np.linspace(0, len(between) - 1, per_feature + 2)[1:-1].round().astype(np.intp)]
         experts += [
@@ -79,7 +85,8 @@ def linear_experts(n_features: int, *, n_experts: int = 100, seed: Seed = None) 
     """
     n_features = a_count(n_features, "The number of features")
     n_experts = a_count(n_experts, "The number of experts")
-    weights = np.random.default_rng(seed).normal(size=(n_experts, n_features))
+    a_size("The weights of experts", n_experts, n_features)
+    weights = a_generator(seed).normal(size=(n_experts, n_features))
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     return [LinearScorer(tuple(row)) for row in weights.tolist()]
 
@@ -109,9 +116,10 @@ def ridge_experts(
     4
     """
     listed = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
-    gammas = [regularisation] if np.ndim(regularisation) == 0 else list(regularisation)  # type: ignore[arg-type]
+    are_many = isinstance(regularisation, Iterable) and getattr(regularisation, "ndim", 1) > 0
+    gammas = a_list(regularisation, "The regularisations") if are_many else [regularisation]  # type: ignore[arg-type]
     return [
-        GreedyRidge.taught(kernel, contexts, rewards, regularisation=float(gamma))  # type: ignore[arg-type]
+        GreedyRidge.taught(kernel, contexts, rewards, regularisation=positive(gamma, "The regularisation"))  # type: ignore[arg-type]
         for kernel in listed
         for gamma in gammas
     ]

@@ -16,6 +16,7 @@ from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory.widths import Constant
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
@@ -91,7 +92,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             Constant(0.0),  # actions are judged by their means
             reward_range=reward_range,
             seed=seed,

@@ -29,7 +29,7 @@ class LinearScorer:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        weights = a_vector(np.asarray(self.weights), "The weights of a linear scorer")
+        weights = a_vector(self.weights, "The weights of a linear scorer")
         if not len(weights):
             raise InvalidParameter("A linear scorer has a weight for each column of the contexts, got none.")
         object.__setattr__(self, "weights", tuple(weights.tolist()))

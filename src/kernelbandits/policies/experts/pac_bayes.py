@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, positive
+from kernelbandits.checks import a_count, a_size, positive
 from kernelbandits.errors import DecisionError, InvalidContexts, NotSupported
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.experts.centres import checked_centres
@@ -94,6 +94,7 @@ class PACBayes(UnitRewardPolicy):
         super().__init__(reward_range=reward_range, seed=seed)
         self._centres = checked_centres(centres).copy()
         self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
+        a_size("Sums of rewards per state and action", len(self._centres), self._n_actions)
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._learning_factor = positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)

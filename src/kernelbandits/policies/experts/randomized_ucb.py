@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernelbandits.checks import a_count, positive
+from kernelbandits.checks import a_count, is_one_of, positive, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.balancing import balanced_weights
@@ -101,8 +101,10 @@ class RandomizedUCB(ClassPolicy):
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
         self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
-        if schedule not in ("doubling", "every"):
-            raise InvalidParameter(f"Weights are found at 'doubling' rounds or at 'every' one, got {schedule=}.")
+        if not is_one_of(schedule, ("doubling", "every")):
+            raise InvalidParameter(
+                f"Weights are found at 'doubling' rounds or at 'every' one, got schedule={shown(schedule)}."
+            )
         self._schedule: Literal["doubling", "every"] = schedule
         self._tolerance = positive(tolerance, "The tolerance")
         self._most_steps = a_count(most_steps, "The number of steps")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_number
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_number
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import kind_of
 from kernelbandits.policies.experts.advice import JointAdvice, all_on
@@ -35,7 +35,9 @@ class Stump:
 
     def __post_init__(self) -> None:
         for name in ("column", "below", "above"):
-            object.__setattr__(self, name, a_count(getattr(self, name), f"A stump's `{name}`", least=0))
+            object.__setattr__(
+                self, name, a_count(getattr(self, name), f"A stump's `{name}`", least=0, most=MOST_IN_MEMORY)
+            )
         threshold = a_number(self.threshold, "A stump's threshold")
         if not np.isfinite(threshold):
             raise InvalidParameter(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.policies.experts.advice import Expert
 from kernelbandits.policies.experts.basic_experts import ConstantExpert
@@ -16,6 +17,10 @@ from kernelbandits.policies.experts.stump import Stump, thresholds_between
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 
 __all__ = ["StumpClass"]
+
+
+MOST_COLUMNS: Final = 10**6
+"""That a class looks at when it is given their number."""
 
 
 class StumpClass:
@@ -37,8 +42,10 @@ class StumpClass:
     """
 
     def __init__(self, columns: int | Sequence[int], *, n_actions: int = 2) -> None:
-        listed = range(a_count(columns, "The number of columns")) if isinstance(columns, int) else columns
-        self.columns = tuple(dict.fromkeys(a_count(column, "A column", least=0) for column in listed))
+        if isinstance(columns, int):
+            columns = range(a_count(columns, "The number of columns", most=MOST_COLUMNS))
+        listed = [a_count(column, "A column", least=0, most=MOST_IN_MEMORY) for column in a_list(columns, "Columns")]
+        self.columns = tuple(dict.fromkeys(listed))
         a_count(len(self.columns), "The number of columns")
         self.n_actions = a_count(n_actions, "The number of actions", least=2)
 

@@ -114,11 +114,11 @@ class VE(UnitRewardPolicy):
         self._failure_probability = a_probability(failure_probability)
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._learning_factor = positive(learning_factor, "The learning factor")
-        self._given_rounds = uniform_rounds
         self._uniform_rounds = (
             self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
         )
         # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
+        self._given_rounds = None if uniform_rounds is None else self._uniform_rounds
         seen = max(self.uniform_rounds, self.vc_dimension)
         least = self.vc_dimension * log(e * seen / self.vc_dimension) + log(2.0 / self.failure_probability)
         if self.horizon - self.uniform_rounds < least:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kernelbandits.checks import is_one_of, shown
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_kernel
 from kernelbandits.policies.base import Policy, Saved
@@ -142,8 +143,8 @@ class CGPUCB(_GaussianProcessPolicy):
         ties: Ties = "lowest",
         seed: Seed = None,
     ) -> None:
-        if combine not in ("product", "sum"):
-            raise InvalidParameter(f"The kernels are combined by 'product' or 'sum', got {combine!r}.")
+        if not is_one_of(combine, ("product", "sum")):
+            raise InvalidParameter(f"The kernels are combined by 'product' or 'sum', got {shown(combine)}.")
         pair = PairProduct if combine == "product" else PairSum
         super().__init__(
             pair(as_kernel(context_kernel), as_kernel(action_kernel)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count, positive
+from kernelbandits.checks import a_count, positive, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Linear, as_kernel
 from kernelbandits.policies.action_set import Actions
@@ -87,7 +87,7 @@ class GridGP(FixedActionsPolicy):
         if (n_points is None) == (horizon is None):
             raise InvalidParameter(
                 f"The number of actions to try is n_points=…, or follows from horizon=…; one of them is needed, got "
-                f"n_points={n_points!r}, horizon={horizon!r}."
+                f"n_points={shown(n_points)}, horizon={shown(horizon)}."
             )
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._smoothness = _at_most_two(smoothness)

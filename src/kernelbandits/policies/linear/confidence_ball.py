@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernelbandits.checks import a_probability, positive
+from kernelbandits.checks import a_probability, positive, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Linear, Rows
 from kernelbandits.policies.action_set import Actions
@@ -79,8 +79,8 @@ class ConfidenceBall(FixedActionsPolicy):
         reward_range: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
         super().__init__(actions, kind=Rows(), reward_range=reward_range)
-        if isinstance(norm, bool) or norm not in (1, 2):
-            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={norm!r}.")
+        if not isinstance(norm, int | np.integer) or isinstance(norm, bool) or norm not in (1, 2):
+            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={shown(norm)}.")
         self._norm = int(norm)
         self._failure_probability = a_probability(failure_probability)
         self._beta_factor = positive(beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from kernelbandits.checks import a_count
+from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list, is_one_of, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Ids, LabelledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
@@ -61,15 +61,16 @@ class LinUCB(UpperConfidencePolicy):
         ties: Ties = "lowest",
         seed: Seed = None,
     ) -> None:
-        if model not in ("shared", "disjoint", "hybrid"):
-            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {model!r}.")
+        if not is_one_of(model, ("shared", "disjoint", "hybrid")):
+            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {shown(model)}.")
         if shared_columns is not None and not isinstance(shared_columns, Iterable):
-            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shared_columns!r}.")
-        columns = [] if shared_columns is None else [a_count(c, "A shared column", least=0) for c in shared_columns]
+            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shown(shared_columns)}.")
+        listed = [] if shared_columns is None else a_list(shared_columns, "`shared_columns`")
+        columns = [a_count(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
         if (model == "hybrid") != bool(columns):
             raise InvalidParameter(
                 f"`shared_columns` names the columns that a hybrid model shares, and only there; got model={model!r}, "
-                f"shared_columns={shared_columns!r}."
+                f"shared_columns={shown(shared_columns)}."
             )
         posterior: Posterior
         if model == "shared":

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from kernelbandits.checks import a_count, not_negative
 from kernelbandits.errors import InvalidContexts, NotSupported
 from kernelbandits.kernels import Linear
 from kernelbandits.policies.explanation import Explanation
@@ -137,10 +138,10 @@ class SupLinRel(LevelPolicy):
         explore: Literal["widest", "lowest"] = "widest",
     ) -> None:
         super().__init__(
-            horizon=horizon,
-            n_actions=n_actions,
+            horizon=a_count(horizon, "The horizon"),
+            n_actions=a_count(n_actions, "The number of actions"),
             failure_probability=failure_probability,
-            norm_bound=norm_bound,
+            norm_bound=not_negative(norm_bound, "The bound on the norm"),
             noise_scale=None,
             reward_range=reward_range,
             mode="valid",

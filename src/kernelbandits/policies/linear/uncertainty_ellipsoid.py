@@ -73,16 +73,19 @@ class UncertaintyEllipsoid(SpanningPolicy):
         reward_range: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(actions, reward_range=reward_range)
-        constant = as_exploration(exploration)
-        if not isinstance(constant, Constant):
-            raise InvalidParameter(
-                f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
-                f"{exploration!r}."
-            )
-        self.exploration = constant
+        self._exploration = _constant(exploration)
         self._known: _Fit | None = None  # None when counts, sums or awaited decisions have changed
 
     # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def exploration(self) -> Constant:
+        """What the prescribed schedule is multiplied with; a number that is assigned becomes `Constant`."""
+        return self._exploration
+
+    @exploration.setter
+    def exploration(self, value: float | Constant) -> None:
+        self._exploration = _constant(value)
 
     @property
     def radius(self) -> float:
@@ -152,3 +155,13 @@ class UncertaintyEllipsoid(SpanningPolicy):
             "exploration": self.exploration.describe(),
             "reward_range": self.reward_range,
         }
+
+
+def _constant(exploration: float | Constant) -> Constant:
+    constant = as_exploration(exploration)
+    if not isinstance(constant, Constant):
+        raise InvalidParameter(
+            f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
+            f"{exploration!r}."
+        )
+    return constant

@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits.checks import not_negative
+from kernelbandits.checks import is_one_of, not_negative, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels import Ids
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate
@@ -76,12 +77,16 @@ class Guarded(UpperConfidenceWrapper):
         absent: Literal["refuse", "free"] = "refuse",
     ) -> None:
         super().__init__(policy)
-        if isinstance(baseline, bool) or not isinstance(baseline, int | np.integer | str):
-            raise InvalidParameter(f"The baseline is named by its id, a whole number or a string, got {baseline!r}.")
-        self._baseline: ItemId = baseline if isinstance(baseline, str) else int(baseline)
+        try:
+            self._baseline: ItemId = Ids().check_one(baseline)
+        except InvalidContexts as error:
+            name = shown(baseline)
+            raise InvalidParameter(
+                f"The baseline is named by its id, a whole number or a string, got {name}."
+            ) from error
         self._margin = not_negative(margin, "The margin")
-        if absent not in ("refuse", "free"):
-            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={absent!r}.")
+        if not is_one_of(absent, ("refuse", "free")):
+            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={shown(absent)}.")
         self._absent = absent
 
     @property
@@ -125,7 +130,7 @@ class Guarded(UpperConfidenceWrapper):
         """A guard that is silently off would be worse than none."""
         if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
             raise InvalidContexts(
-                f"The baseline {self._baseline!r} is no action of this round. Name the actions, ids=[…], with the "
+                f"The baseline {shown(self._baseline)} is no action of this round. Name the actions, ids=[…], with the "
                 "baseline among them, or take absent='free' for a baseline that comes and goes."
             )
 

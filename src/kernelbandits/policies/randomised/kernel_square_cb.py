@@ -20,6 +20,7 @@ from kernelbandits.policies.randomised.gap_weights import (
 )
 from kernelbandits.policies.randomised_policy import Odds, RandomisedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.theory.widths import Constant
 from kernelbandits.types import Parameters, Seed, Vector
@@ -71,12 +72,21 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            self._form(self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularisation),
             Constant(0.0),  # actions are judged by their means
             reward_range=reward_range,
             seed=seed,
         )
-        self.gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+        self._gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+
+    @property
+    def gap_weight(self) -> GapWeight:
+        """The schedule of weights; a number that is assigned becomes the constant weight."""
+        return self._gap_weight
+
+    @gap_weight.setter
+    def gap_weight(self, value: float | GapWeight) -> None:
+        self._gap_weight = as_gap_weight(value)
 
     def _odds(self, actions: Actions) -> Odds:
         prediction = self._predict(actions.points, self._waiting())

@@ -52,7 +52,8 @@ class Softmax(UpperConfidenceWrapper, RandomisedPolicy):
     def _odds(self, actions: Actions) -> Odds:
         estimate = self._estimate(actions)
         scores = estimate.scores
-        weights = np.exp((scores - scores.max()) / self._temperature)
+        with np.errstate(over="ignore"):  # a tiny temperature: all weight is on the best
+            weights = np.exp((scores - scores.max()) / self._temperature)
         return Odds(weights / weights.sum(), estimate.prediction, scores)
 
     def _parameters(self) -> Parameters:

@@ -1,0 +1,196 @@
+"""Methods of living policies and posteriors, called with odd values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+import kernelbandits as kb
+from fuzz.baselines import TARGETS, WORDS, callable_of, gaussian, rows
+from fuzz.odd_calls import RawError, raw_error
+from fuzz.odd_values import ODD
+from kernelbandits.errors import KernelBanditError
+from kernelbandits.kernels import Linear
+from kernelbandits.posterior import posterior_factory
+from kernelbandits.types import Decision
+
+__all__ = ["method_calls", "method_outcome"]
+
+N_COLUMNS = 3
+
+LEARNED = 3
+"""Rounds that a living policy has learnt."""
+
+
+def round_of(name: str, seed: int = 0) -> Any:
+    """Contexts that the policy of this name takes."""
+    if name == "policies.CGPUCB":
+        return kb.Pairs(rows(seed=seed)[0, :2], list(WORDS))
+    fixed = ("ConfidenceBall", "GridGP", "PEGE", "PhasedElimination", "UncertaintyEllipsoid")
+    return rows() if name.rpartition(".")[2] in fixed else rows(seed=seed)
+
+
+class Living:
+    """A policy that has learnt a little, with one decision that is learnt and one that is not."""
+
+    def __init__(self, name: str) -> None:
+        self.policy = callable_of(name)(**TARGETS[name].arguments())
+        self.name = name
+        for t in range(LEARNED):
+            self.learned = self.policy.choose(round_of(name, t))
+            self.policy.learn(self.learned, 0.5)
+        self.open = self.policy.choose(round_of(name, 9))
+        self.awaited = self.policy.choose(round_of(name, 8))
+        self.policy.expect(self.awaited)
+        self.policy.choose_many([round_of(name, 7)])  # no decision is the latest one: None is
+
+    def answers(self) -> tuple[Any, ...]:
+        """What a copy says and does next."""
+        policy = self.policy.copy()
+        said = []
+        for t in (20, 21):
+            decision = policy.choose(round_of(self.name, t))
+            said.append((decision.action, decision.score, decision.propensity, decision.round_index))
+            policy.learn(decision, 0.25)
+        return tuple(said), tuple(policy.pending)
+
+    def methods(self) -> dict[str, dict[str, Any]]:
+        """Valid arguments of every method."""
+        contexts = round_of(self.name, 5)
+        return {
+            "choose": {
+                "contexts": contexts,
+                "ids": ["a", "b", "c", "d"],
+                "eligible": np.ones(4, dtype=bool),
+                "id": "x",
+            },
+            "choose a slate": {"contexts": contexts, "k": 2, "diverse": False, "ids": None, "eligible": None},
+            "choose_many": {"rounds": [contexts, contexts]},
+            "probabilities": {"contexts": contexts, "ids": None, "eligible": None},
+            "probabilities_many": {"rounds": [contexts, contexts], "ids": None},
+            "explain": {"decision": self.open, "most": 3},
+            "learn": {"decision": self.open, "reward": 0.5},
+            "learn_many": {"decisions": [self.open], "rewards": [0.5]},
+            "play": {"rounds": [contexts], "rewards": [[0.1, 0.2, 0.3, 0.4]]},
+            "warm_start": {"contexts": contexts, "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1, "ids": None},
+            "expect": {"decision": self.open},
+            "withdraw": {"decision": self.awaited},
+            "amend": {"decision": self.learned, "was": 0.5, "now": 0.25},
+            "unlearn": {"decision": self.learned, "reward": 0.5},
+            "save": {"path": "living.kb"},
+        }
+
+
+POLICIES = tuple(
+    name
+    for name in TARGETS
+    if name.startswith("policies.")
+    and name.count(".") == 1
+    and isinstance(callable_of(name), type)
+    and issubclass(callable_of(name), kb.Policy)
+)
+
+ATTRIBUTES = ("exploration", "gap_weight")
+"""Public attributes that a user may assign."""
+
+DECISION_METHODS = ("learn", "learn_many", "explain", "expect", "withdraw", "amend", "unlearn")
+
+POSTERIORS: dict[str, Callable[[], Any]] = {
+    "auto": lambda: posterior_factory("auto")(gaussian(), 0.5),
+    "exact": lambda: posterior_factory("exact")(gaussian(), 0.5),
+    "primal": lambda: posterior_factory("primal")(Linear(), 0.5),
+    "windowed": lambda: posterior_factory("windowed", length=5)(gaussian(), 0.5),
+    "forgetting": lambda: posterior_factory("forgetting", rate=0.9)(gaussian(), 0.5),
+    "compressed": lambda: kb.posterior.CompressedPosterior(gaussian(), regularisation=0.5),
+}
+
+POSTERIOR_METHODS: dict[str, Callable[[], dict[str, Any]]] = {
+    "observe": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1},
+    "amend": lambda: {"points": rows(), "changes": [0.1, 0.2, 0.3, 0.4]},
+    "remove": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4]},
+    "predict": lambda: {"points": rows(), "pending": None},
+    "covariance": lambda: {"points": rows(), "others": None},
+}
+
+
+def method_calls() -> Iterator[tuple[str, str, str, str]]:
+    """All (owner, method, parameter or decision field, odd value)."""
+    for name in POLICIES:
+        for method, arguments in Living(name).methods().items():
+            yield from ((name, method, parameter, odd) for parameter in arguments for odd in ODD)
+        for method in DECISION_METHODS:
+            yield from ((name, method, f"decision.{part.name}", odd) for part in fields(Decision) for odd in ODD)
+        yield from ((name, "assign", attribute, odd) for attribute in ATTRIBUTES for odd in ODD)
+    for name in POSTERIORS:
+        for method, made in POSTERIOR_METHODS.items():
+            yield from ((f"posterior {name}", method, parameter, odd) for parameter in made() for odd in ODD)
+
+
+def method_outcome(owner: str, method: str, parameter: str, odd: str) -> list[RawError]:
+    """Raw errors of the call and of what follows, and anything that a refused call has changed."""
+    if owner.startswith("posterior "):
+        return _posterior_outcome(owner, method, parameter, odd)
+    living = Living(owner)
+    call = f"{owner}.{method}({parameter}={odd})"
+    before = living.answers()
+    refused: list[KernelBanditError] = []
+
+    def step() -> None:
+        try:
+            _call(living, method, parameter, ODD[odd]())
+        except KernelBanditError as error:
+            refused.append(error)
+
+    found = [raw_error(call, step)]
+    after: list[Any] = []
+    found.append(raw_error(f"use after {call}", lambda: after.append(living.answers())))
+    if (refused or found[0]) and after and not _same(after[0], before):
+        found.append(RawError(call, f"a refused call has moved the policy: {before} to {after[0]}", "nothing raised"))
+    return [error for error in found if error is not None]
+
+
+def _call(living: Living, method: str, parameter: str, value: Any) -> None:
+    if method == "assign":
+        if hasattr(type(living.policy), parameter):
+            setattr(living.policy, parameter, value)
+        return
+    arguments = living.methods()[method]
+    if parameter.startswith("decision."):
+        decision = living.learned if method in ("amend", "unlearn") else living.open
+        decision = living.awaited if method == "withdraw" else decision
+        odd = replace(decision, **{parameter.partition(".")[2]: value})
+        arguments["decisions" if method == "learn_many" else "decision"] = [odd] if method == "learn_many" else odd
+    else:
+        arguments[parameter] = value
+    getattr(living.policy, method.partition(" ")[0])(**arguments)
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Equal up to rounding: after a refusal some models are computed again from what they have learnt."""
+    (decisions, pending), (others, awaited) = first, second
+    return pending == awaited and np.allclose(decisions, others, rtol=1e-9, atol=0.0, equal_nan=True)
+
+
+def _posterior_outcome(owner: str, method: str, parameter: str, odd: str) -> list[RawError]:
+    posterior = POSTERIORS[owner.partition(" ")[2]]()
+    posterior.observe(rows(), [0.1, 0.2, 0.3, 0.4])
+    before = posterior.predict(rows(seed=1))
+    call = f"{owner}.{method}({parameter}={odd})"
+    arguments = {**POSTERIOR_METHODS[method](), parameter: ODD[odd]()}
+    refused: list[KernelBanditError] = []
+
+    def step() -> None:
+        try:
+            getattr(posterior, method)(**arguments)
+        except KernelBanditError as error:
+            refused.append(error)
+
+    found = [raw_error(call, step)]
+    after: list[Any] = []
+    found.append(raw_error(f"use after {call}", lambda: after.append(posterior.predict(rows(seed=1)))))
+    if (refused or found[0]) and after and not np.allclose(after[0].mean, before.mean, rtol=1e-9):
+        found.append(RawError(call, "a refused call has moved the posterior", "nothing raised"))
+    return [error for error in found if error is not None]
