@@ -144,7 +144,7 @@ class Decision:
         array([0.5, 1. ])
         """
         if not isinstance(values, Mapping):
-            raise DecisionError(f"These values are no decision as `to_dict` gives it: {type(values).__name__}.")
+            raise DecisionError(f"These values are not a decision as `to_dict` gives it: {type(values).__name__}.")
         try:
             known = dict(values)
             for name in ("mean", "width", "score"):

@@ -645,7 +645,6 @@ LEFT_OUT: dict[str, str] = {
         ("selection.CatalogueEngine", "selection.CatalogueView", "selection.Screening", "selection.screened",
          "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
     ),
-    "selection.SelectionReport": RESULT,
     "selection.compile_ahead": "has no arguments",
     "theory.Check": RESULT,
     "theory.Exploration": INTERFACE,
@@ -666,7 +665,7 @@ LEFT_OUT: dict[str, str] = {
     "policies.experts.GreedyRidge": "made by `taught`, which is called",
     "adapters.VowpalLog": RESULT,
     **dict.fromkeys(("types.Decision", "types.Slate"), "checked where it is learnt: see test_odd_decisions.py"),
-    **dict.fromkeys(("types.Plays", "types.Prediction", "types.StageStep"), RESULT),
+    **dict.fromkeys(("types.Plays", "types.Prediction", "types.SelectionCost", "types.StageStep"), RESULT),
     **dict.fromkeys(
         ("types.Indices", "types.ItemId", "types.Matrix", "types.Parameters", "types.Point",
          "types.Seed", "types.TIE_TOLERANCE", "types.Vector"), "a type or a constant",

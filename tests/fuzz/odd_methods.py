@@ -81,6 +81,7 @@ class Living:
             "amend": {"decision": self.learned, "was": 0.5, "now": 0.25},
             "unlearn": {"decision": self.learned, "reward": 0.5},
             "save": {"path": "living.kb"},
+            "reseed": {"seed": 3},
         }
 
 
@@ -93,7 +94,7 @@ POLICIES = tuple(
     and issubclass(callable_of(name), kb.Policy)
 )
 
-ATTRIBUTES = ("exploration", "gap_weight")
+ATTRIBUTES = ("exploration", "gap_weight", "remember")
 """Public attributes that a user may assign."""
 
 DECISION_METHODS = ("learn", "learn_many", "explain", "expect", "withdraw", "amend", "unlearn")
@@ -109,8 +110,8 @@ POSTERIORS: dict[str, Callable[[], Any]] = {
 
 POSTERIOR_METHODS: dict[str, Callable[[], dict[str, Any]]] = {
     "observe": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1},
-    "amend": lambda: {"points": rows(), "changes": [0.1, 0.2, 0.3, 0.4]},
-    "remove": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4]},
+    "amend": lambda: {"points": rows(), "was": [0.1, 0.2, 0.3, 0.4], "now": [0.4, 0.3, 0.2, 0.1]},
+    "remove": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4], "numbers": (None, None, None, None)},
     "predict": lambda: {"points": rows(), "pending": None},
     "covariance": lambda: {"points": rows(), "others": None},
 }

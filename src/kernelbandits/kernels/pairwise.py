@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from kernelbandits.checks import MOST_NUMBERS
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.rows import FLOAT64, Rows, is_sparse
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -148,7 +149,12 @@ def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, In
 
 
 def dense(product: Any) -> Matrix:
-    """The same numbers as an ordinary array."""
+    """The same numbers as an ordinary array; InvalidContexts where these are too many."""
     if type(product) is np.ndarray:
         return product
+    if is_sparse(product) and product.shape[0] * product.shape[1] > MOST_NUMBERS:
+        raise InvalidContexts(
+            f"Sparse contexts of {product.shape[1]:,} columns have too many features to be listed. Hash them into "
+            "fewer, or take posterior='exact'."
+        )
     return product.toarray() if is_sparse(product) else np.asarray(product)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import MOST_NUMBERS
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.restoring import saved_array
@@ -237,11 +236,6 @@ def _sparse_rows(points: Points) -> Points:
         raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
     if points.ndim != 2:
         raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
-    if points.shape[1] > MOST_NUMBERS:  # comparing them takes a number per column
-        raise InvalidContexts(
-            f"Sparse contexts have to have at most {MOST_NUMBERS:,} columns, got {points.shape[1]:,}. Hash the "
-            "features into fewer."
-        )
     _refuse_broken(points)
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.errors import DamagedFile
+from kernelbandits.checks import a_list, shown
+from kernelbandits.errors import DamagedFile, InvalidParameter
 from kernelbandits.journal import Journal
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
@@ -124,7 +125,13 @@ class OrderedPosterior(Posterior):
     def _known(self, points: Points, rewards: ArrayLike, numbers: Sequence[int | None]) -> list[Known]:
         points = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(points)).tolist()
-        named = numbers or [None] * len(values)
+        named = a_list(numbers, "Numbers of observations") or [None] * len(values)
+        is_right = all(one is None or (isinstance(one, int) and not isinstance(one, bool)) for one in named)
+        if len(named) != len(values) or not is_right:
+            raise InvalidParameter(
+                f"`numbers` are those that `last_number` gave, or None, one per point ({len(values)}), got "
+                f"{shown(numbers)}."
+            )
         return [Known(*one) for one in zip(self.kernel.kind.keys(points), values, named, strict=True)]
 
     def _revise(self, history: History) -> None:

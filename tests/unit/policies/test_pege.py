@@ -143,7 +143,7 @@ def test_decisions_that_no_exploration_made_are_refused():
 
     with pytest.raises(DecisionError, match="Only the spanning actions"):
         policy.learn(kb.Decision(action=other, context=ACTIONS[other], stage=1), 0.5)
-    with pytest.raises(DecisionError, match=r"row of the 20|has action="):
+    with pytest.raises(DecisionError, match=r"row of the 20|`action` of a decision"):
         policy.learn(kb.Decision(action=-1, context=ACTIONS[0]), 0.5)
     policy.learn(policy.choose(ACTIONS), 0.5)
     with pytest.raises(NotLearnt, match="No exploiting decision"):
@@ -165,7 +165,7 @@ def test_what_was_never_explored_cannot_be_amended():
 def test_a_decision_for_no_action_of_the_set_is_not_awaited():
     policy = kb.PEGE(ACTIONS)
 
-    with pytest.raises(DecisionError, match=r"row of the 20|has action="):
+    with pytest.raises(DecisionError, match=r"row of the 20|`action` of a decision"):
         policy.expect(kb.Decision(action=20, context=ACTIONS[0], id="foreign"))
 
     assert policy.choose(ACTIONS).action == policy.spanning[0]
