@@ -1,0 +1,338 @@
+"""Messages that come twice, late or out of order: corrections, ids and random draws."""
+
+import os
+import pickle
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import kernelbandits as kb
+from kernelbandits.errors import AlreadyLearnt, DecisionError, IllConditioned, InvalidReward, NotLearnt, NotSupported
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.posterior import posterior_factory
+from reliability.policies import CASES, ROWS, gaussian, rows
+
+# -- amend and unlearn -------------------------------------------------------------------------------------------------
+
+
+def test_an_amendment_that_is_delivered_three_times_counts_once():
+    policy = gaussian(reward_range=(0.0, 1.0))
+    decision = policy.choose(ROWS)
+    policy.learn(decision, 0.2)
+
+    for _ in range(3):
+        policy.amend(decision, was=0.2, now=0.7)
+
+    expected = gaussian()
+    expected.warm_start([decision.context], [0.7])
+    assert_allclose(policy.posterior.predict(ROWS).mean, expected.posterior.predict(ROWS).mean)
+
+
+def test_what_the_caller_believes_was_learnt_does_not_matter():
+    policy = gaussian()
+    decision = policy.choose(ROWS)
+    policy.learn(decision, 0.2)
+
+    policy.amend(decision, was=55.0, now=0.7)
+    policy.unlearn(decision, reward=-3.0)
+
+    assert_allclose(policy.posterior.predict(ROWS).mean, 0.0, atol=1e-15)
+    policy.learn(decision, 0.4)
+    with pytest.raises(AlreadyLearnt, match="amend"):
+        policy.learn(decision, 0.4)
+
+
+def test_older_decisions_than_are_remembered_need_the_reward():
+    policy = kb.LinUCB()
+    policy.remember = 3
+    decisions = [policy.choose(rows(t)) for t in range(5)]
+    for decision in decisions:
+        policy.learn(decision, 0.5)
+
+    policy.amend(decisions[2], now=0.6)
+    with pytest.raises(NotLearnt, match="last 3 decisions"):
+        policy.amend(decisions[1], now=0.6)
+    policy.amend(decisions[1], was=0.5, now=0.6)
+    policy.unlearn(decisions[0], reward=0.5)
+
+    expected = kb.LinUCB()
+    learnt = [decision.context for decision in decisions[1:]]
+    expected.warm_start(learnt, [0.6, 0.6, 0.5, 0.5])
+    assert_allclose(policy.posterior.predict(ROWS).mean, expected.posterior.predict(ROWS).mean, atol=1e-12)
+
+
+def test_remembered_rewards_survive_files_and_copies(tmp_path):
+    policy = gaussian(posterior_factory("windowed", length=3))
+    decisions = [policy.choose(ROWS[[0, 1]]) for _ in range(4)]
+    for decision, reward in zip(decisions, (0.1, 0.2, 0.3, 0.4), strict=True):
+        policy.learn(decision, reward)
+    policy.save(tmp_path / "policy.kb")
+
+    for other in (policy, kb.load(tmp_path / "policy.kb"), policy.copy(), pickle.loads(pickle.dumps(policy))):
+        other.amend(decisions[1], now=0.9)
+        with pytest.raises(NotLearnt):
+            other.amend(decisions[0], now=0.9)
+        assert_allclose(other.posterior.predict(ROWS[[0]]).mean, (0.9 + 0.3 + 0.4) / 3.3)
+
+
+@pytest.mark.parametrize("form", ["windowed", "forgetting"])
+def test_a_correction_reaches_the_decision_that_it_names(form):
+    """All contexts are one, and so are some rewards."""
+    options = {"length": 5} if form == "windowed" else {"rate": 0.5}
+    rng = np.random.default_rng(4)
+    policy = gaussian(posterior_factory(form, **options))
+    entries, decisions = [], []
+    for _ in range(40):
+        what = rng.integers(3) if len(entries) > 6 else 0
+        place = int(rng.integers(len(entries))) if entries else 0
+        if what == 0:
+            decisions.append(policy.choose(ROWS[:1]))
+            entries.append(float(rng.integers(3)))
+            policy.learn(decisions[-1], entries[-1])
+        elif what == 1:
+            changed = attempt(partial(policy.amend, decisions[place], now=9.0))
+            assert changed is (form == "forgetting" or place >= len(entries) - 5)
+            entries[place] = 9.0 if changed else entries[place]
+        else:
+            place = len(entries) - 1
+            assert attempt(partial(policy.unlearn, decisions[place]))
+            del entries[place], decisions[place]
+            if form == "windowed":  # what has left does not come back
+                del entries[:-4], decisions[:-4]
+
+    weights = 0.5 ** np.arange(len(entries) - 1, -1, -1.0) if form == "forgetting" else np.ones(len(entries))
+    if form == "windowed":
+        entries, weights = entries[-5:], weights[-5:]
+    mean = weights @ entries / (weights.sum() + 0.3)
+    assert_allclose(policy.posterior.predict(ROWS[:1]).mean, mean, rtol=1e-6)
+
+
+def attempt(act):
+    """Whether a correction found its observation."""
+    try:
+        act()
+    except NotLearnt:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("correction", ["unlearn", "amend"])
+@pytest.mark.parametrize(
+    "name", ["KernelUCB exact", "KernelUCB catalog", "KernelUCB linear", "LinUCB", "LinUCB hybrid"]
+)
+@pytest.mark.parametrize("mistake", [1.7e18, -1e18, 3e9])
+def test_a_reward_learnt_by_mistake_at_a_repeated_context_leaves_no_trace(name, correction, mistake):
+    case = CASES[name]
+    policy, expected = case.make(), case.make()
+    contexts = case.contexts(0)
+    wrong = policy.choose(contexts)
+    policy.learn(wrong, mistake)
+    for t, reward in enumerate([0.4995, 0.25, 0.4995]):
+        decision = kb.Decision.from_dict({**wrong.to_dict(), "id": str(t)})
+        for each in (policy, expected):
+            each.learn(decision, reward)
+        policy.choose(contexts)
+
+    if correction == "unlearn":
+        policy.unlearn(wrong)
+    else:
+        policy.amend(wrong, now=0.125)
+        expected.learn(wrong, 0.125)
+
+    for each in (policy, expected):
+        each.learn(kb.Decision.from_dict({**wrong.to_dict(), "id": "last"}), 0.5)
+    decision, right = policy.choose(contexts, id="x"), expected.choose(contexts, id="x")
+    assert_allclose([decision.mean, decision.width], [right.mean, right.width], rtol=0, atol=1e-12)
+
+
+def test_without_the_second_double_the_trace_stays(monkeypatch):
+    """The negative control."""
+    monkeypatch.setattr(
+        "kernelbandits.posterior.observations.two_sum", lambda total, _, change: (total + change, 0 * total)
+    )
+
+    with pytest.raises(AssertionError):
+        test_a_reward_learnt_by_mistake_at_a_repeated_context_leaves_no_trace("KernelUCB exact", "unlearn", 1.7e18)
+
+
+def test_a_reward_too_large_to_be_taken_back_exactly_is_warned_about():
+    policy = gaussian()
+    decision = policy.choose(ROWS)
+    policy.learn(decision, 1e25)
+
+    with pytest.warns(IllConditioned, match=r"1e\+25"):
+        policy.unlearn(decision)
+
+
+# -- ids and draws -----------------------------------------------------------------------------------------------------
+
+DRAWING = [
+    "KernelThompson",
+    "KernelSquareCB",
+    "Mixed",
+    "Softmax",
+    "EXP4",
+    "EXP4P",
+    "UniformRandom",
+    "KLUCB",
+    "PACBayes",
+]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_the_same_id_gets_the_same_answer_and_leaves_the_stream_alone(name):
+    case = CASES[name]
+    policy, plain = case.make(), case.make()
+    contexts = case.contexts(0)
+
+    answers = [policy.choose(contexts, id=f"user {n % 20}") for n in range(60)]
+
+    for n in range(20):
+        same = answers[n::20]
+        assert {(one.action, one.propensity) for one in same} == {(same[0].action, same[0].propensity)}
+    stream = [each.choose(contexts).action for each in (policy, plain) for _ in range(10)]
+    assert stream[:10] == stream[10:]
+    other = case.make()
+    other.reseed(99)
+    assert [other.choose(contexts, id=f"user {n}").action for n in range(20)] != [
+        one.action for one in answers[:20]
+    ] or (len({one.action for one in answers}) == 1)
+
+
+def test_draws_by_id_follow_the_probabilities():
+    policy = kb.Mixed(gaussian(), epsilon=0.5, seed=7)
+    n_draws = 4_000
+
+    counts = Counter(policy.choose(ROWS[:4], id=str(n)).action for n in range(n_draws))
+
+    expected = policy.probabilities(ROWS[:4])
+    observed = np.array([counts[action] for action in range(4)]) / n_draws
+    assert_allclose(observed, expected, atol=4.5 * np.sqrt(0.25 / n_draws))
+
+
+def test_a_refused_call_does_not_move_the_random_state():
+    policies = [kb.Mixed(kb.KernelUCB(Linear(), seed=1), epsilon=0.6, seed=5) for _ in range(2)]
+    for each in policies:
+        each.learn(each.choose(ROWS[:3]), 0.5)
+    for refused in (
+        lambda policy: policy.choose(ROWS[:3, :1]),
+        lambda policy: policy.choose(ROWS[:3], id=""),
+        lambda policy: policy.choose(ROWS[:3], k=9),
+        lambda policy: policy.choose_many([ROWS[:3], ROWS[:3, :1]]),
+        lambda policy: policy.play([ROWS[:3], ROWS[:3, :1]], [[0.0] * 3] * 2),
+    ):
+        with pytest.raises(kb.errors.KernelBanditError):
+            refused(policies[0])
+
+    first, second = ([each.choose(rows(t)).action for t in range(30)] for each in policies)
+    assert first == second
+
+
+def test_workers_that_open_one_file_with_seeds_of_their_own_draw_differently(tmp_path):
+    policy = kb.UniformRandom(seed=3)
+    policy.save(tmp_path / "policy.kb")
+
+    same, again = ([kb.load(tmp_path / "policy.kb").choose(ROWS).action for _ in range(1)] for _ in range(2))
+    drawn = {seed: actions_of(kb.load(tmp_path / "policy.kb", seed=seed)) for seed in (1, 2)}
+
+    assert same == again
+    assert drawn[1] != drawn[2]
+    assert drawn[1] == actions_of(kb.load(tmp_path / "policy.kb", seed=1))
+
+
+def actions_of(policy, n_rounds=20):
+    return [policy.choose(ROWS).action for _ in range(n_rounds)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_workers_draw_differently_from_their_parent_and_each_other():
+    policy = kb.Mixed(kb.UniformRandom(seed=1), epsilon=0.5, seed=2)
+    answers = []
+    for _ in range(2):
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(write, bytes(actions_of(policy)))
+            os._exit(0)
+        os.waitpid(child, 0)
+        answers.append(list(os.read(read, 100)))
+        os.close(read)
+        os.close(write)
+
+    answers.append(actions_of(policy))
+    assert len({tuple(actions) for actions in answers}) == 3
+    again = kb.Mixed(kb.UniformRandom(seed=1), epsilon=0.5, seed=2)
+    assert answers[2] == actions_of(again), "the parent keeps its seeded stream"
+
+
+# -- decisions that no policy made -------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
+@pytest.mark.parametrize("name", CASES)
+def test_an_impossible_decision_is_refused_and_the_policy_goes_on(name):
+    case = CASES[name]
+    policy = case.make()
+    case.learn(policy, 6)
+    values = policy.choose(case.contexts(7)).to_dict()
+    before = [policy.probabilities(case.contexts(t)) for t in range(3)]
+    memo = {key: np.full(np.shape(array), 1e9).tolist() for key, array in values["memo"].items()}
+    changes = [
+        {"propensity": 5e-324}, {"propensity": float("nan")}, {"propensity": 2.0}, {"action": -1}, {"n_actions": -1},
+        {"stage": -1}, {"stage": 10**6}, {"memo": {key: [] for key in memo}}, {"memo": memo},
+        {"memo": {key: np.full(np.shape(array), float("nan")).tolist() for key, array in memo.items()}},
+    ]  # fmt: skip
+
+    for change in changes:
+        try:
+            policy.learn(kb.Decision.from_dict({**values, **change, "id": str(change)}), 0.5)
+        except (DecisionError, NotSupported, InvalidReward):
+            pass
+        else:  # a field that this policy does not use
+            policy = case.make()
+            case.learn(policy, 6)
+        for t in range(3):
+            assert_allclose(policy.probabilities(case.contexts(t)), before[t], atol=1e-9)
+    case.learn(policy, 3)
+
+
+# -- pending -----------------------------------------------------------------------------------------------------------
+
+
+def test_pending_repeats_are_counts():
+    policy = gaussian()
+    policy.warm_start(ROWS, np.linspace(0.0, 1.0, 12))
+    places = [0, 3, 3, 5, 0, 3]
+    for n, place in enumerate(places):
+        policy.expect(policy.choose(ROWS[[place]], id=str(n)))
+    queries = ROWS + 0.05
+
+    scored = [policy.choose(queries[[row]], id=f"query {row}").width for row in range(len(queries))]
+
+    assert_allclose(scored, policy.posterior.predict(queries, pending=ROWS[places]).width, rtol=1e-8)
+    policy.withdraw(policy.pending["1"])
+    policy.learn(policy.pending["0"], 0.5)
+    left = policy.choose(queries[[0]], id="again").width
+    assert_allclose(left, policy.posterior.predict(queries[[0]], pending=ROWS[[3, 5, 0, 3]]).width, rtol=1e-8)
+
+
+def test_many_pending_decisions_over_few_points_cost_what_the_points_cost(monkeypatch):
+    policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1)
+    policy.warm_start(ROWS, np.zeros(12))
+    sizes, cholesky = [], kb.posterior.pending.cholesky
+    monkeypatch.setattr(kb.posterior.pending, "cholesky", lambda matrix: sizes.append(len(matrix)) or cholesky(matrix))
+    template = policy.choose(ROWS).to_dict()
+    distinct = {tuple(row) for row in ROWS}
+
+    for n in range(3_000):
+        row = ROWS[n % 12]
+        policy.expect(kb.Decision.from_dict({**template, "context": {"row": row.tolist()}, "id": str(n)}))
+    policy.choose(ROWS)
+
+    assert len(policy.pending) == 3_000
+    assert max(sizes) == len(distinct)
+    assert len(sizes) == 1
