@@ -46,7 +46,7 @@ class Engines:
         regularisation: brute force looks at every width, so it notices similarities that are no kernel or overflow.
         """
         record = getattr(posterior, "record", None)
-        if not isinstance(record, Observations) or not posterior.is_sure:
+        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
             return None
         latest = self._latest  # mostly it is the same again
         is_latest = latest is not None and latest[0]() is catalogue and latest[1].is_finished

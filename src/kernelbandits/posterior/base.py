@@ -121,6 +121,9 @@ class Posterior(Transactional, ABC):
         """Number of the latest observation; None where all observations of a point count alike."""
         return None
 
+    n_merged: int = 0
+    """Observations whose points are not kept any more: they count in every answer and cannot be changed."""
+
     def _join(self, journal: Journal) -> None:
         """Take part in the transactions of a policy, or of another posterior."""
         self._journal = journal
@@ -354,7 +357,7 @@ class RecordedPosterior(Posterior):
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
         before, after = (checked_rewards(values, self.kernel.kind.count(points)) for values in (was, now))
-        slots = self.record.find(points)
+        slots = self._find(points)
         self._note()
         self.record.change(slots, -before, after)
         self._retarget()
@@ -362,7 +365,7 @@ class RecordedPosterior(Posterior):
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(points))
-        slots = self.record.find(points)
+        slots = self._find(points)
         taken, times = np.unique(slots, return_counts=True)
         short = taken[times > self.record.counts[taken]]
         if short.size:
@@ -372,6 +375,17 @@ class RecordedPosterior(Posterior):
         self.record.subtract(slots, values)
         with self._refusing():
             self._forget()
+
+    def _find(self, points: Points) -> Indices:
+        """Slots of observed points, or NotLearnt."""
+        try:
+            return self.record.find(points)
+        except NotLearnt as error:
+            if not self.n_merged:
+                raise
+            raise NotLearnt(
+                f"{error} It may be one of the {self.n_merged} oldest observations, of which only sums are kept."
+            ) from error
 
     # -- for those who decide themselves how much an observation counts ----------------------------------------------
 
@@ -430,7 +444,7 @@ class RecordedPosterior(Posterior):
 
     @property
     def n_observations(self) -> int:
-        return self.record.n_observations
+        return self.record.n_observations + self.n_merged
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""

@@ -331,6 +331,11 @@ class Observations:
         live = np.flatnonzero(self.counts)
         return self._kind.take(self.points, live), self.counts[live], self.sums[live]
 
+    def oldest(self, n_points: int) -> tuple[Points, Vector, Vector]:
+        """Likewise of the points that were seen first."""
+        first = np.flatnonzero(self.counts)[:n_points]
+        return self._kind.take(self.points, first), self.counts[first], self.sums[first]
+
     def errors(self) -> Vector:
         """Rounding errors of the sums that `kept` gives."""
         return self._errors[np.flatnonzero(self.counts)]
@@ -342,11 +347,14 @@ class Observations:
         n_observations = round(counts.sum())
         return Batch(keys, points, counts, sums, errors, NO_SLOTS, NOTHING, NOTHING, NOTHING, n_observations)
 
-    def compacted(self) -> Observations:
-        """The same without empty slots."""
+    def compacted(self, *, without: int = 0) -> Observations:
+        """The same without empty slots, and without the points that were seen first."""
         fresh = Observations(self._kind, self._journal)
-        if self.size:
-            fresh.add(fresh.totals(*self.kept(), self.errors()))
+        if self.size > without:
+            points, counts, sums = self.kept()
+            rest = np.arange(without, len(counts))
+            points = self._kind.take(points, rest) if without else points
+            fresh.add(fresh.totals(points, counts[rest], sums[rest], self.errors()[rest]))
         return fresh
 
 

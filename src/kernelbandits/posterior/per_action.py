@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kernelbandits.checks import an_instance
-from kernelbandits.errors import InvalidContexts
+from kernelbandits.checks import a_count, an_instance
+from kernelbandits.errors import DamagedFile, InvalidContexts
+from kernelbandits.kernels import Ids
 from kernelbandits.kernels.labelled import LabelledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.pairwise import dense
 from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.restoring import below, saved_array
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
 
 __all__ = ["PerActionPosterior"]
+
+BLOCKS: Final = ("_labels", "_own_precision", "_links", "_own_moments", "_shared_precision", "_shared_moments")
+"""Attributes that sum over all observations."""
 
 
 class PerActionPosterior(RecordedPosterior):
@@ -28,15 +37,46 @@ class PerActionPosterior(RecordedPosterior):
         mean = u·β + xᵀA_a⁻¹b_a,   width² = xᵀA_a⁻¹x + uᵀA₀⁻¹u
 
     (Li et al. 2010, hybrid LinUCB; both terms of width² are squares, so nothing cancels.)
+
+    Parameters
+    ----------
+    kernel
+        Which columns are shared.
+    regularisation
+        γ > 0.
+    keep
+        As in `PrimalPosterior`: points that are kept; of more, the oldest are merged into the blocks.
     """
 
     kernel: LabelledLinear
 
-    def __init__(self, kernel: LabelledLinear, *, regularisation: float) -> None:
+    def __init__(self, kernel: LabelledLinear, *, regularisation: float, keep: int | None = None) -> None:
         an_instance(kernel, LabelledLinear, "The kernel of a model per action", "LabelledLinear() is one.")
         super().__init__(kernel, regularisation=regularisation)
+        self.keep = None if keep is None else a_count(keep, "The number of points to keep")
+        self._merged: dict[str, Any] | None = None  # the blocks after the merged observations
         self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._blank(None)
+
+    def _start_over(self) -> None:
+        """The blocks without what the record holds."""
+        self._blank(self._n_columns)
+        if self._merged is not None:
+            vars(self).update(copy.deepcopy(self._merged))
+
+    def _merge_oldest(self, keep: int) -> None:
+        """Keep only the blocks of the points that were seen first, until an eighth of the room is free."""
+        n_oldest = self.record.size - keep + keep // 8
+        oldest = self.record.oldest(n_oldest)
+        self._note()
+        self._journal.note(vars(self).update, {"_merged": self._merged, "n_merged": self.n_merged})
+        now = {name: vars(self)[name] for name in BLOCKS}
+        self._start_over()
+        self._absorb_rows(*oldest)
+        merged = {name: vars(self)[name] for name in BLOCKS}
+        vars(self).update(now)
+        self.record = self.record.compacted(without=n_oldest)
+        self._merged, self.n_merged = merged, self.n_merged + round(float(oldest[1].sum()))
 
     def _blank(self, n_columns: int | None) -> None:
         """No observation yet; block 0 stands for labels never seen."""
@@ -65,6 +105,8 @@ class PerActionPosterior(RecordedPosterior):
             self._absorb_rows(points, counts, sums)
             if not self._is_well_posed:
                 self._predict(points)  # now, while the observation can still be refused
+        if self.keep is not None and self.record.size > self.keep:
+            self._merge_oldest(self.keep)
 
     def _absorb_rows(self, points: PairRows, counts: Vector, sums: Vector) -> None:
         rows = self._rows(points)
@@ -106,15 +148,56 @@ class PerActionPosterior(RecordedPosterior):
 
     def _settle(self) -> None:
         if self._is_stale:
-            if not self.record.size:
+            if not self.record.size and self._merged is None:
                 self._n_columns = None
             self._retarget()
             self._is_stale = False
 
     def _retarget(self) -> None:
-        self._blank(self._n_columns)
+        self._start_over()
         if self.size:
             self._absorb_rows(*self.record.kept())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        if self._merged is None:
+            return super().state()
+        labels = Ids().pack(list(self._merged["_labels"]))
+        n_blocks = 1 + len(self._merged["_labels"])
+        arrays = {name: np.asarray(self._merged[name])[:n_blocks] for name in BLOCKS if name.startswith("_own_")}
+        return {
+            **super().state(),
+            **{f"merged.{name}": array for name, array in arrays.items()},
+            "merged._links": self._merged["_links"][:n_blocks],
+            "merged._shared_precision": self._merged["_shared_precision"],
+            "merged._shared_moments": self._merged["_shared_moments"],
+            "merged.count": np.array([self.n_merged], dtype=np.int64),
+            **{f"merged.labels.{name}": array for name, array in labels.items()},
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        if "merged.count" in state:
+            merged = below("merged.", state)
+            self.n_merged = int(saved_array(merged, "count", "i", (1,), least=1, most=2**53)[0])
+            own = saved_array(merged, "_own_moments", "f", (None, None))
+            labels, (n_blocks, n_own) = Ids().unpack(below("labels.", merged)), own.shape
+            moments = saved_array(merged, "_shared_moments", "f", (None,))
+            if n_blocks != 1 + len(labels) or len(set(labels)) < len(labels):
+                raise DamagedFile("The file holds blocks of other labels than it names.")
+            self._n_columns = n_own + len(moments)
+            self._blank(self._n_columns)
+            if (n_own, len(moments)) != (len(self._own), len(self._shared)):
+                raise DamagedFile("The file holds blocks of other columns than the model has.")
+            self._merged = {
+                "_labels": {label: 1 + place for place, label in enumerate(labels)},
+                "_own_precision": saved_array(merged, "_own_precision", "f", (n_blocks, n_own, n_own)).copy(),
+                "_links": saved_array(merged, "_links", "f", (n_blocks, n_own, len(moments))).copy(),
+                "_own_moments": own.copy(),
+                "_shared_precision": saved_array(merged, "_shared_precision", "f", (len(moments),) * 2).copy(),
+                "_shared_moments": moments.copy(),
+            }
+            self._start_over()
+            state = {name: array for name, array in state.items() if not name.startswith("merged.")}
+        super().restore(state)
 
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         rows = self._rows(points)

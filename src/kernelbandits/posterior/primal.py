@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
@@ -16,6 +18,7 @@ from kernelbandits.posterior.feature_loops import feature_loops
 from kernelbandits.posterior.minorant import Minorant, minorant_of
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.threads import few_threads
+from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["PrimalPosterior"]
@@ -45,6 +48,16 @@ class PrimalPosterior(RecordedPosterior):
 
     LinUCB's form. Equal to the exact posterior of the same kernel. A single observation changes U by rank one, O(D²).
 
+    Parameters
+    ----------
+    kernel
+        A kernel with finitely many features.
+    regularisation
+        γ > 0.
+    keep
+        Distinct points that are kept, so that observations can be amended, removed and explained; None: all. Of more
+        points, the oldest are merged: only their part of C and Φᵀy is kept. Predictions do not change.
+
     >>> from kernelbandits.kernels import Linear
     >>> posterior = PrimalPosterior(Linear(), regularisation=0.5)
     >>> posterior.observe([[1.0, 0.0], [0.0, 2.0]], [1.0, 1.0])
@@ -52,8 +65,10 @@ class PrimalPosterior(RecordedPosterior):
     array([1.1111])
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
+    def __init__(self, kernel: Kernel, *, regularisation: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularisation=regularisation)
+        self.keep = None if keep is None else a_count(keep, "The number of points to keep")
+        self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
         self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._precision: Matrix | None = None  # C
         self._moments: Vector = np.zeros(0)  # Φᵀy
@@ -122,10 +137,27 @@ class PrimalPosterior(RecordedPosterior):
         self._sum_up()
 
     def _sum_up(self) -> None:
-        """Compute everything from the record."""
+        """Compute everything from the record, and what was merged."""
         self._precision = self._upper = self._weights = self._minorant = None
+        if self._merged is not None:
+            squares, moments = self._merged
+            self._precision, self._moments = self.regularisation * np.eye(len(moments)) + squares, moments
         if self.record.size:
             self._add(*self.record.kept())
+
+    def _merge_oldest(self, keep: int) -> None:
+        """Keep only sums of the points that were seen first, until half of the room is free."""
+        n_oldest = self.record.size - keep // 2
+        points, counts, sums = self.record.oldest(n_oldest)
+        features = self._features(points)
+        scaled = features * np.sqrt(counts)[:, None]
+        squares, moments = scaled.T @ scaled, sums @ features
+        if self._merged is not None:
+            squares, moments = squares + self._merged[0], moments + self._merged[1]
+        self._note()
+        self._journal.note(vars(self).update, {"_merged": self._merged, "n_merged": self.n_merged})
+        self.record = self.record.compacted(without=n_oldest)
+        self._merged, self.n_merged = (squares, moments), self.n_merged + round(float(counts.sum()))
 
     def _fade(self, rate: float) -> None:
         """C ← rate·C + (1 − rate)·γI; what is left of forgotten points goes on fading in it."""
@@ -148,7 +180,7 @@ class PrimalPosterior(RecordedPosterior):
 
     def _retarget(self) -> None:
         points, _, sums = self.record.kept()
-        self._moments = sums @ self._features(points)
+        self._moments = sums @ self._features(points) + (0.0 if self._merged is None else self._merged[1])
         self._weights = None
 
     # -- predicting ------------------------------------------------------------------------------------------------
@@ -267,6 +299,25 @@ class PrimalPosterior(RecordedPosterior):
         self._settle()
         return float(np.linalg.norm(self._mean_weights())) if self.size else 0.0
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        if self._merged is None:
+            return super().state()
+        squares, moments = self._merged
+        count = np.array([self.n_merged], dtype=np.int64)
+        return {**super().state(), "merged.squares": squares, "merged.moments": moments, "merged.count": count}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        if "merged.count" in state:
+            self.n_merged = int(saved_array(state, "merged.count", "i", (1,), least=1, most=2**53)[0])
+            moments = saved_array(state, "merged.moments", "f", (None,)).copy()
+            squares = saved_array(state, "merged.squares", "f", (len(moments), len(moments))).copy()
+            self._merged = squares, moments
+            state = {name: array for name, array in state.items() if not name.startswith("merged.")}
+        super().restore(state)
+        if self._merged is not None:
+            self._sum_up()
+            self._factor()  # now, while the file can still be refused
+
     def _features(self, points: Points) -> Matrix:
         if self._precision is None:
             return self.kernel.features(points)
@@ -290,6 +341,8 @@ class PrimalPosterior(RecordedPosterior):
     def _factor(self) -> Matrix:
         if self._upper is None:
             assert self._precision is not None
+            if self.keep is not None and self.record.size > self.keep:
+                self._merge_oldest(self.keep)
             with few_threads(float(len(self._precision)) ** 3):
                 self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))

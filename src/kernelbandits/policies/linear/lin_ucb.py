@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from kernelbandits.checks import MOST_IN_MEMORY, a_count, a_list, is_one_of, shown
 from kernelbandits.errors import InvalidParameter
@@ -20,13 +20,18 @@ from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, See
 __all__ = ["LinUCB"]
 
 
+KEPT: Final = 100_000
+"""Contexts that are kept, so that their rewards can be amended, unlearnt and explained."""
+
+
 class LinUCB(UpperConfidencePolicy):
     """Ridge regression on features, highest mean + exploration · width (Li et al. 2010).
 
     shared: one weight vector for all actions; KernelUCB with the linear kernel. disjoint: a weight vector per action.
     hybrid: the shared columns have one weight vector for all, the other columns one per action. For the last two,
     `ids` (or the row numbers, where there are none) say which action is which. A round costs the same however much was
-    learnt: O(N d² + d³) shared, O(N d³) otherwise.
+    learnt: O(N d² + d³) shared, O(N d³) otherwise. The last 100,000 distinct contexts are kept, so that their rewards
+    can be amended, unlearnt and explained; of older ones only sums, in which every reward goes on to count.
 
     Parameters
     ----------
@@ -74,9 +79,9 @@ class LinUCB(UpperConfidencePolicy):
             )
         posterior: Posterior
         if model == "shared":
-            posterior = PrimalPosterior(Linear(), regularisation=regularisation)
+            posterior = PrimalPosterior(Linear(), regularisation=regularisation, keep=KEPT)
         else:
-            posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation)
+            posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation, keep=KEPT)
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
         self._uses_engines = model == "shared"  # labels are no part of a catalogue's items
