@@ -35,10 +35,12 @@ class Journal(ForkedLock):
     {'mean': 0.5}
     """
 
-    __slots__ = ("notes",)
+    __slots__ = ("is_snapshot", "notes")
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_snapshot = False
+        """Whether its model is a copy that was made to be pickled."""
         self.notes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def __reduce__(self) -> tuple[type[Journal], tuple[()]]:
@@ -46,11 +48,11 @@ class Journal(ForkedLock):
         return Journal, ()
 
     def note(self, restore: Callable[..., object], *arguments: Any) -> None:
-        """Say how to put back what is about to change."""
+        """Record how to restore what is about to change."""
         self.notes.append((restore, arguments))
 
     def drop(self, restore: Callable[..., object]) -> None:
-        """The latest note is not needed any more, where it is this one."""
+        """Remove the latest note if it is this one."""
         if self.notes and self.notes[-1][0] == restore:
             self.notes.pop()
 
@@ -119,7 +121,7 @@ class Transactional:
                 continue
             if isinstance(member, FunctionType):
                 setattr(cls, name, transaction(member))
-            elif isinstance(member, property):
+            elif isinstance(member, property) and not hasattr(member.fget, "handles_transaction"):
                 getter, setter = (part and transaction(part) for part in (member.fget, member.fset))
                 setattr(cls, name, property(getter, setter, doc=member.__doc__))
 
@@ -140,13 +142,21 @@ class Transactional:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a copy: what is pickled does not change while it is written."""
-        return vars(copy.deepcopy(self))
+        """Of a copy, all parts of which share one journal: what is pickled does not change while it is written."""
+        if self._journal.is_snapshot:
+            return vars(self)
+        made = copy.deepcopy(self)
+        made._journal.is_snapshot = True
+        return vars(made)
 
     def _note_copy(self) -> None:
         """Note a copy of everything: for a call that makes many changes, or changes that are not noted one by one."""
-        state = copy.deepcopy(vars(self), {id(self._journal): self._journal})
-        self._journal.note(adopt, self, state)
+        shared = {id(part): part for part in (self._journal, *self._noting_parts())}
+        self._journal.note(adopt, self, copy.deepcopy(vars(self), shared))
+
+    def _noting_parts(self) -> tuple[object, ...]:
+        """Parts that note their changes by themselves."""
+        return ()
 
 
 def adopt(model: object, state: dict[str, Any]) -> None:

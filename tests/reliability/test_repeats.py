@@ -48,19 +48,21 @@ def test_what_the_caller_believes_was_learnt_does_not_matter():
 def test_older_decisions_than_are_remembered_need_the_reward():
     policy = kb.LinUCB()
     policy.remember = 3
-    decisions = [policy.choose(rows(t)) for t in range(5)]
+    decisions = [policy.choose(rows(t)) for t in range(12)]
     for decision in decisions:
         policy.learn(decision, 0.5)
 
-    policy.amend(decisions[2], now=0.6)
+    policy.amend(decisions[9], now=0.6)
     with pytest.raises(NotLearnt, match="last 3 decisions"):
         policy.amend(decisions[1], now=0.6)
+    with pytest.raises(AlreadyLearnt):
+        policy.learn(decisions[1], 0.5)
     policy.amend(decisions[1], was=0.5, now=0.6)
     policy.unlearn(decisions[0], reward=0.5)
 
     expected = kb.LinUCB()
     learnt = [decision.context for decision in decisions[1:]]
-    expected.warm_start(learnt, [0.6, 0.6, 0.5, 0.5])
+    expected.warm_start(learnt, [0.6, *[0.5] * 7, 0.6, 0.5, 0.5])
     assert_allclose(policy.posterior.predict(ROWS).mean, expected.posterior.predict(ROWS).mean, atol=1e-12)
 
 
@@ -336,3 +338,89 @@ def test_many_pending_decisions_over_few_points_cost_what_the_points_cost(monkey
     assert len(policy.pending) == 3_000
     assert max(sizes) == len(distinct)
     assert len(sizes) == 1
+
+
+# -- copies and nested calls -------------------------------------------------------------------------------------------
+
+
+def parts_of(policy):
+    """The policy, what it wraps, and their posteriors."""
+    inner = getattr(policy, "policy", None)
+    own = [
+        policy,
+        *([policy.posterior] if isinstance(getattr(policy, "posterior", None), kb.posterior.Posterior) else []),
+    ]
+    return own + (parts_of(inner) if inner is not None else [])
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
+@pytest.mark.parametrize("name", [name for name in CASES if name != "KernelUCB function"])
+def test_a_pickled_policy_is_one_model_as_before(name):
+    case = CASES[name]
+    policy = case.make()
+    case.learn(policy, 4)
+    policy.expect(policy.choose(case.contexts(5)))
+
+    thawed = pickle.loads(pickle.dumps(policy))
+
+    assert len({id(part._journal) for part in parts_of(thawed)}) == 1
+    assert len({id(part._ledger) for part in parts_of(thawed) if hasattr(part, "_ledger")}) == 1
+    for each in (policy, thawed):
+        each.learn(next(iter(each.pending.values())), 0.5)
+    assert thawed.round_index == policy.round_index
+    first, second = (each.choose(case.contexts(1), id="x") for each in (policy, thawed))
+    assert first.action == second.action
+
+
+def test_a_method_of_your_own_that_calls_others_is_one_transaction():
+    class Careful(kb.LinUCB):
+        def expect_and_choose(self, decision, contexts):
+            self.expect(decision)
+            return self.choose(contexts)
+
+        def learn_and_fail(self, decision, reward):
+            self.learn(decision, reward)
+            raise RuntimeError
+
+    policy = Careful()
+    first = policy.choose(ROWS)
+
+    second = policy.expect_and_choose(first, ROWS)
+    assert list(policy.pending) == [first.id]
+    with pytest.raises(RuntimeError):
+        policy.learn_and_fail(second, 0.5)
+
+    assert policy.posterior.n_observations == 0
+    assert policy.round_index == 2
+    policy.learn(second, 0.5)
+
+
+def test_decisions_from_before_an_assignment_stay_the_policys_own(tmp_path):
+    policy = gaussian()
+    early, late = policy.choose(ROWS), policy.choose(ROWS)
+    policy.expect(early)
+
+    policy.exploration = 2.0
+    policy.save(tmp_path / "policy.kb")
+    opened = kb.load(tmp_path / "policy.kb")
+
+    for each in (policy, opened):
+        assert each.fingerprint != early.policy
+        each.learn(early, 0.5)
+        each.learn(late, 0.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_policy_that_is_sent_to_a_forked_worker_keeps_its_seed():
+    packed = pickle.dumps(kb.UniformRandom(seed=7))
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, bytes(actions_of(pickle.loads(packed))))
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert list(os.read(read, 100)) == actions_of(pickle.loads(packed))
+    os.close(read)
+    os.close(write)

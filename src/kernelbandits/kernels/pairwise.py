@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -152,9 +153,9 @@ def dense(product: Any) -> Matrix:
     """The same numbers as an ordinary array; InvalidContexts where these are too many."""
     if type(product) is np.ndarray:
         return product
-    if is_sparse(product) and product.shape[0] * product.shape[1] > MOST_NUMBERS:
+    if is_sparse(product) and prod(product.shape) > MOST_NUMBERS:
         raise InvalidContexts(
-            f"Sparse contexts of {product.shape[1]:,} columns have too many features to be listed. Hash them into "
+            f"Sparse contexts of {product.shape[-1]:,} columns have too many features to be listed. Hash them into "
             "fewer, or take posterior='exact'."
         )
     return product.toarray() if is_sparse(product) else np.asarray(product)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.checks import a_count, a_flag, a_list, is_number, shown
 from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, warn_user
-from kernelbandits.journal import Transactional, handles_transaction
+from kernelbandits.journal import Transactional, handles_transaction, transaction
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.action_set import (
     Actions,
@@ -105,6 +105,9 @@ class Policy(Transactional, ABC):
     without a stage and with this round's memo: `Mixed` wraps no other policy. One whose importance weights are made of
     its own probabilities has to say no."""
 
+    _is_numbered: bool = False
+    """Whether observations have numbers (`_numbers_of`)."""
+
     kernel: Kernel | None = None
     """Similarity of actions, where the policy was given one."""
 
@@ -187,9 +190,13 @@ class Policy(Transactional, ABC):
         """
         self._note_copy()
 
-    def _note_references(self) -> None:
-        """Note the values of all attributes, for a model whose attributes are replaced and not changed in place."""
-        self._journal.note(vars(self).update, dict(vars(self)))
+    def _note_references(self, *names: str) -> None:
+        """Note the values of these attributes, or of all; they are replaced and not changed in place."""
+        now = vars(self)
+        self._journal.note(now.update, {name: now[name] for name in names} if names else dict(now))
+
+    def _noting_parts(self) -> tuple[object, ...]:
+        return (self._ledger,)
 
     def _validate_decision(self, decision: Decision) -> None:
         """DecisionError for a decision that this policy cannot have made."""
@@ -197,7 +204,6 @@ class Policy(Transactional, ABC):
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         """Move the model by all of them."""
         for decision, reward in zip(decisions, rewards, strict=True):
-            self._note_model()
             self._take_in(decision, float(reward))
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
@@ -330,9 +336,10 @@ class Policy(Transactional, ABC):
             seed and the id: the same id gets the same answer as long as nothing is learnt.
         """
         journal = self._journal
+        is_inside = journal.lock._is_owned()  # then this call is part of another one
         try:
             with journal.lock:
-                if journal.notes:
+                if journal.notes and not is_inside:
                     journal.roll_back()
                 chosen: Decision | Slate | None = None
                 if diverse is not False:
@@ -345,10 +352,12 @@ class Policy(Transactional, ABC):
                     chosen = self._choose_shortly(contexts)
                 if chosen is None:
                     chosen = self._choose_one(contexts, ids, eligible, id)
-                journal.notes.clear()
+                if not is_inside:
+                    journal.notes.clear()
                 return chosen
         except BaseException:
-            journal.recover()
+            if not is_inside:
+                journal.recover()
             raise
 
     def _choose_one(
@@ -471,9 +480,10 @@ class Policy(Transactional, ABC):
     def learn(self, decision: Decision, reward: float) -> None:
         """Update the model with the reward of a decision: once, in any order, however late."""
         journal = self._journal
+        is_inside = journal.lock._is_owned()
         try:
             with journal.lock:
-                if journal.notes:
+                if journal.notes and not is_inside:
                     journal.roll_back()
                 ledger = self._ledger
                 if decision is None or decision is not ledger.latest or decision.policy != self._known_fingerprint:
@@ -482,12 +492,15 @@ class Policy(Transactional, ABC):
                 value = self._rewards.one(reward)
                 self._note_model()
                 self._take_in(decision, value)
-                awaited = ledger.settle(decision, value, *self._numbers_of((decision,)))
+                number = self._numbers_of((decision,))[0] if self._is_numbered else None
+                awaited = ledger.settle(decision, value, number)
                 if awaited is not None:
                     self._pending_changed(awaited, -1)
-                journal.notes.clear()
+                if not is_inside:
+                    journal.notes.clear()
         except BaseException:
-            journal.recover()
+            if not is_inside:
+                journal.recover()
             raise
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
@@ -539,6 +552,7 @@ class Policy(Transactional, ABC):
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         """Play all rounds, in turn."""
+        self._ledger.count(0)
         self._note_copy()  # instead of a note per round
         notes = self._journal.notes
         n_notes = len(notes)
@@ -641,11 +655,12 @@ class Policy(Transactional, ABC):
             self._known_fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
         return self._known_fingerprint
 
+    @handles_transaction
     def save(self, path: str | PathLike[str]) -> None:
         """One pickle-free file, written atomically, checksummed to the last byte. Open it with `kernelbandits.load`."""
-        from kernelbandits.policies.saving import save_policy
+        from kernelbandits.policies.saving import packed_policy, write_policy
 
-        save_policy(self, path)
+        write_policy(transaction(packed_policy)(self), path)  # other threads go on while it is written
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)

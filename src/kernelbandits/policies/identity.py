@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.restoring import below, saved_array
 
-__all__ = ["IdIssuer", "LearntIds", "Place", "process"]
+__all__ = ["IdIssuer", "LearntIds", "process"]
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
@@ -51,8 +51,6 @@ class IdIssuer:
         self._process = 0
         self._name = ""
         self._count = 0
-        self.latest: Place | None = None
-        """Where `LearntIds` keeps the name given last."""
 
     def __reduce__(self) -> tuple[type[IdIssuer], tuple[()]]:
         """A copy begins with a name of its own."""
@@ -63,8 +61,6 @@ class IdIssuer:
         if self._process != process.number:
             self._process, self._name, self._count = process.number, secrets.token_hex(8), 0
         self._count += 1
-        page, within = divmod(self._count, PAGE)
-        self.latest = (self._name, page), within >> 3, 1 << (within & 7)
         return f"{self._name}-{self._count}"
 
 
@@ -85,9 +81,9 @@ class LearntIds:
         bits = self._pages.get(page)
         return bits is not None and bool(bits[byte] & bit)
 
-    def add(self, name: str, place: Place | None = None) -> None:
-        """Remember an issued id; its place, where the caller knows it, saves parsing the name."""
-        place = place or _place(name)
+    def add(self, name: str) -> None:
+        """Remember an issued id."""
+        place = _place(name)
         if place is None:
             return
         page, byte, bit = place

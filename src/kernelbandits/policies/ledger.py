@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from kernelbandits.policies.identity import IdIssuer, LearntIds
 from kernelbandits.restoring import saved_array, saved_count, saved_part, saved_value
 from kernelbandits.types import Decision, check_decision
 
-__all__ = ["Ledger", "Remembered"]
+__all__ = ["Ledger"]
 
 REMEMBER: Final = 100_000
-"""Learnt decisions whose rewards are remembered: about 20 MB."""
+"""Learnt decisions whose rewards are remembered: about 20 MB, and 40 MB at most."""
 
 MOST_LEARNT: Final = 2**40
 """Decisions in a file: at a million per second they take twelve days."""
@@ -28,12 +27,8 @@ UNKNOWN: Final = np.iinfo(np.int64).min
 """Stands in files for an observation that has no number."""
 
 
-class Remembered(NamedTuple):
-    """What was learnt from a decision."""
-
-    reward: float
-    number: int | None
-    """Of the observation, where the posterior numbers them."""
+Remembered: TypeAlias = tuple[float, int | None]
+"""What was learnt from a decision: the reward, and the number of the observation where the posterior numbers them."""
 
 
 class Ledger:
@@ -41,8 +36,8 @@ class Ledger:
 
     `fingerprint` is that of the policy that keeps the ledger; a decision with another one is foreign.
 
-    The rewards of the last `remember` learnt decisions are kept, so that a repeated correction is harmless. Ids that
-    callers chose are known as learnt for as long; ids that were issued here, for longer (`LearntIds`).
+    The rewards of at least the last `remember` learnt decisions are kept, so that a repeated correction is harmless.
+    Ids that callers chose are known as learnt for as long; ids that were issued here, for longer (`LearntIds`).
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -50,8 +45,11 @@ class Ledger:
         self.n_learnt = 0
         self.learnt = LearntIds()
         self.remember = REMEMBER
-        self.rewards: OrderedDict[str, Remembered] = OrderedDict()
-        """Of the decisions learnt last, oldest first."""
+        self.recent: dict[str, Remembered] = {}
+        """Of the decisions learnt last; a full one becomes `older`, so that up to 2 · `remember` are kept."""
+        self.older: dict[str, Remembered] = {}
+        self.former: dict[str, None] = {}
+        """Fingerprints that the policy had before a parameter was assigned; its decisions from then are its own."""
         self.pending: dict[str, Decision] = {}
         """Decisions expected and not yet learnt, by id."""
         self._issuer = IdIssuer()
@@ -79,7 +77,11 @@ class Ledger:
 
     def is_learnt(self, id: str) -> bool:
         """Whether a decision of this id was learnt."""
-        return id in self.rewards or id in self.learnt
+        return id in self.recent or id in self.older or id in self.learnt
+
+    def remembered(self, id: str) -> Remembered | None:
+        """What was learnt from a decision, where that is remembered."""
+        return self.recent.get(id) or self.older.get(id)
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class Ledger:
     def require_own(self, decision: Decision, fingerprint: str) -> None:
         """Refuse what is not a decision of such a policy."""
         check_decision(decision)
-        if decision.policy and decision.policy != fingerprint:
+        if decision.policy and decision.policy != fingerprint and decision.policy not in self.former:
             raise ForeignDecision(
                 f"Decision {decision.id!r} was made by a policy with other parameters (fingerprint {decision.policy}, "
                 f"this one is {fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
@@ -120,7 +122,7 @@ class Ledger:
     def require_learnt(self, decision: Decision, fingerprint: str, claimed: float | None) -> Remembered:
         """What was learnt from a decision: as remembered, or else as the caller claims; or NotLearnt."""
         self.require_own(decision, fingerprint)
-        remembered = self.rewards.get(decision.id)
+        remembered = self.remembered(decision.id)
         if remembered is not None:
             return remembered
         if decision.id and decision.id not in self.learnt:
@@ -132,7 +134,7 @@ class Ledger:
                 f"The reward of decision {decision.id!r} is not remembered: a policy remembers those of the last "
                 f"{self.remember} decisions with an id. Say which reward was learnt."
             )
-        return Remembered(claimed, None)
+        return claimed, None
 
     def check_may_wait(self, decision: Decision) -> None:
         """Refuse to await what cannot be identified, or is awaited already."""
@@ -162,29 +164,28 @@ class Ledger:
         """It was learnt; gives the decision as it was awaited, if it was."""
         name = decision.id
         awaited = self.pending.get(name) if self.pending else None
-        evicted = next(iter(self.rewards.items())) if len(self.rewards) >= self.remember and self.rewards else None
-        self._journal.note(self._unsettle, self.n_learnt, name, awaited, evicted)
+        if len(self.recent) >= self.remember:
+            self._make_room()
+        self._journal.notes.append((self._unsettle, (self.n_learnt, name, awaited)))
         self.n_learnt += 1
         if name:
-            self.learnt.add(name, self._issuer.latest if decision is self.latest else None)
-            if evicted is not None:
-                del self.rewards[evicted[0]]
-            if self.remember:
-                self.rewards[name] = Remembered(reward, number)
+            self.recent[name] = (reward, number)
         self.latest = None
         if awaited is not None:
             del self.pending[name]
         return awaited
 
-    def _unsettle(
-        self, n_learnt: int, id: str, awaited: Decision | None, evicted: tuple[str, Remembered] | None
-    ) -> None:
+    def _make_room(self) -> None:
+        """Forget the rewards that were learnt longest ago, and not that these decisions were learnt."""
+        self._journal.note(vars(self).update, {"recent": self.recent, "older": self.older})
+        for name in self.older:
+            self.learnt.add(name)
+        self.older = self.recent
+        self.recent = {}
+
+    def _unsettle(self, n_learnt: int, id: str, awaited: Decision | None) -> None:
         self.n_learnt = n_learnt
-        self.learnt.discard(id)
-        self.rewards.pop(id, None)
-        if evicted is not None:
-            self.rewards[evicted[0]] = evicted[1]
-            self.rewards.move_to_end(evicted[0], last=False)
+        self.recent.pop(id, None)
         if awaited is not None:
             self.pending.setdefault(id, awaited)
 
@@ -195,44 +196,54 @@ class Ledger:
 
     def correct(self, decision: Decision, reward: float) -> None:
         """A remembered reward is another one."""
-        before = self.rewards.get(decision.id)
+        before = self.remembered(decision.id)
         if before is not None:
-            self._journal.note(self.rewards.update, {decision.id: before})
-            self.rewards[decision.id] = before._replace(reward=reward)
+            kept = self.recent if decision.id in self.recent else self.older
+            self._journal.note(kept.update, {decision.id: before})
+            kept[decision.id] = (reward, before[1])
 
     def take_back(self, decision: Decision) -> None:
         """It may be learnt again."""
-        self._journal.note(self._untake, self.n_learnt, decision.id, self.rewards.get(decision.id))
-        self.learnt.discard(decision.id)
-        self.rewards.pop(decision.id, None)
+        name = decision.id
+        kept = self.recent if name in self.recent else self.older
+        self._journal.note(self._untake, self.n_learnt, name, kept, kept.get(name))
+        self.learnt.discard(name)
+        kept.pop(name, None)
         self.n_learnt -= 1
 
-    def _untake(self, n_learnt: int, id: str, before: Remembered | None) -> None:
+    def _untake(self, n_learnt: int, id: str, kept: dict[str, Remembered], before: Remembered | None) -> None:
         self.n_learnt = n_learnt
-        self.learnt.add(id)
         if before is not None:
-            self.rewards[id] = before
+            kept[id] = before
+        else:
+            self.learnt.add(id)
 
     def set_remember(self, n_decisions: int) -> None:
-        """Remember the rewards of this many decisions from now on."""
-        rewards = OrderedDict(list(self.rewards.items())[max(0, len(self.rewards) - n_decisions) :])
-        self._journal.note(vars(self).update, {"remember": self.remember, "rewards": self.rewards})
-        self.remember, self.rewards = n_decisions, rewards
+        """Remember the rewards of at least this many decisions from now on, and of at most twice as many."""
+        known = [*self.older.items(), *self.recent.items()]
+        split = max(0, len(known) - n_decisions)
+        recent = dict(known[split:])
+        for name, _ in known[:split]:
+            self.learnt.add(name)
+        self._journal.note(vars(self).update, {name: vars(self)[name] for name in ("remember", "recent", "older")})
+        self.remember, self.recent, self.older = n_decisions, recent, {}
 
     # -- files -------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Plain values and arrays that `restore` needs."""
-        numbers = [UNKNOWN if known.number is None else known.number for known in self.rewards.values()]
+        known = {**self.older, **self.recent}
+        numbers = [UNKNOWN if number is None else number for _, number in known.values()]
         return {
             "n_learnt": self.n_learnt,
             "learnt": self.learnt.state(),
             "remember": self.remember,
             "rewards": {
-                **pack_strings(list(self.rewards)),
-                "rewards": np.array([known.reward for known in self.rewards.values()], dtype=np.float64),
+                **pack_strings(list(known)),
+                "rewards": np.array([reward for reward, _ in known.values()], dtype=np.float64),
                 "numbers": np.array(numbers, dtype=np.int64),
             },
+            "former": list(self.former),
             "pending": [decision.to_dict() for decision in self.pending.values()],
         }
 
@@ -245,12 +256,16 @@ class Ledger:
         self.n_learnt = saved_count(state, "n_learnt", most=MOST_LEARNT)
         self.remember = saved_count(state, "remember")
         self.learnt.restore(saved_part(state, "learnt"))
-        self.rewards = OrderedDict(
-            (name, Remembered(reward, None if number == UNKNOWN else number))
+        known = [
+            (name, (reward, None if number == UNKNOWN else number))
             for name, reward, number in zip(ids, rewards, numbers, strict=True)
-        )
-        if "" in self.rewards or not len(self.rewards) == len(ids) <= min(self.n_learnt, self.remember):
+        ]
+        split = max(0, len(known) - self.remember)
+        self.older, self.recent = dict(known[:split]), dict(known[split:])
+        n_known = len(self.older.keys() | self.recent.keys())
+        if "" in ids or not n_known == len(ids) <= min(self.n_learnt, 2 * self.remember):
             raise DamagedFile("The file remembers rewards of more decisions than were learnt, or of one twice.")
+        self.former = dict.fromkeys(map(str, saved_value(state, "former")))
         self.pending = {}
         for values in saved_value(state, "pending"):
             decision = Decision.from_dict(values)

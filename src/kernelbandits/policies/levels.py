@@ -256,12 +256,12 @@ class LevelPolicy(Policy):
 
     def _warn_beyond_horizon(self) -> None:
         if self._horizon is not None and self.round_index > self._horizon and not self._has_warned:
-            self._has_warned = True
             warn_user(
                 f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
                 "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
             )
+            self._has_warned = True
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Which past actions made this mean, by the level that decided as it is now."""

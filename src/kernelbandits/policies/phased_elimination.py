@@ -295,7 +295,7 @@ class PhasedElimination(FixedActionsPolicy):
             self._end_phase()
 
     def _observe(self, decision: Decision, reward: float) -> None:
-        self.posterior.observe_one(self._point(decision), reward)
+        self.posterior._observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
     def _note_model(self) -> None:

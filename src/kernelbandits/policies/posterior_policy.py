@@ -95,6 +95,8 @@ class PosteriorPolicy(Policy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         posterior._join(self._journal)
+        self._is_foreign = type(posterior)._note_change is Posterior._note_change  # notes copies of itself
+        self._is_numbered = posterior.forgets
         self.posterior = posterior
         """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
         self._exploration = exploration
@@ -109,7 +111,11 @@ class PosteriorPolicy(Policy):
 
     @exploration.setter
     def exploration(self, value: float | Exploration) -> None:
-        self._exploration = as_exploration(value)
+        exploration, before = as_exploration(value), self.fingerprint
+        self._note_references("_exploration", "_known_fingerprint")
+        self._journal.note(setattr, self._ledger, "former", dict(self._ledger.former))
+        self._exploration, self._known_fingerprint = exploration, ""
+        self._ledger.former[before] = None
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.posterior.kernel.kind
@@ -122,7 +128,7 @@ class PosteriorPolicy(Policy):
 
     def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
         """Mean from settled data, width from settled and pending."""
-        prediction = self.posterior.estimate(points)
+        prediction = self.posterior._estimate(points)
         return prediction if waiting is None else waiting.narrowed(points, prediction)
 
     def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
@@ -140,8 +146,8 @@ class PosteriorPolicy(Policy):
         round_index: int,
         engine: CatalogueEngine | None = None,
     ) -> float:
-        if isinstance(self.exploration, Constant):  # looks at nothing
-            return self.exploration.value
+        if isinstance(self._exploration, Constant):  # looks at nothing
+            return self._exploration.value
         gain = None if engine is None else engine.log_det_gain()  # spares the posterior from following every round
         if gain is None:
             gain = self.posterior.log_det_gain
@@ -151,18 +157,18 @@ class PosteriorPolicy(Policy):
             log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
             regularisation=self.posterior.regularisation,
         )
-        exploration = self.exploration(situation)
+        exploration = self._exploration(situation)
         if not 0.0 <= exploration < inf:  # also catches NaN
             raise InvalidParameter(
                 f"An exploration schedule has to give a finite number, zero or above, got {exploration!r} from "
-                f"{self.exploration.describe()} in round {round_index}."
+                f"{self._exploration.describe()} in round {round_index}."
             )
-        if self.exploration.is_tuned:
+        if self._exploration.is_tuned:
             return exploration
-        broken = NOT_PROVED if self.posterior.forgets else self.exploration.broken_by(situation)
+        broken = NOT_PROVED if self.posterior.forgets else self._exploration.broken_by(situation)
         if broken and not self._has_warned:
-            self._has_warned = True
             warn_user(broken, GuaranteeVoid)
+            self._has_warned = True
         # A claim about the mean survives the narrower width only with this factor.
         return exploration * (waiting.inflation if waiting else 1.0)
 
@@ -211,14 +217,15 @@ class PosteriorPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _note_model(self) -> None:
-        self.posterior._note_change()
+        if self._is_foreign:
+            self.posterior._note_change()
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
         last = self.posterior.last_number if self.posterior.forgets else None
         return super()._numbers_of(decisions) if last is None else range(last - len(decisions) + 1, last + 1)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self.posterior.observe_one(self._point(decision), reward)
+        self.posterior._observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:

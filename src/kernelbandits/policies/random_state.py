@@ -1,4 +1,4 @@
-"""Random state of a policy: one stream for the decisions it names, and one per id that a caller gives."""
+"""Random state of a policy: one stream for decisions without a caller's id, and one per id that a caller gives."""
 
 from __future__ import annotations
 
@@ -59,5 +59,10 @@ class RandomState:
         self._stream.bit_generator.state = state
 
     def go_on(self, stream: np.random.Generator, key: bytes) -> None:
-        """Take over what was saved."""
-        self._stream, self.key = stream, key
+        """Restore what was saved."""
+        self._stream, self.key, self._process = stream, key, process.number
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A policy that is sent to another process keeps its stream there."""
+        vars(self).update(state)
+        self._process = process.number

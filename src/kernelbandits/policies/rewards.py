@@ -28,6 +28,8 @@ class Rewards:
 
     def one(self, reward: float) -> float:
         """One reward as a number, or InvalidReward."""
+        if type(reward) is float and self._low <= reward <= self._high:
+            return reward
         if isinstance(reward, float | int) and self._low <= reward <= self._high:
             return float(reward)
         return float(self.many(reward, 1)[0])

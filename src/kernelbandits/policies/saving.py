@@ -24,7 +24,7 @@ from kernelbandits.policies.container import read_container, write_container
 from kernelbandits.restoring import saved_array, saved_part, saved_value
 from kernelbandits.types import Parameters, Seed
 
-__all__ = ["load", "packed_policy", "save_policy"]
+__all__ = ["load", "packed_policy", "write_policy"]
 
 N_PROBES: Final = 4
 """Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
@@ -35,9 +35,9 @@ MISSING: Final = object()
 GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 
 
-def save_policy(policy: Policy, path: str | PathLike[str]) -> None:
-    """Write a policy with its model, its awaited decisions, its memory of ids and its generator."""
-    write_container(packed_policy(policy), path)
+def write_policy(packed: Parameters, path: str | PathLike[str]) -> None:
+    """Write what `packed_policy` gave."""
+    write_container(packed, path)
 
 
 def packed_policy(policy: Policy) -> Parameters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from kernelbandits.types import (
     Decision,
     Indices,
     ItemId,
+    OpenDecision,
     Plays,
     Points,
     Prediction,
     Seed,
     SelectionCost,
     Vector,
-    new_decision,
+    new_cost,
 )
 
 __all__ = ["UpperConfidencePolicy"]
@@ -81,14 +82,14 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return None
         item: ItemId
         if type(contexts) is np.ndarray:
-            if not (posterior.plays and isinstance(self.exploration, Constant)):
+            if not (posterior.plays and isinstance(self._exploration, Constant)):
                 return None
-            points, exploration = kind.check(contexts), self.exploration.value
-            n_actions, best = len(points), posterior.best(points, exploration)
+            points, exploration = kind.check(contexts), self._exploration.value
+            n_actions, best = len(points), posterior._best(points, exploration)
             if best is None or best.tied is not None:
                 return None
             row, mean, width, n_widths, _ = best
-            item, cost = row, _screened(n_actions, n_widths)
+            item, cost = row, new_cost(("screened", n_actions, n_actions, n_widths, n_actions))
         elif type(contexts) is Catalogue:
             engine = self._engines.engine(contexts, posterior)
             if engine is None:
@@ -102,11 +103,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
         else:
             return None
         name = ledger.new_id()
-        decision = ledger.latest = new_decision(
+        decision: Any = OpenDecision(
             row, kind.one(points, row), mean, width, mean + exploration * width, 1.0, None, item, n_actions,
             1 + ledger.n_learnt, name, self._known_fingerprint or self.fingerprint, EMPTY, cost,
         )  # fmt: skip
-        return decision
+        decision.__class__ = Decision  # as `new_decision` does
+        ledger.latest = decision
+        return decision  # type: ignore[no-any-return]
 
     def _pick_from_all(self, points: Points, n_actions: int) -> Choice:
         """The best after scoring every action."""
@@ -119,13 +122,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
         if self._ledger.pending or not self._uses_engines:
             return self._pick_from_all(actions.points, n_actions)
         exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
-        best = self.posterior.best(points, exploration)
+        best = self.posterior._best(points, exploration)
         if best is not None:
             row, mean, width, n_widths, tied = best
             propensity = 1.0
             if tied is not None:
                 row, propensity = pick_tied(tied, self._ties, self._rng)
-                prediction = self.posterior.estimate(self._kind(points).take(points, np.array([row])))
+                prediction = self.posterior._estimate(self._kind(points).take(points, np.array([row])))
                 mean, width = prediction.mean.item(), prediction.width.item()
             cost = _screened(n_actions, n_widths)
             return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
@@ -250,7 +253,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     @property
     def is_fused(self) -> bool:
         """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
-        is_plain = isinstance(self.exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
+        is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
         return is_plain and self._uses_engines and self.posterior.plays
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
@@ -259,7 +262,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             if self.is_fused:
                 exploration = self._exploration_now(1, None, self.round_index)  # the same in all rounds
                 for start, contexts, rewards in known.blocks(t):
-                    rows, means, widths = self.posterior.play(contexts, rewards, exploration)
+                    rows, means, widths = self.posterior._play(contexts, rewards, exploration)
                     t = start + len(rows)
                     done = slice(start, t)
                     plays.action[done], plays.mean[done], plays.width[done] = rows, means, widths
@@ -270,6 +273,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
                         break
             if t < len(known):
                 if n_notes < 0:  # from here on a copy, and not a note per round
+                    self._ledger.count(0)
                     self._note_copy()
                     n_notes = len(notes)
                 self._play_round(known, plays, t)
@@ -281,5 +285,5 @@ class UpperConfidencePolicy(PosteriorPolicy):
 def _screened(n_actions: int, n_widths: int) -> SelectionCost:
     """The cost of a choice for which all means and some widths were computed."""
     if n_widths == n_actions:
-        return SelectionCost("exhaustive", n_actions, n_actions, n_actions, 0)
-    return SelectionCost("screened", n_actions, n_actions, n_widths, n_actions)
+        return new_cost(("exhaustive", n_actions, n_actions, n_actions, 0))
+    return new_cost(("screened", n_actions, n_actions, n_widths, n_actions))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.journal import Journal
+from kernelbandits.journal import Journal, handles_transaction
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
 from kernelbandits.posterior.compressed import CompressedPosterior
@@ -89,10 +89,10 @@ class AutoPosterior(Posterior):
         self._take_cheaper_form(points, self.size + n_points)
         self._form.observe(points, rewards, times=times)
 
-    def observe_one(self, point: Points, reward: float) -> None:
+    def _observe_one(self, point: Points, reward: float) -> None:
         if self._may_have_features and type(self._form) is not PrimalPosterior:  # which stays cheaper as points come
             self._take_cheaper_form(point, self.size + 1)
-        self._form.observe_one(point, reward)
+        self._form._observe_one(point, reward)
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         self._form.amend(points, was=was, now=now)
@@ -181,27 +181,29 @@ class AutoPosterior(Posterior):
         self._remember(points)
         return prediction
 
-    def estimate(self, points: Points) -> Prediction:
+    def _estimate(self, points: Points) -> Prediction:
         self._take_lower_rank()
-        prediction = self._form.estimate(points)
+        prediction = self._form._estimate(points)
         self._remember(points)
         return prediction
 
-    def best(self, points: Points, exploration: float) -> Best | None:
+    def _best(self, points: Points, exploration: float) -> Best | None:
         if type(self._form) is PrimalPosterior:
-            return self._form.best(points, exploration)
+            return self._form._best(points, exploration)
         self._take_lower_rank()
         self._remember(points)
         return None
 
-    def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
-        return self._form.play(rounds, rewards, exploration)
+    def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
+        return self._form._play(rounds, rewards, exploration)
 
     @property
+    @handles_transaction
     def is_sure(self) -> bool:
         return self._form.is_sure
 
     @property
+    @handles_transaction
     def plays(self) -> bool:
         return self._form.plays
 

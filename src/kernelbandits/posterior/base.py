@@ -20,10 +20,11 @@ from kernelbandits.errors import (
     InvalidParameter,
     InvalidReward,
     NotLearnt,
+    NotSupported,
     NumericalError,
     warn_user,
 )
-from kernelbandits.journal import Journal, Transactional
+from kernelbandits.journal import Journal, Transactional, handles_transaction
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.kernels.base import a_kernel
 from kernelbandits.posterior.blocks import blocks
@@ -101,8 +102,26 @@ class Posterior(Transactional, ABC):
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
         """Add observations, one or many; each reward counts `times` times."""
 
+    # -- for callers that know what they hold --------------------------------------------------------------------------
+
     def observe_one(self, point: Points, reward: float) -> None:
         """`observe` for a collection of one that was checked before, and a finite reward."""
+        self._observe_one(point, reward)
+
+    def estimate(self, points: Points) -> Prediction:
+        """`predict` for points that were checked before."""
+        return self._estimate(points)
+
+    def best(self, points: Points, exploration: float) -> Best | None:
+        """Which of these checked points have the highest mean + exploration · width, without `predict` for all.
+
+        None where it takes `predict`: for most posteriors, and where what was found out is not enough to say.
+        """
+        return self._best(points, exploration)
+
+    # The same inside a transaction: a policy holds the lock of its posterior, and its own call commits or rolls back.
+
+    def _observe_one(self, point: Points, reward: float) -> None:
         self.observe(point, [reward])
 
     @abstractmethod
@@ -140,18 +159,13 @@ class Posterior(Transactional, ABC):
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         """Mean from the data; width from the data and, as if they had been observed, the `pending` points."""
 
-    def estimate(self, points: Points) -> Prediction:
-        """Mean and width of points that were checked before: `predict` for those who know what they hold."""
+    def _estimate(self, points: Points) -> Prediction:
         return self.predict(points)
 
-    def best(self, points: Points, exploration: float) -> Best | None:
-        """Which of these checked points have the highest mean + exploration · width, without `predict` for all.
-
-        None where it takes `predict`: for most posteriors, and where what was found out is not enough to say.
-        """
+    def _best(self, points: Points, exploration: float) -> Best | None:
         return None
 
-    def play(
+    def _play(
         self,
         rounds: NDArray[np.float64],
         rewards: Matrix,
@@ -164,13 +178,15 @@ class Posterior(Transactional, ABC):
         return NO_SLOTS, NOTHING, NOTHING
 
     @property
+    @handles_transaction
     def is_sure(self) -> bool:
         """Whether nothing can be refused or lose its digits: a kernel beyond doubt, regularisation enough for it."""
         return False
 
     @property
+    @handles_transaction
     def plays(self) -> bool:
-        """Whether `play` has a loop of its own; most posteriors have none."""
+        """Whether `_play` has a loop of its own; most posteriors have none."""
         return False
 
     @abstractmethod
@@ -190,13 +206,21 @@ class Posterior(Transactional, ABC):
 
     @abstractmethod
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """Distinct points, dual weights α (mean = Σ α k), counts, reward sums; only after an observation."""
+        """Distinct points, dual weights α, counts, reward sums of what is kept; only after an observation.
+
+        mean = Σ α k, where no observations were merged.
+        """
 
     def weights_for(self, values: Matrix) -> Matrix:
         """Dual weights had each point of `support` had these mean rewards: (K + γ D⁻¹)⁻¹ values, D = diag(counts).
 
-        One column a question, one row a point. From the fit f, as γα = s − n f; only after an observation.
+        One column per question, one row per point. From the fit f, as γα = s − n f; only after an observation.
         """
+        if self.n_merged:
+            raise NotSupported(
+                f"{self.n_merged} observations were merged into sums, so their dual weights are not known. Keep all "
+                "points: PrimalPosterior(kernel, regularisation=…)."
+            )
         points, _, counts, _ = self.support()
         sums = counts[:, None] * values
         return (sums - counts[:, None] * (self.covariance(points) @ sums)) / self.regularisation
@@ -264,6 +288,7 @@ class RecordedPosterior(Posterior):
         """The record notes its changes by itself; the algebra is derived from it."""
 
     @property
+    @handles_transaction
     def is_sure(self) -> bool:
         return self._is_certified and self._is_well_posed
 
@@ -297,8 +322,11 @@ class RecordedPosterior(Posterior):
     def _undone(self, n_slots: int) -> None:
         """The record is rolled back: what was derived from slots after the first `n_slots` is void."""
 
+    _is_stale: bool = False
+    """Whether the record was rolled back and the algebra, which does not follow by itself, has to be computed again."""
+
     def _settle(self) -> None:
-        """Follow a record that was rolled back, where the algebra does not by itself."""
+        """Compute the algebra again where that is needed."""
 
     def _note(self) -> None:
         """Note that the algebra has to follow the record back; before the record notes its own change."""
@@ -319,7 +347,7 @@ class RecordedPosterior(Posterior):
         values, repeats = checked_rewards(rewards, n_points), checked_times(times, n_points)
         self._take_in(self.record.sort(points, values, repeats))
 
-    def observe_one(self, point: Points, reward: float) -> None:
+    def _observe_one(self, point: Points, reward: float) -> None:
         record, before = self.record, self._largest_similarity
         key, slot = record.locate(point)
         largest = before
@@ -329,9 +357,11 @@ class RecordedPosterior(Posterior):
             if not largest <= before:
                 refuse_overflow(np.array([largest]))
                 self._warn_if_ill_conditioned(largest)
-        self._settle()
-        self._journal.note(self._roll_back, record, record.n_slots, before)
-        self._largest_similarity = max(before, largest)
+        if self._is_stale:
+            self._settle()
+        self._journal.notes.append((self._roll_back, (record, record.n_slots, before)))
+        if largest > before:
+            self._largest_similarity = largest
         record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
         if not self._may_wait:
             with self._refusing(), np.errstate(over="ignore", invalid="ignore"):
@@ -424,12 +454,12 @@ class RecordedPosterior(Posterior):
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
-        prediction = self.estimate(points)
+        prediction = self._estimate(points)
         if pending is None:
             return prediction
         return Pending(self, pending).narrowed(points, prediction)
 
-    def estimate(self, points: Points) -> Prediction:
+    def _estimate(self, points: Points) -> Prediction:
         self._settle()
         if self.record.n_slots:
             self.kernel.kind.refuse_unlike(self.record.points, points)

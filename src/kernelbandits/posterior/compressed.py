@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelbandits.checks import positive
 from kernelbandits.errors import NotSupported
+from kernelbandits.journal import Journal
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
@@ -170,6 +171,11 @@ class CompressedPosterior(RecordedPosterior):
             self._whole._join(self._journal)
         self._whole._largest_similarity = self._largest_similarity
         return self._whole
+
+    def _join(self, journal: Journal) -> None:
+        super()._join(journal)
+        if self._whole is not None:
+            self._whole._join(journal)
 
     # -- following the record ----------------------------------------------------------------------------------------
 

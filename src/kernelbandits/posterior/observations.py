@@ -12,13 +12,14 @@ import numpy as np
 from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.journal import Journal
 from kernelbandits.kernels.points import PointKind
-from kernelbandits.posterior.waiting import Waiting
+from kernelbandits.posterior.waiting import MOST_COLLECTIONS, Waiting
 from kernelbandits.types import Indices, Points, Vector
 
 __all__ = ["NOTHING", "NO_SLOTS", "Batch", "Observations", "two_sum"]
 
 NO_SLOTS: Final = np.zeros(0, dtype=np.intp)
 NOTHING: Final = np.zeros(0)
+NO_TOTALS: Final = (NO_SLOTS, NOTHING, NOTHING, NOTHING)
 Numbers = TypeVar("Numbers", float, Vector)
 TOO_MUCH: Final = "The rewards of a context add up to more than a double can hold. Scale them down."
 
@@ -148,7 +149,7 @@ class Observations:
         """One more observation of a point that was located: the usual case, at a tenth of the cost."""
         if slot < 0:
             slot = self._n_slots
-            self._journal.note(self._put_back, slot, self.n_observations, NO_SLOTS, NOTHING, NOTHING, NOTHING)
+            self._journal.notes.append((self._put_back, (slot, self.n_observations, *NO_TOTALS)))
             self._store = self._kind.grow(self._store, slot, point)
             if slot >= len(self._errors):
                 self._make_room(slot + 1)
@@ -161,8 +162,11 @@ class Observations:
             total, rest = two_sum(old, error, reward)
             if not isfinite(total):
                 raise InvalidReward(TOO_MUCH)
-            self._journal.note(self._put_back, self._n_slots, self.n_observations, slot, count, old, error)
-            self._counts[slot], self._sums[slot], self._errors[slot] = count + 1.0, total, rest
+            before = (self._n_slots, self.n_observations, slot, count, old, error)
+            self._journal.notes.append((self._put_back, before))
+            self._counts[slot] = count + 1.0
+            self._sums[slot] = total
+            self._errors[slot] = rest
         self.n_observations += 1
         self.version += 1
 
@@ -193,22 +197,23 @@ class Observations:
         """More observations, not too large to be added, that are sorted when the record is next read."""
         self._note_queue()
         self._waiting.add(points, rewards)
-        self._count_queued(len(rewards))
-
-    def queue_one(self, point: Points, reward: float) -> None:
-        """Likewise one."""
-        self._note_queue()
-        self._waiting.add_one(point, reward)
-        self._count_queued(1)
-
-    def _note_queue(self) -> None:
-        self._journal.note(self._put_back_queue, self._waiting.mark(), self.n_observations)
-
-    def _count_queued(self, n_observations: int) -> None:
-        self.n_observations += n_observations
+        self.n_observations += len(rewards)
         self.version += 1
         if self._waiting.is_full:
             self._take_over()
+
+    def queue_one(self, point: Points, reward: float) -> None:
+        """Likewise one."""
+        waiting = self._waiting
+        self._journal.notes.append((self._put_back_queue, (waiting.mark(), self.n_observations)))
+        waiting.add_one(point, reward)
+        self.n_observations += 1
+        self.version += 1
+        if len(waiting.rewards) >= MOST_COLLECTIONS and waiting.is_full:
+            self._take_over()
+
+    def _note_queue(self) -> None:
+        self._journal.note(self._put_back_queue, self._waiting.mark(), self.n_observations)
 
     def _take_over(self) -> None:
         """Sort what is queued. It was counted when it came."""

@@ -84,9 +84,9 @@ class OrderedPosterior(Posterior):
         rows = rows[max(0, n_new - int(min(self._most, n_new))) :]
         self._enter(kind.take(points, rows), values[rows], n_new)
 
-    def observe_one(self, point: Points, reward: float) -> None:
+    def _observe_one(self, point: Points, reward: float) -> None:
         (key,) = self.kernel.kind.keys(point)
-        self._change(point, 1, lambda: self._inner.observe_one(point, reward))
+        self._change(point, 1, lambda: self._inner._observe_one(point, reward))
         self._history.append([(key, reward)])
 
     def _enter(self, points: Points, values: Vector, n_new: int) -> None:
@@ -149,8 +149,8 @@ class OrderedPosterior(Posterior):
         """As described in `Posterior`; pending points make nothing older."""
         return self._inner.predict(points, pending=pending)
 
-    def estimate(self, points: Points) -> Prediction:
-        return self._inner.estimate(points)
+    def _estimate(self, points: Points) -> Prediction:
+        return self._inner._estimate(points)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._inner.covariance(points, others)
@@ -193,6 +193,8 @@ class OrderedPosterior(Posterior):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if not state:
             return
+        self._journal.note(vars(self).update, {"_inner": self._inner, "_history": self._history})
+        self._history = History(self._journal)
         numbers = saved_array(state, "numbers", "i", (None,), least=1)
         last = int(saved_array(state, "last", "i", (1,), least=0, most=2**62)[0])
         if (np.diff(numbers) <= 0).any() or (len(numbers) and numbers[-1] > last):

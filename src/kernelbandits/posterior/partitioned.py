@@ -53,6 +53,7 @@ class PartitionedPosterior(Posterior):
         self.regularisation = checked_regularisation(regularisation)
         self._parts: dict[Hashable, AutoPosterior] = {}
         self._blank = AutoPosterior(kernel.context, regularisation=self.regularisation)
+        self._blank._join(self._journal)
         self._labels: dict[Hashable, Points] = {}  # a collection of one each, to put pairs together again
 
     # -- taking apart ------------------------------------------------------------------------------------------------
@@ -96,10 +97,10 @@ class PartitionedPosterior(Posterior):
             part.observe(contexts, values[rows], times=repeats[rows])
             self._keep(key, part, pairs, int(rows[0]))
 
-    def observe_one(self, point: Points, reward: float) -> None:
+    def _observe_one(self, point: Points, reward: float) -> None:
         (key,) = self.kernel.action.kind.keys(point.actions)
         part = self._own_part(key)
-        part.observe_one(point.contexts, reward)
+        part._observe_one(point.contexts, reward)
         self._keep(key, part, point, 0)
 
     def _keep(self, key: Hashable, part: AutoPosterior, pairs: PairRows, row: int) -> None:
@@ -132,15 +133,15 @@ class PartitionedPosterior(Posterior):
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         pairs = self.kernel.kind.check(points)
-        prediction = self.estimate(pairs)
+        prediction = self._estimate(pairs)
         return prediction if pending is None else Pending(self, pending).narrowed(pairs, prediction)
 
-    def estimate(self, points: Points) -> Prediction:
+    def _estimate(self, points: Points) -> Prediction:
         self._refuse_unlike(points)
         n_points = self.kernel.kind.count(points)
         mean, width = np.empty(n_points), np.empty(n_points)
         for key, rows, contexts in self._split(points):
-            prediction = self._part(key).estimate(contexts)
+            prediction = self._part(key)._estimate(contexts)
             mean[rows], width[rows] = prediction.mean, prediction.width
         return Prediction(mean, width)
 

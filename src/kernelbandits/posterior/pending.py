@@ -93,7 +93,7 @@ class Placed:
 
     def __init__(self, posterior: Posterior, points: Points, prediction: Prediction, waiting: Pending | None) -> None:
         self._posterior, self._points, self._waiting = posterior, points, waiting
-        self._settled_squares = posterior.estimate(points).width ** 2 if waiting else prediction.width**2
+        self._settled_squares = posterior._estimate(points).width ** 2 if waiting else prediction.width**2
         self.squares: Vector = prediction.width**2
         self._columns: list[Vector] = []
         self._scales: list[float] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from itertools import repeat
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -55,7 +56,6 @@ class PerActionPosterior(RecordedPosterior):
         super().__init__(kernel, regularisation=regularisation)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
         self._merged: dict[str, Any] | None = None  # the blocks after the merged observations
-        self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._blank(None)
 
     def _start_over(self) -> None:
@@ -171,19 +171,23 @@ class PerActionPosterior(RecordedPosterior):
             "merged._shared_precision": self._merged["_shared_precision"],
             "merged._shared_moments": self._merged["_shared_moments"],
             "merged.count": np.array([self.n_merged], dtype=np.int64),
+            "merged.largest": np.array([self._largest_similarity]),
             **{f"merged.labels.{name}": array for name, array in labels.items()},
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if "merged.count" in state:
             merged = below("merged.", state)
-            self.n_merged = int(saved_array(merged, "count", "i", (1,), least=1, most=2**53)[0])
+            count = int(saved_array(merged, "count", "i", (1,), least=1, most=2**53)[0])
+            largest = float(saved_array(merged, "largest", "f", (1,), least=0.0)[0])
             own = saved_array(merged, "_own_moments", "f", (None, None))
             labels, (n_blocks, n_own) = Ids().unpack(below("labels.", merged)), own.shape
             moments = saved_array(merged, "_shared_moments", "f", (None,))
             if n_blocks != 1 + len(labels) or len(set(labels)) < len(labels):
                 raise DamagedFile("The file holds blocks of other labels than it names.")
-            self._n_columns = n_own + len(moments)
+            names = ("n_merged", "_merged", "_largest_similarity", "_n_columns", "_shared", "_own", *BLOCKS)
+            self._journal.note(vars(self).update, {name: getattr(self, name) for name in names})
+            self._n_columns, self.n_merged, self._largest_similarity = n_own + len(moments), count, largest
             self._blank(self._n_columns)
             if (n_own, len(moments)) != (len(self._own), len(self._shared)):
                 raise DamagedFile("The file holds blocks of other columns than the model has.")
@@ -195,6 +199,8 @@ class PerActionPosterior(RecordedPosterior):
                 "_shared_precision": saved_array(merged, "_shared_precision", "f", (len(moments),) * 2).copy(),
                 "_shared_moments": moments.copy(),
             }
+            for name in ("_own_precision", "_shared_precision"):
+                _refuse_indefinite(self._merged[name])
             self._start_over()
             state = {name: array for name, array in state.items() if not name.startswith("merged.")}
         super().restore(state)
@@ -233,6 +239,18 @@ class PerActionPosterior(RecordedPosterior):
         _, shared = np.linalg.slogdet(self._shared_precision / self.regularisation)
         return float(own.sum() + shared)
 
+    @property
+    def norm(self) -> float:
+        """RKHS norm of the mean function: β and θ_a = A_a⁻¹(b_a − B_a β) have its length."""
+        self._settle()
+        if self._n_columns is None:
+            return 0.0
+        shared = np.linalg.solve(self._shared_precision, self._shared_moments)
+        used = slice(1, 1 + len(self._labels))
+        right = self._own_moments[used] - self._links[used] @ shared
+        own = np.linalg.solve(self._own_precision[used], right[:, :, None])
+        return sqrt(float(shared @ shared + (own**2).sum()))
+
     def _eliminated(self, points: PairRows) -> tuple[Matrix, Matrix, Matrix, Indices]:
         """x, A_a⁻¹x and u = z − B_aᵀA_a⁻¹x of every point, and its label's block."""
         rows = self._rows(points)
@@ -254,6 +272,16 @@ class PerActionPosterior(RecordedPosterior):
                 "every action with the same columns."
             )
         return rows
+
+
+def _refuse_indefinite(matrices: Matrix) -> None:
+    """DamagedFile unless all matrices are symmetric and positive definite."""
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError as error:
+        raise DamagedFile("A matrix in the file has to be positive definite.") from error
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
+        raise DamagedFile("A matrix in the file has to be symmetric.")
 
 
 def _repeated(matrix: Matrix, times: int) -> Matrix:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.checks import a_count
 from kernelbandits.errors import InvalidContexts
+from kernelbandits.journal import handles_transaction
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
@@ -68,8 +69,8 @@ class PrimalPosterior(RecordedPosterior):
     def __init__(self, kernel: Kernel, *, regularisation: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularisation=regularisation)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
+        self._is_plain = type(kernel) is Linear  # checked rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
-        self._is_stale = False  # the record was rolled back, and the rest has to be computed from it
         self._precision: Matrix | None = None  # C
         self._moments: Vector = np.zeros(0)  # Φᵀy
         self._known: Points = None  # one of the points observed: others have to be of its sort
@@ -84,20 +85,20 @@ class PrimalPosterior(RecordedPosterior):
 
     # -- following the record --------------------------------------------------------------------------------------
 
-    def observe_one(self, point: Points, reward: float) -> None:
+    def _observe_one(self, point: Points, reward: float) -> None:
         """By rank one, where the factor is there and nothing can overflow; the record sorts the point in later."""
         if self._is_stale or self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
-            super().observe_one(point, reward)
+            super()._observe_one(point, reward)
             return
         row = self._features(point)[0]
         if not feature_loops.is_compiled:
             feature_loops.note(row.size**2)
         model = self._precision, self._upper, self._moments, self._weights, self._spare
-        self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
+        self._journal.notes.append((self._roll_back, (self.record, 0, self._largest_similarity)))
         if not feature_loops.take_in(row, reward, self._largest_similarity, *model):
             similarity = float(np.vdot(row, row))
             if not similarity < LARGEST:
-                super().observe_one(point, reward)
+                super()._observe_one(point, reward)
                 return
             self._warn_if_ill_conditioned(similarity)
             self._largest_similarity = similarity
@@ -161,6 +162,9 @@ class PrimalPosterior(RecordedPosterior):
 
     def _fade(self, rate: float) -> None:
         """C ← rate·C + (1 − rate)·γI; what is left of forgotten points goes on fading in it."""
+        if self._merged is not None:
+            self._journal.note(setattr, self, "_merged", self._merged)
+            self._merged = rate * self._merged[0], rate * self._merged[1]
         if self._precision is not None:
             self._precision = rate * self._precision
             self._precision[np.diag_indices_from(self._precision)] += (1.0 - rate) * self.regularisation
@@ -193,12 +197,13 @@ class PrimalPosterior(RecordedPosterior):
             whitened = self._whiten(features)
             return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
 
-    def best(self, points: Points, exploration: float) -> Best | None:
+    def _best(self, points: Points, exploration: float) -> Best | None:
         """As described in `Posterior`: an exact width only where a bound on it can still win.
 
         None before any observation, where something overflows, and where more are tied than can be listed.
         """
-        self._settle()
+        if self._is_stale:
+            self._settle()
         if self._precision is None or exploration < 0.0:
             return None
         features = self._features(points)
@@ -217,11 +222,11 @@ class PrimalPosterior(RecordedPosterior):
         return Best(int(self._tied[0]), mean, width, n_widths, None if n_tied == 1 else self._tied[:n_tied].copy())
 
     @property
+    @handles_transaction
     def plays(self) -> bool:
-        self._settle()
         return self._precision is not None
 
-    def play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
+    def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
         self._settle()
@@ -304,23 +309,37 @@ class PrimalPosterior(RecordedPosterior):
             return super().state()
         squares, moments = self._merged
         count = np.array([self.n_merged], dtype=np.int64)
-        return {**super().state(), "merged.squares": squares, "merged.moments": moments, "merged.count": count}
+        largest = {"merged.largest": np.array([self._largest_similarity])}
+        return {
+            **super().state(),
+            "merged.squares": squares,
+            "merged.moments": moments,
+            "merged.count": count,
+            **largest,
+        }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if "merged.count" in state:
-            self.n_merged = int(saved_array(state, "merged.count", "i", (1,), least=1, most=2**53)[0])
+            count = int(saved_array(state, "merged.count", "i", (1,), least=1, most=2**53)[0])
+            largest = float(saved_array(state, "merged.largest", "f", (1,), least=0.0)[0])
             moments = saved_array(state, "merged.moments", "f", (None,)).copy()
             squares = saved_array(state, "merged.squares", "f", (len(moments), len(moments))).copy()
-            self._merged = squares, moments
+            names = ("n_merged", "_merged", "_largest_similarity")
+            self._journal.note(vars(self).update, {name: getattr(self, name) for name in names})
+            self.n_merged, self._merged, self._largest_similarity = count, (squares, moments), largest
             state = {name: array for name, array in state.items() if not name.startswith("merged.")}
         super().restore(state)
         if self._merged is not None:
-            self._sum_up()
-            self._factor()  # now, while the file can still be refused
+            with self._refusing():
+                self._sum_up()
+                self._factor()  # now, while the file can still be refused
 
     def _features(self, points: Points) -> Matrix:
         if self._precision is None:
             return self.kernel.features(points)
+        is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
+        if is_plain and points.shape[1] == len(self._precision) and points.flags.c_contiguous:
+            return points  # type: ignore[no-any-return]
         if type(points) is not type(self._known):
             self.kernel.kind.refuse_unlike(self._known, points)
         features = np.ascontiguousarray(self.kernel.features(points))  # as the loops want them
@@ -364,9 +383,9 @@ class PrimalPosterior(RecordedPosterior):
         return solved
 
     def _width_bound(self) -> Minorant:
-        if self._minorant is None or self.n_observations > self._minorant_until:
+        if self._minorant is None or (self.record.n_observations + self.n_merged) > self._minorant_until:
             assert self._precision is not None
             with few_threads(float(len(self._precision)) ** 3):
                 self._minorant = minorant_of(self._precision, self.regularisation)
-            self._minorant_until = int(GROWTH * self.n_observations) + 8
+            self._minorant_until = int(GROWTH * (self.record.n_observations + self.n_merged)) + 8
         return self._minorant

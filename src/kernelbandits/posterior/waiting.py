@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Matrix, Points, Vector
 
-__all__ = ["Waiting"]
+__all__ = ["MOST_COLLECTIONS", "Waiting"]
 
 MOST_COLLECTIONS: Final = 512
 """Sorting this many single points takes half a millisecond."""

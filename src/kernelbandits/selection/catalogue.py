@@ -318,7 +318,7 @@ def _copied(items: Points) -> Points:
         raise InvalidContexts(
             f"Items are a sequence or an array, one entry an item, got the single value {items!r:.40}."
         )
-    if getattr(items, "shape", ()) and getattr(items, "dtype", None) != np.dtype(object):
+    if getattr(items, "shape", ()) and hasattr(items, "copy") and getattr(items, "dtype", None) != np.dtype(object):
         return items.copy()
     if isinstance(items, str | bytes | Mapping | set | frozenset) or not isinstance(items, Iterable):
         raise InvalidContexts(f"Items are a sequence or an array, one entry an item, got {type(items).__name__}.")

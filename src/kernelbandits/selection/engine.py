@@ -18,7 +18,7 @@ from kernelbandits.selection.front import Front
 from kernelbandits.selection.fronts import Fronts
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
-from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector, new_cost
 
 __all__ = ["CatalogueEngine"]
 
@@ -348,8 +348,8 @@ class CatalogueEngine:
         """How the last answer was found."""
         front = self._front if self._is_from_front else None
         if front is None:
-            return SelectionCost("column log", self._report_size, self._n_items, self._n_items, 0)
-        return SelectionCost("front", self._report_size, front.log.size, front.log.size, 1)
+            return new_cost(("column log", self._report_size, self._n_items, self._n_items, 0))
+        return new_cost(("front", self._report_size, front.log.size, front.log.size, 1))
 
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:

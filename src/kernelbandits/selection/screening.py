@@ -16,7 +16,7 @@ from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.panel_table import PanelTable
 from kernelbandits.selection.similarities import Similarities, similarities_for
 from kernelbandits.selection.ties import worst_tied
-from kernelbandits.types import Indices, Points, SelectionCost, Vector
+from kernelbandits.types import Indices, Points, SelectionCost, Vector, new_cost
 
 __all__ = ["Screening", "screened"]
 
@@ -167,4 +167,4 @@ class Screening:
 
     def cost(self) -> SelectionCost:
         """What the last choice has cost."""
-        return SelectionCost("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions)
+        return new_cost(("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions))

@@ -125,6 +125,8 @@ def test_the_best_is_found_where_variances_cancel(gamma):
         catalogue = kb.Catalogue(items)
         for _ in range(12):
             decision = policy.choose(catalogue)
+            scores = policy.posterior.predict(items).upper(1.0)
+            assert scores[decision.action] >= scores.max() - 1e-6 * max(1.0, abs(scores.max()))
             policy.learn(decision, float(rewards[decision.action]))
 
 

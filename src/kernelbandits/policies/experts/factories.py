@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from kernelbandits.checks import a_count, a_generator, a_list, a_size, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import KernelLike, Rows
-from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.kernels.pairwise import dense
 from kernelbandits.policies.experts.basic_experts import ConstantExpert
 from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
 from kernelbandits.policies.experts.linear_scorer import LinearScorer
@@ -59,7 +59,7 @@ def stump_experts(
     n_actions = a_count(n_actions, "The number of actions", least=2, way_out="One action leaves nothing to choose.")
     per_feature = a_count(per_feature, "The number of thresholds per feature")
     rows = Rows().check(contexts)
-    rows = rows.toarray() if is_sparse(rows) else rows
+    rows = dense(rows)
     looked_at = range(rows.shape[1]) if columns is None else a_list(columns, "Columns")
     a_size("Stumps", len(looked_at) * per_feature, n_actions, n_actions)
     experts = []

@@ -198,7 +198,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
     def _drawn(self, points: Points, n_actions: int, n_draws: int, rng: np.random.Generator) -> Matrix:
         """One row a draw, one column a point."""
         if not self._draws_paths(points, n_actions):
-            return self._joint_draws(points, self.posterior.estimate(points).mean, n_draws, rng)
+            return self._joint_draws(points, self.posterior._estimate(points).mean, n_draws, rng)
         if self.posterior.size:
             self._kind(points).refuse_unlike(self.posterior.support()[0], points)
         paths = draw_paths(

@@ -144,7 +144,7 @@ class IndexPolicy(Policy):
         self._add(self._known(decision), -1, -self._rewards.unit(reward))
 
     def _add(self, item: ItemId, count: int, total: float) -> None:
-        self._journal.note(self._tally.put, item, *self._tally.of([item])[:, 0].tolist())
+        self._journal.note(self._tally.put, item, *self._tally.totals(item))
         self._tally.add(item, count, total)
 
     def _known(self, decision: Decision) -> ItemId:

@@ -36,9 +36,14 @@ class Tally:
         slots = np.fromiter(map(self._slots.get, items, repeat(0)), dtype=np.intp, count=len(items))
         return self._totals[:, slots]
 
+    def totals(self, item: ItemId) -> tuple[float, float]:
+        """Count and sum of one item."""
+        slot = self._slots.get(item, 0)
+        return self._totals.item(0, slot), self._totals.item(1, slot)
+
     def add(self, item: ItemId, count: int, total: float) -> None:
         """Add to both; what is down to no count has no sum either, whatever the rounding."""
-        counted, summed = self._totals[:, self._slots.get(item, 0)].tolist()
+        counted, summed = self.totals(item)
         self.put(item, counted + count, summed + total if counted + count else 0.0)
 
     def put(self, item: ItemId, count: float, total: float) -> None:
@@ -49,7 +54,8 @@ class Tally:
             if slot >= self._totals.shape[1]:
                 self._totals = np.concatenate([self._totals, np.zeros_like(self._totals)], axis=1)
             self._slots[item] = slot
-        self._totals[:, slot] = count, total
+        self._totals[0, slot] = count
+        self._totals[1, slot] = total
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays that `restore` needs."""

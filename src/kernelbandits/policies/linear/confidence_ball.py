@@ -91,8 +91,8 @@ class ConfidenceBall(FixedActionsPolicy):
         """Rows of the barycentric spanner, factor 2."""
         self._coordinates = coordinates_of(self._features, self.spanner)
         self.posterior = PrimalPosterior(Linear(), regularisation=1.0)
-        self.posterior._join(self._journal)
         """What is known so far, in coordinates of the spanner."""
+        self.posterior._join(self._journal)
         self._from_own_axes = self._own_axes() if norm == 1 else None
 
     def _own_axes(self) -> tuple[Matrix, Matrix]:
@@ -120,7 +120,7 @@ class ConfidenceBall(FixedActionsPolicy):
         waiting = (
             Pending(self.posterior, self._coordinates[awaited], times.astype(np.float64)) if len(awaited) else None
         )
-        prediction = self.posterior.estimate(self._coordinates[rows])
+        prediction = self.posterior._estimate(self._coordinates[rows])
         radius = sqrt(self.beta) * self._largest_reward * (waiting.inflation if waiting else 1.0)
         widths = self._widths(rows, prediction, waiting)
         scores = prediction.mean + radius * widths
@@ -148,7 +148,7 @@ class ConfidenceBall(FixedActionsPolicy):
         return self._coordinates[row : row + 1]
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self.posterior.observe_one(self._point_of(decision), reward)
+        self.posterior._observe_one(self._point_of(decision), reward)
 
     def _note_model(self) -> None:
         self.posterior._note_change()

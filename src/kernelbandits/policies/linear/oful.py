@@ -202,7 +202,7 @@ class OFUL(UpperConfidencePolicy):
 
     def _note_model(self) -> None:
         super()._note_model()
-        self._note_references()
+        self._note_references("_later", "_later_rewards", "_growth", "_n_refits")
 
     def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._refit()

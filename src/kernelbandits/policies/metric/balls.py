@@ -81,7 +81,7 @@ class Balls:
         to_others = self.distances(point)[:, 0] if count else np.zeros(0)
         if not count:
             self._metric(point, point)  # says no to what cannot be compared at all
-        self._journal.note(setattr, self, "_count", count)
+        self._journal.note(vars(self).update, {"_count": count, "_centres": self._centres})
         self._centres = self._kind.grow(self._centres, count, point)
         if count == len(self._apart):
             self._numbers = np.pad(self._numbers, ((0, 0), (0, count)))

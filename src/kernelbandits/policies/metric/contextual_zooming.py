@@ -201,12 +201,12 @@ class ContextualZooming(Policy):
 
     def _warn_beyond_horizon(self) -> None:
         if self.round_index > self._horizon and not self._has_warned:
-            self._has_warned = True
             warn_user(
                 f"Round {self.round_index} lies beyond the horizon {self._horizon} that the confidence was made for. "
                 "Give a longer one.",
                 GuaranteeVoid,
             )
+            self._has_warned = True
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,6 @@ class Mixed(WrappedPolicy):
         return self._epsilon
 
     def _pick(self, actions: Actions) -> Choice:
-        self._note_random()
         choice = self.policy._pick(actions)
         if self._rng.random() >= self._epsilon:
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits.checks import a_generator
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import PointKind
 from kernelbandits.policies.action_set import Actions
@@ -39,6 +39,7 @@ class WrappedPolicy(Policy):
         self.needs_fixed_actions = policy.needs_fixed_actions
         self.learns_from_any_action = policy.learns_from_any_action
         self._ledger = policy._ledger
+        self._is_numbered = policy._is_numbered
 
     # -- points are what they are inside ---------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class WrappedPolicy(Policy):
 
     def reseed(self, seed: Seed = None) -> None:
         """As described in `Policy`; the policy inside gets a seed of its own, derived from this one."""
-        own, inner = np.random.default_rng(seed).spawn(2)
+        own, inner = a_generator(seed).spawn(2)
         super().reseed(own)
         self.policy.reseed(inner)
 
