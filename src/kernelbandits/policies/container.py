@@ -28,7 +28,7 @@ from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, NewerFile
 __all__ = ["read_container", "write_container"]
 
 MAGIC: Final = b"KBANDITS"
-VERSION: Final = 1
+VERSION: Final = 2
 PREFIX: Final = struct.Struct("<8sIQ")
 DIGEST_SIZE: Final = 32
 DTYPES: Final = {"<f8", "<i8", "|u1"}
@@ -74,6 +74,11 @@ def read_container(path: str | PathLike[str]) -> Any:
         raise NewerFile(
             f"{os.fspath(path)!r} has format {version}; this version of kernelbandits reads up to {VERSION}. Upgrade: "
             "pip install -U kernelbandits"
+        )
+    if version < VERSION:
+        raise ForeignFile(
+            f"{os.fspath(path)!r} has format {version}, of a development version that was never released. Build the "
+            "policy again from its log."
         )
     start = PREFIX.size + head_size
     try:

@@ -106,13 +106,22 @@ def test_a_file_of_a_later_version_says_so(monkeypatch, tmp_path):
     trained().save(tmp_path / "later")
     monkeypatch.undo()
 
-    with pytest.raises(NewerFile, match="format 7; this version of kernelbandits reads up to 1"):
+    with pytest.raises(NewerFile, match="format 7; this version of kernelbandits reads up to 2"):
         kb.load(tmp_path / "later")
+
+
+def test_a_file_of_a_format_that_was_never_released_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(container, "VERSION", 1)
+    trained().save(tmp_path / "earlier")
+    monkeypatch.undo()
+
+    with pytest.raises(ForeignFile, match="format 1, of a development version"):
+        kb.load(tmp_path / "earlier")
 
 
 def test_a_head_that_points_outside_the_file_is_refused(tmp_path):
     head = json.dumps({"policy": {"$array": ["<f8", [10**9], 0]}}).encode()
-    body = struct.pack("<8sIQ", b"KBANDITS", 1, len(head)) + head
+    body = struct.pack("<8sIQ", b"KBANDITS", container.VERSION, len(head)) + head
     (tmp_path / "forged").write_bytes(body + hashlib.sha256(body).digest())
 
     with pytest.raises(DamagedFile, match="cannot be read"):
@@ -122,7 +131,7 @@ def test_a_head_that_points_outside_the_file_is_refused(tmp_path):
 def forged(head, body=b""):
     """A file with this head and a right checksum."""
     text = head if isinstance(head, bytes) else json.dumps(head).encode()
-    content = struct.pack("<8sIQ", b"KBANDITS", 1, len(text)) + text + body
+    content = struct.pack("<8sIQ", b"KBANDITS", container.VERSION, len(text)) + text + body
     return content + hashlib.sha256(content).digest()
 
 
