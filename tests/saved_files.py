@@ -31,7 +31,7 @@ from kernelbandits.kernels import (
     TfIdf,
     repair,
 )
-from kernelbandits.policies.container import DIGEST_SIZE, DTYPES, MAGIC, PREFIX
+from kernelbandits.policies.container import DIGEST_SIZE, DTYPES, MAGIC, PREFIX, VERSION
 from kernelbandits.policies.experts import StumpClass, UniformExpert, constant_experts, linear_experts, ridge_experts
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import widths
@@ -200,7 +200,7 @@ def _nested(found):
     return "[" * int(found[1]) + "]" * int(found[1])
 
 
-def put_together(head, body, version=1):
+def put_together(head, body, version=VERSION):
     """A file with this head, be it text or values, and a right checksum."""
     text = head if isinstance(head, bytes) else NESTED.sub(_nested, json.dumps(head)).encode()
     content = PREFIX.pack(MAGIC, version, len(text)) + text + bytes(body)

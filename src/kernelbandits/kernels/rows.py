@@ -287,8 +287,7 @@ def _all_below(indices: NDArray[Any], size: int) -> bool:
 def _surely_finite(rows: Matrix) -> bool:
     """Whether every number is finite; False also where it would take a closer look."""
     if rows.size <= FEW_NUMBERS:
-        numbers = rows.ravel()
-        return isfinite(numbers.dot(numbers))  # one that is not would show in the sum of squares
+        return isfinite(np.vdot(rows, rows))  # one that is not would show in the sum of squares
     numbers = rows.ravel()
     return all(_surely_finite(numbers[a : a + FEW_NUMBERS]) for a in range(0, len(numbers), FEW_NUMBERS))
 

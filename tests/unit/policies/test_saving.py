@@ -186,7 +186,7 @@ def test_numbers_that_are_never_written_are_refused(tmp_path, head):
 
 
 def test_a_head_longer_than_its_file_is_refused(tmp_path):
-    content = struct.pack("<8sIQ", b"KBANDITS", 1, 2**40) + b"{}"
+    content = struct.pack("<8sIQ", b"KBANDITS", container.VERSION, 2**40) + b"{}"
     (tmp_path / "forged").write_bytes(content + hashlib.sha256(content).digest())
 
     with pytest.raises(DamagedFile, match="longer than the file"):
