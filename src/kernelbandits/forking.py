@@ -14,7 +14,7 @@ class ForkedLock:
     """A reentrant lock that is free in a forked process, whatever the threads of its parent were doing.
 
     Use it as ``with guard.lock:``, which no signal can interrupt between taking the lock and having to give it back. It
-    is reentrant because a signal handler may call what it has interrupted.
+    is reentrant, since a call may be part of another one.
     """
 
     __slots__ = ("__weakref__", "lock")

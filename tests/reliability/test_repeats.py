@@ -424,3 +424,21 @@ def test_a_policy_that_is_sent_to_a_forked_worker_keeps_its_seed():
     assert list(os.read(read, 100)) == actions_of(pickle.loads(packed))
     os.close(read)
     os.close(write)
+
+
+def test_a_posterior_of_two_policies_is_refused():
+    shared = kb.posterior.ExactPosterior(Gaussian(length_scale=1.0), regularisation=1.0)
+    kb.KernelUCB(shared.kernel, posterior=lambda *_: shared)
+
+    with pytest.raises(kb.errors.InvalidParameter, match="belongs to one policy"):
+        kb.KernelUCB(shared.kernel, posterior=lambda *_: shared)
+
+
+def test_a_refused_choice_by_id_leaves_the_policy_usable():
+    policy = kb.Mixed(gaussian(), epsilon=0.1, seed=0)
+    policy.learn(policy.choose(ROWS), 1.0)
+
+    with pytest.raises(kb.errors.InvalidContexts):
+        policy.choose(np.ones((4, 3)), id="request")
+
+    assert policy.choose(ROWS, id="request").id == "request"

@@ -32,7 +32,7 @@ from kernelbandits.policies.ledger import Ledger
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rewards import Rewards
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
-from kernelbandits.posterior import posterior_from
+from kernelbandits.posterior import Posterior, posterior_from
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory.widths import exploration_from
 from kernelbandits.types import (
@@ -197,6 +197,17 @@ class Policy(Transactional, ABC):
 
     def _noting_parts(self) -> tuple[object, ...]:
         return (self._ledger,)
+
+    def _own_posterior(self, posterior: Posterior) -> Posterior:
+        """A posterior that takes part in the transactions of this policy, and of no other."""
+        if posterior.has_policy:
+            raise InvalidParameter(
+                "A posterior belongs to one policy, and this one has a policy already. A function that makes "
+                "posteriors has to return a new one in each call."
+            )
+        posterior.has_policy = True
+        posterior._join(self._journal)
+        return posterior
 
     def _validate_decision(self, decision: Decision) -> None:
         """DecisionError for a decision that this policy cannot have made."""
@@ -603,7 +614,7 @@ class Policy(Transactional, ABC):
         return MappingProxyType(dict(self._ledger.pending))
 
     def amend(self, decision: Decision, *, now: float, was: float | None = None) -> None:
-        """Correct a reward already learnt. Repeating the call changes nothing.
+        """Correct a reward already learnt. For the last `remember` decisions, repeating the call changes nothing.
 
         Parameters
         ----------

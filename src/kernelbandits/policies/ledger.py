@@ -126,7 +126,10 @@ class Ledger:
         if remembered is not None:
             return remembered
         if decision.id and decision.id not in self.learnt:
-            raise NotLearnt(f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back.")
+            raise NotLearnt(
+                f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back; or it has an "
+                f"id of yours and was learnt longer ago than the last {self.remember} decisions, which are remembered."
+            )
         if not self.n_learnt:
             raise NotLearnt("No decision has been learnt, so there is nothing to correct or take back.")
         if claimed is None:

@@ -112,7 +112,7 @@ class LevelPolicy(Policy):
 
     def _joined_level(self) -> BaseKernelUCB:
         level = self._new_level()
-        level.posterior._join(self._journal)
+        self._own_posterior(level.posterior)
         return level
 
     def _refuse_inconsistent(self) -> None:

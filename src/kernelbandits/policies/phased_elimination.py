@@ -135,9 +135,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        posterior = make_posterior(self._form, self.kernel, self._regularisation)
-        posterior._join(self._journal)
-        return posterior
+        return self._own_posterior(make_posterior(self._form, self.kernel, self._regularisation))
 
     def _refuse_unknown_scale(self) -> None:
         if self._scale is None and self._norm_bound is None:

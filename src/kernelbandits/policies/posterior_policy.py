@@ -94,7 +94,7 @@ class PosteriorPolicy(Policy):
         seed: Seed,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        posterior._join(self._journal)
+        self._own_posterior(posterior)
         self._is_foreign = type(posterior)._note_change is Posterior._note_change  # notes copies of itself
         self._is_numbered = posterior.forgets
         self.posterior = posterior

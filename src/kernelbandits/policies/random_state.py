@@ -52,7 +52,10 @@ class RandomState:
 
     def state(self) -> Mapping[str, Any]:
         """State of the stream, for `restore`."""
-        return self.generator.bit_generator.state
+        keyed, self._keyed = self._keyed, None
+        state = self.generator.bit_generator.state
+        self._keyed = keyed
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put the stream back."""

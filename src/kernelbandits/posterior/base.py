@@ -6,6 +6,8 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from math import sqrt
 from typing import Any, Final, NamedTuple, Self
 
@@ -140,6 +142,9 @@ class Posterior(Transactional, ABC):
         """Number of the latest observation; None where all observations of a point count alike."""
         return None
 
+    has_policy: bool = False
+    """Whether a policy learns with it."""
+
     n_merged: int = 0
     """Observations whose points are not kept any more: they count in every answer and cannot be changed."""
 
@@ -273,6 +278,7 @@ class RecordedPosterior(Posterior):
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
+        _load_scipy()
         self.kernel = a_kernel(kernel)
         self.regularisation = checked_regularisation(regularisation)
         self.record = Observations(kernel.kind, self._journal)
@@ -509,6 +515,13 @@ class RecordedPosterior(Posterior):
                 f"so widths lose their digits. Take at least {limit:.3g}.",
                 IllConditioned,
             )
+
+
+@cache
+def _load_scipy() -> None:
+    """Import what later calls import: a process forked meanwhile would wait for ever for the lock of an import."""
+    for name in ("linalg.blas", "linalg.lapack", "sparse", "spatial.distance"):
+        import_module(f"scipy.{name}")
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:

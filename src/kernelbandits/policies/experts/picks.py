@@ -170,10 +170,12 @@ class PickTable:
         return labels
 
     def _make_room(self) -> None:
-        if self._n_distinct == len(self._labels):
-            more = max(16, len(self._labels))
-            self._labels = np.concatenate([self._labels, np.empty((more, self.n_policies), dtype=self._dtype)])
-            self._sizes = np.concatenate([self._sizes, np.zeros(more, dtype=np.int64)])
+        used = self._n_distinct
+        if used == len(self._counts):  # which is assigned last: an interrupt leaves the others longer
+            more = max(16, used)
+            empty = np.empty((more, self.n_policies), dtype=self._dtype)
+            self._labels = np.concatenate([self._labels[:used], empty])
+            self._sizes = np.concatenate([self._sizes[:used], np.zeros(more, dtype=np.int64)])
             self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
 
     def _blocks(self, policies: Indices | None) -> Iterator[tuple[slice, Indices]]:

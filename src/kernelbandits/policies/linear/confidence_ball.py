@@ -92,7 +92,7 @@ class ConfidenceBall(FixedActionsPolicy):
         self._coordinates = coordinates_of(self._features, self.spanner)
         self.posterior = PrimalPosterior(Linear(), regularisation=1.0)
         """What is known so far, in coordinates of the spanner."""
-        self.posterior._join(self._journal)
+        self._own_posterior(self.posterior)
         self._from_own_axes = self._own_axes() if norm == 1 else None
 
     def _own_axes(self) -> tuple[Matrix, Matrix]:
