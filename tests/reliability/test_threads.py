@@ -1,5 +1,6 @@
 """Several threads use one policy: every answer is that of some moment, and no reward is lost or learnt twice."""
 
+import os
 import subprocess
 import sys
 from itertools import count
@@ -161,3 +162,43 @@ def test_without_the_lock_it_fails(name, is_taken_out):
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
 
     assert (ended.stdout == "held\n" and ended.returncode == 0) is not is_taken_out, ended.stderr
+
+
+IMPORTS = """
+import sys, warnings
+import numpy as np
+import kernelbandits as kb
+kernels = kb.kernels
+table = kernels.SimilarityTable(np.eye(4), ids=list("abcd"))
+rows = np.random.default_rng(0).uniform(size=(40, 6, 2))
+cases = [
+    (kb.KernelUCB(kernels.Gaussian(length_scale=0.4)), rows),
+    (kb.KernelUCB(kernels.Gaussian(length_scale=0.4)), [kb.Catalogue(rows[0])] * 40),
+    (kb.KernelUCB(kernels.Spectrum(n=2)), [["ab", "bc", "cd"]] * 10),
+    (kb.KernelUCB(table), [list("abcd")] * 10),
+    (kb.LinUCB(), rows),
+    (kb.LinUCB(model="disjoint"), rows),
+    (kb.Mixed(kb.KernelUCB(kernels.Linear()), epsilon=0.2, seed=0), rows),
+]
+before = set(sys.modules)
+for policy, rounds in cases:
+    for contexts in rounds:
+        decision = policy.choose(contexts)
+        policy.learn(decision, 0.5)
+    policy.expect(policy.choose(rounds[0]))
+    policy.choose(rounds[0])
+    policy.unlearn(decision)
+compiler = ("numba", "llvmlite", "kernelbandits.")
+print(sorted(name for name in set(sys.modules) - before if not name.startswith(compiler)))
+"""
+
+
+def test_calls_import_nothing():
+    """A process that is forked while a thread imports would wait for that import for ever."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=120, check=True, env=environment
+    )
+
+    assert ended.stdout == "[]\n"

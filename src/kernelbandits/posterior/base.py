@@ -278,7 +278,7 @@ class RecordedPosterior(Posterior):
     """
 
     def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
-        _load_scipy()
+        _import_ahead()
         self.kernel = a_kernel(kernel)
         self.regularisation = checked_regularisation(regularisation)
         self.record = Observations(kernel.kind, self._journal)
@@ -518,10 +518,10 @@ class RecordedPosterior(Posterior):
 
 
 @cache
-def _load_scipy() -> None:
+def _import_ahead() -> None:
     """Import what later calls import: a process forked meanwhile would wait for ever for the lock of an import."""
-    for name in ("linalg.blas", "linalg.lapack", "sparse", "spatial.distance"):
-        import_module(f"scipy.{name}")
+    for name in ("scipy.linalg.blas", "scipy.linalg.lapack", "scipy.sparse", "scipy.spatial.distance", "threadpoolctl"):
+        import_module(name)
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
