@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count
-from kernelbandits.errors import InvalidParameter, NotLearnt
+from kernelbandits.errors import NotLearnt
 from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.action_set import Actions, one_id_per_action, plain_points
 from kernelbandits.policies.base import Choice, Policy
 from kernelbandits.policies.index.tally import Tally
 from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
+from kernelbandits.posterior.base import checked_times
 from kernelbandits.restoring import saved_count
 from kernelbandits.selection import CatalogueView, tied_for_best
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
@@ -156,7 +156,7 @@ class IndexPolicy(Policy):
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         items = points.contexts
-        repeats = _checked_times(times, len(items))
+        repeats = [int(count) for count in checked_times(times, len(items)).tolist()]
         for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
             self._add(item, n_plays, n_plays * self._rewards.unit(float(reward)))
         self._journal.note(setattr, self, "_n_history", self._n_history)
@@ -170,12 +170,3 @@ class IndexPolicy(Policy):
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._tally.restore(state["tally"])
         self._n_history = saved_count(state, "n_history")
-
-
-def _checked_times(times: ArrayLike, n_items: int) -> list[int]:
-    values = np.asarray(times)
-    if values.shape not in ((), (n_items,)):
-        raise InvalidParameter(
-            f"`times` has to be one number, or one per context ({n_items}), got shape {values.shape}."
-        )
-    return [a_count(value, "`times`") for value in np.broadcast_to(values, (n_items,)).tolist()]

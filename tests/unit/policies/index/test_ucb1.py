@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace():
         policy.learn(kb.Decision(action=0, context="a"), 0.5)
     with pytest.raises(InvalidParameter, match="one per context"):
         policy.warm_start(["a", "b"], [0.5, 0.5], times=[1, 2, 3])
-    with pytest.raises(InvalidParameter, match="`times` has to be a whole number of at least 1"):
+    with pytest.raises(InvalidParameter, match="`times` has to be whole numbers from 1"):
         policy.warm_start(["a", "b"], [0.5, 0.5], times=[1, 0])
     with pytest.raises(NotLearnt, match="No reward of action 'z'"):
         policy.unlearn(kb.Decision(action=0, context="z", item="z"), 0.5)
