@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from kernelbandits.forking import ForkedLock
 
-__all__ = ["Journal", "Transactional", "handles_transaction", "transaction"]
+__all__ = ["Journal", "Transactional", "handles_transaction", "inside_transaction", "transaction"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -102,6 +102,10 @@ def handles_transaction(method: Method) -> Method:
     """Mark a public method that does itself what `transaction` does, to save a call on a hot path."""
     method.handles_transaction = True  # type: ignore[attr-defined]
     return method
+
+
+inside_transaction = handles_transaction
+"""Mark a method that other parts of the library call inside a transaction; users have no need for it."""
 
 
 class Transactional:

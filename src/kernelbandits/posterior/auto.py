@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.journal import Journal, handles_transaction
+from kernelbandits.journal import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
 from kernelbandits.posterior.compressed import CompressedPosterior
@@ -72,11 +72,13 @@ class AutoPosterior(Posterior):
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
 
     @property
+    @inside_transaction
     def exact(self) -> ExactPosterior | None:
         """The exact form while it has that."""
         return self._form if isinstance(self._form, ExactPosterior) else None
 
     @property
+    @inside_transaction
     def record(self) -> Observations:
         """What was observed: distinct points in slots, their counts and reward sums."""
         return self._form.record
@@ -91,7 +93,7 @@ class AutoPosterior(Posterior):
 
     def _observe_one(self, point: Points, reward: float) -> None:
         if self._may_have_features and type(self._form) is not PrimalPosterior:  # which stays cheaper as points come
-            self._take_cheaper_form(point, self.size + 1)
+            self._take_cheaper_form(point, self._form.record.size + 1)
         self._form._observe_one(point, reward)
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
@@ -134,7 +136,7 @@ class AutoPosterior(Posterior):
 
     def _change_to(self, form: type[RecordedPosterior]) -> None:
         changed = form(self.kernel, regularisation=self.regularisation)
-        if self.size:
+        if self._form.record.size:
             changed.absorb(*self._form.record.kept(), self._form.record.errors())
         self._replace_form(changed)
 
@@ -144,7 +146,9 @@ class AutoPosterior(Posterior):
         form._join(self._journal)
         self._journal.note(setattr, self, "_form", self._form)
         self._form = form
-        logger.debug("A posterior of %d distinct points is %s now; it was %s.", self.size, self.form, before)
+        logger.debug(
+            "A posterior of %d distinct points is %s now; it was %s.", self._form.record.size, self.form, before
+        )
 
     def _take_lower_rank(self) -> None:
         """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
@@ -152,24 +156,24 @@ class AutoPosterior(Posterior):
         if type(form) is PrimalPosterior:
             return
         if isinstance(form, ExactPosterior):
-            if self.size < self._next_look:
+            if self._form.record.size < self._next_look:
                 return
-            with few_threads(self.size**2.5):  # many small products
-                compressed = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self.size)
+            with few_threads(self._form.record.size**2.5):  # many small products
+                compressed = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self._form.record.size)
             if compressed is not None:
                 self._replace_form(compressed)
         elif isinstance(form, CompressedPosterior) and self._is_too_much_for(form):
             self._replace_form(form.whole)
         else:
             return
-        self._next_look, self._asked = int(LOOK_AGAIN * self.size), []
+        self._next_look, self._asked = int(LOOK_AGAIN * self._form.record.size), []
 
     def _is_too_much_for(self, form: CompressedPosterior) -> bool:
-        return form.has_strayed or form.shows or form.rank > HIGH_RANK * self.size
+        return form.has_strayed or form.shows or form.rank > HIGH_RANK * self._form.record.size
 
     def _remember(self, points: Points) -> None:
         """Some of the points, for the next look at the rank."""
-        if len(self._asked) < QUESTIONS and self._next_look - QUESTIONS <= self.size < self._next_look:
+        if len(self._asked) < QUESTIONS and self._next_look - QUESTIONS <= self._form.record.size < self._next_look:
             n_points = self.kernel.kind.count(points)
             some = np.arange(0, n_points, 1 + n_points // POINTS_OF_A_QUESTION)
             self._asked.append(self.kernel.kind.take(points, some))
@@ -225,7 +229,7 @@ class AutoPosterior(Posterior):
 
     @property
     def size(self) -> int:
-        return self._form.size
+        return self._form.record.size
 
     @property
     def n_observations(self) -> int:
@@ -241,5 +245,5 @@ class AutoPosterior(Posterior):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._form.restore(state)
-        if self.size:
-            self._take_cheaper_form(self._form.record.kept()[0], self.size)
+        if self._form.record.size:
+            self._take_cheaper_form(self._form.record.kept()[0], self._form.record.size)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
+from kernelbandits.journal import inside_transaction
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.blocks import blocks, summed_similarity
@@ -315,6 +316,7 @@ class ExactPosterior(RecordedPosterior):
         self._factor.scale_row(slot, float(np.sqrt(new / old)))
 
     @property
+    @inside_transaction
     def trace(self) -> float:
         """Of K over all observations that the factor holds."""
         return float(self._diagonal @ self._factored)
@@ -335,6 +337,7 @@ class ExactPosterior(RecordedPosterior):
                 explained[block] = np.einsum("mn,mn->n", whitened, whitened)
         return mean, self.squared_width(prior, explained, points)
 
+    @inside_transaction
     def squared_width(self, prior: Vector, explained: Vector, points: Points | None = None) -> Vector:
         """(k(x, x) − explained)/γ, never below its exact floor k(x, x)/(γ + tr K) for rounding to push it under.
 
@@ -351,6 +354,7 @@ class ExactPosterior(RecordedPosterior):
 
     # -- for those who solve in steps --------------------------------------------------------------------------------
 
+    @inside_transaction
     def whitening(self) -> Whitening:
         """Up to date with the record."""
         is_ready = self._version == self.record.version and self._whitened_targets is not None
@@ -359,6 +363,7 @@ class ExactPosterior(RecordedPosterior):
             self._targets()
         return Whitening(self._factor, self._targets(), self._diagonal)
 
+    @inside_transaction
     def expect(self, point: Points, column: Vector, prior: float) -> None:
         """L⁻¹ D^½ k(x) and k(x, x) of one point: if that is observed next, L grows by this row without being read."""
         (key,) = self.kernel.kind.keys(point)

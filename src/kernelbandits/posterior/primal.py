@@ -360,7 +360,8 @@ class PrimalPosterior(RecordedPosterior):
     def _factor(self) -> Matrix:
         if self._upper is None:
             assert self._precision is not None
-            if self.keep is not None and self.record.size > self.keep:
+            # The size of a record has to be sorted out; there are never fewer observations.
+            if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
             with few_threads(float(len(self._precision)) ** 3):
                 self._upper = np.ascontiguousarray(cholesky(self._precision).T)

@@ -115,13 +115,14 @@ class CatalogueEngine:
 
     # -- following the record --------------------------------------------------------------------------------------
 
-    @_finished
     def catch_up(self, record: Observations) -> None:
         """Answer from this record from now on, as it stands whenever a question comes."""
         if record is not self._record or record.n_slots < self._items.log.n_slots:
+            self.is_finished = False
             self._front = None
             self._items.start(record)
             self._record, self._version = record, record.version
+            self.is_finished = True
 
     def _meet(self) -> None:
         """Find the places of new slots, in the front too."""
@@ -159,7 +160,6 @@ class CatalogueEngine:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    @_finished
     def choose(self, exploration: float, rows: Indices | None = None) -> tuple[int, float, float, Indices | None]:
         """The lowest item tied for the best mean + exploration · width, its mean and width, and all that are tied.
 
@@ -167,8 +167,10 @@ class CatalogueEngine:
         catalogue all the same.
         """
         beta = exploration / self._root
+        self.is_finished = False  # as `_finished` does, without its call
         n_tied = self._play(beta)
         if rows is None and n_tied == 1:
+            self.is_finished = True
             front = self._front
             log = self._items.log if front is None else front.log
             place = log.tied.item(0)
@@ -177,6 +179,7 @@ class CatalogueEngine:
         tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
         row = int(tied[0])
         mean, width = self.estimate_one(row)
+        self.is_finished = True
         return row, mean, width, tied if len(tied) > 1 else None
 
     @_finished

@@ -42,7 +42,7 @@ KEPT: Final = 16
 def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     """What would be screened for a round of so many actions; None where all have to be scored."""
     exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
-    if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.size < LEAST_SIZE or not exact.is_sure:
+    if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.record.size < LEAST_SIZE or not exact.is_sure:
         return None
     return exact
 
@@ -89,7 +89,7 @@ class Screening:
         self._posterior, self._points, self._n_actions = exact, points, n_actions
         self._exact, self._scores, self._columns = {}, {}, {}
         exact.whitening()  # which may take many threads
-        work = WORK_PER_SIMILARITY * float(exact.size) * n_actions
+        work = WORK_PER_SIMILARITY * float(exact.record.size) * n_actions
         with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused elsewhere
             tied = self._tied(exact, points, exploration)
         self.is_finished = True
