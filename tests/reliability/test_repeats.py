@@ -442,3 +442,17 @@ def test_a_refused_choice_by_id_leaves_the_policy_usable():
         policy.choose(np.ones((4, 3)), id="request")
 
     assert policy.choose(ROWS, id="request").id == "request"
+
+
+def test_ids_of_the_caller_are_remembered_for_a_while_only():
+    policy = kb.UCB1()
+    policy.remember = 100
+
+    for n in range(1_000):
+        policy.learn(policy.choose(ROWS[:2], id=f"request {n}"), 0.5)
+
+    ledger = policy._ledger
+    assert 100 <= len(ledger.recent) + len(ledger.older) <= 200
+    assert not ledger.learnt._pages
+    with pytest.raises(AlreadyLearnt):
+        policy.choose(ROWS[:2], id="request 950")

@@ -127,6 +127,32 @@ def test_so_it_is_for_many_rounds(name):
     check_choosing_and_learning(CASES[name], n_rounds=12)
 
 
+@pytest.mark.parametrize("name", ["KernelUCB rows", "KernelUCB exact", "KernelUCB windowed", "LinUCB", "LinUCB hybrid"])
+def test_a_posterior_answers_for_some_moment_while_its_policy_learns(name):
+    case = CASES[name]
+    policy, serial = case.make(), case.make()
+    decisions = [policy.choose(case.contexts(t)) for t in range(24)]
+    point = policy._point(decisions[0])
+    moments = [serial.posterior.predict(point).mean[0]]
+    for decision in decisions:
+        serial.learn(decision, case.reward(decision))
+        moments.append(serial.posterior.predict(point).mean[0])
+    answers = []
+
+    def act(thread):
+        if thread:
+            answers.extend(policy.posterior.predict(point).mean[0] for _ in range(24))
+        else:
+            for decision in decisions:
+                policy.learn(decision, case.reward(decision))
+
+    in_threads(act)
+
+    nearest = np.abs(np.array(answers)[:, None] - np.array(moments)).min(axis=1)
+    assert nearest.max() < 1e-9
+    assert policy.posterior.n_observations == serial.posterior.n_observations
+
+
 WITHOUT_LOCK = """
 import sys
 sys.path[:0] = [{tests!r}]

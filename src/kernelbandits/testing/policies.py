@@ -371,6 +371,30 @@ class PolicyContract:
             np.testing.assert_allclose([left.mean, left.width], [right.mean, right.width], rtol=1e-7, atol=1e-9)
         policy.learn(decisions[1], 0.7)
 
+    def test_corrections_reach_their_decision_where_contexts_repeat(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Delivered twice, they count once."""
+        if not self.has_amendments:
+            pytest.skip("The policy has no corrections.")
+        policy, straight = make_policy(), make_policy()
+        contexts = make_round(np.random.default_rng(22), 4)
+        decisions = [policy.choose(contexts) for _ in range(5)]
+        policy.learn_many(decisions, [0.3, 0.1, 0.3, 0.3, 0.5])
+
+        for _ in range(2):
+            policy.amend(decisions[2], now=0.9)
+        policy.unlearn(decisions[3])
+        with pytest.raises(NotLearnt):
+            policy.unlearn(decisions[3])
+
+        straight.learn_many([*decisions[:3], decisions[4]], [0.3, 0.1, 0.9, 0.5])
+        assert policy.round_index == straight.round_index == 5
+        np.testing.assert_allclose(policy.probabilities(contexts), straight.probabilities(contexts), atol=1e-7)
+        if not self.is_random:
+            left, right = policy.choose(contexts), straight.choose(contexts)
+            np.testing.assert_allclose([left.mean, left.width], [right.mean, right.width], rtol=1e-7, atol=1e-9)
+
     def test_what_was_never_learnt_cannot_be_amended_or_unlearnt(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
