@@ -96,7 +96,7 @@ def a_number(value: float, name: str) -> float:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is one real number, of Python, NumPy or another library; a truth value is none."""
+    """Whether a value is one real number, of Python, NumPy or another library, and not a truth value."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "iuf" and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
     return (
@@ -190,7 +190,7 @@ def a_vector(values: ArrayLike, name: str) -> Vector:
 
 
 def an_array(values: ArrayLike, name: str) -> Vector:
-    """The values as float64, of any shape, or InvalidParameter when they are no real numbers or some are masked."""
+    """The values as float64, of any shape, or InvalidParameter when they are not real numbers or some are masked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidParameter(f"{name} may not be masked, and some are. Leave out what is not known, or fill it in.")
     try:
@@ -221,7 +221,7 @@ def a_flag(value: bool, name: str) -> bool:
 
 
 def is_one_of(value: object, choices: Collection[str]) -> bool:
-    """Whether a value is one of these strings; an array, which compares entry by entry, is none.
+    """Whether a value is one of these strings; an array, which compares entry by entry, is not.
 
     >>> is_one_of("lowest", ("lowest", "random")), is_one_of(np.zeros(2), ("lowest", "random"))
     (True, False)

@@ -149,7 +149,7 @@ SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian
 
 
 MOST_FEATURES: Final = 1_000_000
-"""Random features: every point that is asked about takes 8 bytes for each."""
+"""Random features: every point of a query takes 8 bytes for each."""
 
 
 def an_even_count(n_features: int) -> int:

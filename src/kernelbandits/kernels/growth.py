@@ -275,7 +275,7 @@ class LandmarkGrowth(GrowthRule):
 
 
 def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], n_items: int) -> GrowthRule:
-    """Inverse of the rules' `pack`, for a table of so many items."""
+    """Inverse of the rules' `pack`, for a table of this many items."""
     method = saved_value(parameters, "method")
     if method in ("clip", "flip"):
         signs = saved_array(arrays, "signs", "f", (None,), least=-1.0, most=1.0)

@@ -39,7 +39,7 @@ class Shared:
 
 @runtime_checkable
 class PointKind(Protocol):
-    """How one kind of point is checked, counted, copied, told apart, kept and saved.
+    """How one kind of point is checked, counted, copied, compared, stored and saved.
 
     Kinds are frozen and can be used in several threads at once; a copy of a policy shares them.
     """

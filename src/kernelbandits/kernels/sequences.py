@@ -152,7 +152,7 @@ class Ids(SequenceKind[ItemId]):
         try:
             return [text if its_text else int(text) for text, its_text in zip(texts, is_text, strict=True)]
         except ValueError as error:
-            raise DamagedFile(f"An id in the file that has to be a whole number is none: {error}.") from error
+            raise DamagedFile(f"An id in the file has to be a whole number: {error}.") from error
 
 
 class Sets(SequenceKind[frozenset[ItemId]]):

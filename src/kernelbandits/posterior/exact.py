@@ -391,7 +391,7 @@ class ExactPosterior(RecordedPosterior):
             return prior / self.regularisation
 
     def _work_of(self, points: Points) -> float:
-        """Multiplications that a question about so many points takes, once the factor is up to date."""
+        """Multiplications that a query of this many points takes, once the factor is up to date."""
         self._catch_up()
         return float(self.record.n_slots) ** 2 * self.kernel.kind.count(points)
 

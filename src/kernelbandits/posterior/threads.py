@@ -97,7 +97,7 @@ def _give_back() -> None:
 
 
 def limit_blas(most: int | None) -> None:
-    """Let every BLAS use so many threads at most, and what it had before where that is None."""
+    """Limit every BLAS to this many threads; None restores what it had before."""
     libraries = _libraries()
     with _lock:
         now = _outside if _inside else [library.get() for library in libraries]

@@ -97,7 +97,7 @@ class ColumnLog:
         self.items: Matrix = np.vstack([np.zeros(self.size), prior, prior])
         self.n_runs = self.n_slots = self.n_points = 0
         self.most_runs = 0
-        """Runs that there were at most: so much of the buffer was written to."""
+        """Largest number of runs so far: the part of the buffer that was written to."""
         self.next_look = 0
         self.sealed = 0
         """Runs before this one are not continued, so that the state they make up can still be read."""
@@ -299,7 +299,7 @@ class ColumnLog:
         return scale
 
     def has_fallen(self, sums: Vector) -> bool:
-        """Whether the record's reward sums are so much smaller than sums once taken in that means have lost digits."""
+        """Whether the record's reward sums are much smaller than sums once taken in, so that means have lost digits."""
         return self.state.item(LARGEST) > FALL * max(1.0, float(np.abs(sums).max(initial=0.0)))
 
     # -- other questions and changes -----------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class CatalogueEngine:
     a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
     for a moment.
 
-    An interrupt or an error may leave half of an update behind: then `is_finished` stays false, and whoever keeps the
+    An interrupt or an error may leave half of an update behind: then `is_finished` stays false, and the owner of the
     engine has to make another.
 
     Rounding errors of updates might add up, in proportion to 1/γ. The log checks itself in every round at no cost: a

@@ -43,7 +43,7 @@ class Follower:
 
     More observations of a point are a pull, a changed sum alone moves the means, and whatever else happened
     (observations taken back, sums that fell from far above, another record) is answered by beginning again from the
-    counts. Points of the record that are no items have columns behind those of the items.
+    counts. Points of the record that are not items have columns behind those of the items.
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:

@@ -57,7 +57,7 @@ class Screening:
     3. All others whose bound reaches their scores go on, until they fall below or are known exactly.
 
     Derived state: never saved, never copied. An interrupt or an error may leave half of an update behind: then
-    `is_finished` stays false, and whoever keeps it has to make another.
+    `is_finished` stays false, and its owner replaces it.
     """
 
     def __init__(self) -> None:

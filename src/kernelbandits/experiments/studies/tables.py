@@ -159,7 +159,7 @@ def read_parquet(path: Path) -> pa.Table:
 
 
 def _digest_span(content: bytes) -> tuple[int, int] | None:
-    """Where the digest begins and ends; None where there is none."""
+    """Where the digest begins and ends; None where it does not exist."""
     found = list(DIGEST.finditer(content))
     return found[-1].span(1) if found else None
 

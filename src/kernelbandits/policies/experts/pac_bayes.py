@@ -27,7 +27,7 @@ TINIEST = 1e-300
 
 
 MOST_ACTIONS: Final = 10_000_000
-"""That are told apart by their row: each takes 8 bytes in every state."""
+"""Actions that are known by their row: each takes 8 bytes per state."""
 
 
 class PACBayes(UnitRewardPolicy):
