@@ -165,6 +165,8 @@ class Transactional:
 
 def adopt(model: object, state: dict[str, Any]) -> None:
     """Give a model the state of a copy. Parts that are models themselves stay the same objects."""
+    for name in [name for name in vars(model) if name not in state]:
+        del vars(model)[name]
     for name, value in state.items():
         own = vars(model).get(name)
         if type(own) is type(value) and hasattr(own, "_journal"):

@@ -90,8 +90,8 @@ class Posterior(Transactional, ABC):
     Before any observation the mean is 0 and the width sqrt(k(x, x) / γ). Repeated points are one point with a count.
     Knows points and rewards; has not heard of actions.
 
-    Every public method may be called from any thread, and changes the posterior wholly or not at all. A policy shares
-    its lock with its posterior.
+    Every public method may be called from any thread, and those of the library's posteriors change them wholly or not
+    at all; so does every posterior inside a policy, which shares its lock with it.
     """
 
     kernel: Kernel
