@@ -95,7 +95,7 @@ class Rows(Shared):
         return np.concatenate(collections)
 
     def keys(self, points: Points) -> list[Hashable]:
-        if not is_sparse(points):
+        if type(points) is np.ndarray or not is_sparse(points):
             rows = np.add(points, 0.0, order="C")  # −0.0 and 0.0 are the same number
             return [rows.tobytes()] if len(rows) == 1 else rows.view(f"V{rows.strides[0]}").ravel().tolist()
         columns = points.indices.astype(np.int64)  # SciPy keeps them in 32 or 64 bits, as it sees fit

@@ -105,6 +105,9 @@ class Policy(Transactional, ABC):
     without a stage and with this round's memo: `Mixed` wraps no other policy. One whose importance weights are made of
     its own probabilities has to say no."""
 
+    _has_notes_to_make: bool = True
+    """Whether `_note_model` does anything."""
+
     _is_numbered: bool = False
     """Whether observations have numbers (`_numbers_of`)."""
 
@@ -501,7 +504,8 @@ class Policy(Transactional, ABC):
                     ledger.admit(decision, self.fingerprint)
                     self._validate_decision(decision)
                 value = self._rewards.one(reward)
-                self._note_model()
+                if self._has_notes_to_make:
+                    self._note_model()
                 self._take_in(decision, value)
                 number = self._numbers_of((decision,))[0] if self._is_numbered else None
                 awaited = ledger.settle(decision, value, number)

@@ -51,7 +51,7 @@ class Engines:
         latest = self._latest  # mostly it is the same again
         is_latest = latest is not None and latest[0]() is catalogue and latest[1].is_finished
         engine = latest[1] if is_latest and latest is not None else self._of(catalogue)
-        if engine is None or len(engine) < catalogue.n_items:
+        if engine is None or engine.n_items < catalogue.n_items:
             points = catalogue.points(posterior.kernel.kind)
             if not _fits(posterior, points):
                 return None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
-from kernelbandits.kernels import PointKind
+from kernelbandits.kernels import PointKind, Rows
 from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
@@ -95,8 +95,11 @@ class PosteriorPolicy(Policy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self._own_posterior(posterior)
-        self._is_foreign = type(posterior)._note_change is Posterior._note_change  # notes copies of itself
+        # A posterior of the user's notes copies of itself; those of the library note their changes as they make them.
+        is_foreign = type(posterior)._note_change is Posterior._note_change
+        self._has_notes_to_make = is_foreign or type(self)._note_model is not PosteriorPolicy._note_model
         self._is_numbered = posterior.forgets
+        self._has_plain_rows = type(posterior.kernel.kind) is Rows and type(self)._point is Policy._point
         self.posterior = posterior
         """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
         self._exploration = exploration
@@ -217,15 +220,17 @@ class PosteriorPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _note_model(self) -> None:
-        if self._is_foreign:
-            self.posterior._note_change()
+        self.posterior._note_change()
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
         last = self.posterior.last_number if self.posterior.forgets else None
         return super()._numbers_of(decisions) if last is None else range(last - len(decisions) + 1, last + 1)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        self.posterior._observe_one(self._point(decision), reward)
+        if self._has_plain_rows and decision is self._ledger.latest and type(decision.context) is np.ndarray:
+            self.posterior._observe_one(decision.context[None], reward)  # what `_point` gives, without its calls
+        else:
+            self.posterior._observe_one(self._point(decision), reward)
         self._awaited = None  # widths of what is still pending depend on the settled data
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:

@@ -66,7 +66,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return self._pick_from_new(actions)
         exploration = self._exploration_now(actions.n_actions, None, self.round_index, engine)
         # A catalogue may have got more items in another thread since this round began.
-        rows = actions.view.rows if len(engine) > actions.n_rows else actions.rows
+        rows = actions.view.rows if engine.n_items > actions.n_rows else actions.rows
         row, mean, width, tied = engine.choose(exploration, rows)
         propensity = 1.0
         if tied is not None:
@@ -94,8 +94,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
             engine = self._engines.engine(contexts, posterior)
             if engine is None:
                 return None
-            points, n_actions = contexts.points(kind), len(engine)
-            exploration = self._exploration_now(n_actions, None, ledger.round_index, engine)
+            points, n_actions = contexts.points(kind), engine.n_items
+            schedule = self._exploration
+            if type(schedule) is Constant:
+                exploration = schedule.value
+            else:
+                exploration = self._exploration_now(n_actions, None, ledger.round_index, engine)
             row, mean, width, tied = engine.choose(exploration)
             if tied is not None:
                 return None

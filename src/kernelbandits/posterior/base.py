@@ -296,7 +296,7 @@ class RecordedPosterior(Posterior):
     @property
     @handles_transaction
     def is_sure(self) -> bool:
-        return self._is_certified and self._is_well_posed
+        return self._is_certified and self.regularisation >= SMALLEST_REGULARISATION * self._largest_similarity
 
     @abstractmethod
     def _follow(self, batch: Batch) -> None:
@@ -365,11 +365,13 @@ class RecordedPosterior(Posterior):
                 self._warn_if_ill_conditioned(largest)
         if self._is_stale:
             self._settle()
-        self._journal.notes.append((self._roll_back, (record, record.n_slots, before)))
+        may_wait = slot >= 0 and self._may_wait
+        if not may_wait:  # else the algebra stays as it is, and the record notes its own change
+            self._journal.notes.append((self._roll_back, (record, record.n_slots, before)))
         if largest > before:
             self._largest_similarity = largest
         record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
-        if not self._may_wait:
+        if not (may_wait or self._may_wait):
             with self._refusing(), np.errstate(over="ignore", invalid="ignore"):
                 self._follow_one(point, slot, reward)
 

@@ -159,7 +159,11 @@ class Observations:
             self._n_slots = slot + 1
         else:
             count, old, error = self._counts.item(slot), self._sums.item(slot), self._errors.item(slot)
-            total, rest = two_sum(old, error, reward)
+            shifted = old + reward  # `two_sum`, without its call
+            shift = shifted - old
+            rest = error + ((old - (shifted - shift)) + (reward - shift))
+            total = shifted + rest
+            rest -= total - shifted
             if not isfinite(total):
                 raise InvalidReward(TOO_MUCH)
             before = (self._n_slots, self.n_observations, slot, count, old, error)

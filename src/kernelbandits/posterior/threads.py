@@ -48,15 +48,9 @@ def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
     """
     if not SMALLEST < n_multiplications < LARGEST or (_inside and get_ident() in _inside.values()):
         return NOTHING
-    if _have_one_thread() and not _inside:
-        return NOTHING
+    if not _inside and all(library.get() <= 1 for library in _libraries()):
+        return NOTHING  # every BLAS has one thread already, as with OMP_NUM_THREADS=1
     return _OneThread()
-
-
-@cache
-def _have_one_thread() -> bool:
-    """Whether every BLAS was started with one thread, as OMP_NUM_THREADS=1 does; then there is nothing to limit."""
-    return all(library.get() <= 1 for library in _libraries())
 
 
 class _OneThread:

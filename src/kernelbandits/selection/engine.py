@@ -76,17 +76,15 @@ class CatalogueEngine:
         """Whether every question and update so far has come to its end."""
         self._root = sqrt(regularisation)
         self._items = Follower(points, kernel, regularisation)
-        self._n_items = self._items.n_items
+        self.n_items = self._items.n_items
+        """Items among which it chooses; the catalog may have more by now."""
         self._record = self._items.record
         self._version = self._record.version
         self._front: Front | None = None
         self._fronts = Fronts(self._items)
         self._n_rounds = 0
         self._is_from_front = False
-        self._report_size = self._n_items
-
-    def __len__(self) -> int:
-        return self._n_items
+        self._report_size = self.n_items
 
     @property
     def n_bytes(self) -> int:
@@ -200,7 +198,7 @@ class CatalogueEngine:
         best = log.state.item(BEST)
         if n_tied <= LISTED_TIES:
             return log.tied[:n_tied].copy(), best
-        return np.flatnonzero(_scores(log, beta, slice(0, self._n_items)) >= worst_tied(best)), best
+        return np.flatnonzero(_scores(log, beta, slice(0, self.n_items)) >= worst_tied(best)), best
 
     def _play(self, beta: float) -> int:
         """Take in what has changed and find the best, in the front where it surely is there, else among all items.
@@ -217,18 +215,18 @@ class CatalogueEngine:
             if n_tied > 0:
                 return n_tied
         items.tidy()
-        n_tied = log.round(record.counts, record.sums, items.similarities, beta, self._n_items) if beta >= 0.0 else -1
+        n_tied = log.round(record.counts, record.sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
         if n_tied < 0:
             changed = items.changed(log)
             if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):
                 if changed:
                     items.take_in(changed)
                 self._screen(log, beta)
-            n_tied = _find_best(log, beta, self._n_items)
+            n_tied = _find_best(log, beta, self.n_items)
         if not n_tied:  # rounding kept the best from its own bar
             log.hits[:] = 1
-            n_tied = _find_best(log, beta, self._n_items)
-        self._version, self._is_from_front, self._report_size = record.version, False, self._n_items
+            n_tied = _find_best(log, beta, self.n_items)
+        self._version, self._is_from_front, self._report_size = record.version, False, self.n_items
         self._n_rounds += 1
         return n_tied
 
@@ -238,7 +236,7 @@ class CatalogueEngine:
         place = log.slots.item(0, slot)
         if count <= log.taken.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
             return False
-        bar = lowered(log.score_after(slot, count, total, beta)) if beta >= 0.0 and place < self._n_items else -inf
+        bar = lowered(log.score_after(slot, count, total, beta)) if beta >= 0.0 and place < self.n_items else -inf
         log.pull(slot, count, total, similarities, Screen(beta * beta, bar))
         return True
 
@@ -272,7 +270,7 @@ class CatalogueEngine:
         n_tied = self._round_in_front(log, beta) if beta >= 0.0 and self._fronts.pays(front) else -1
         while 0 < n_tied <= LISTED_TIES:
             if front.holds_best(beta, log.state.item(BEST)):
-                self._version, self._is_from_front, self._report_size = self._record.version, True, self._n_items
+                self._version, self._is_from_front, self._report_size = self._record.version, True, self.n_items
                 self._n_rounds += 1
                 return n_tied
             is_refreshed = self._fronts.refresh(front, beta, self._n_rounds)
@@ -322,7 +320,7 @@ class CatalogueEngine:
             mean, width = self.estimate_one(int(rows[0]))
             return Prediction(np.array([mean]), np.array([width]))
         self._settle()
-        log, chosen = self._items.log, slice(0, self._n_items) if rows is None else np.asarray(rows)
+        log, chosen = self._items.log, slice(0, self.n_items) if rows is None else np.asarray(rows)
         widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularisation)
         return Prediction(log.mean[chosen].copy(), widths)
 
@@ -342,16 +340,16 @@ class CatalogueEngine:
     @_finished
     def grow(self, points: Points) -> None:
         """The catalogue got more items: `points` are all of them, those known before first and unchanged."""
-        if self.kernel.kind.count(points) > self._n_items:
+        if self.kernel.kind.count(points) > self.n_items:
             self._settle()
             self._items.grow(points)
-            self._n_items = self._items.n_items
+            self.n_items = self._items.n_items
 
     def cost(self) -> SelectionCost:
         """How the last answer was found."""
         front = self._front if self._is_from_front else None
         if front is None:
-            return new_cost(("column log", self._report_size, self._n_items, self._n_items, 0))
+            return new_cost(("column log", self._report_size, self.n_items, self.n_items, 0))
         return new_cost(("front", self._report_size, front.log.size, front.log.size, 1))
 
 

@@ -84,6 +84,7 @@ class LinUCB(UpperConfidencePolicy):
             posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation, keep=KEPT)
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
+        self._has_plain_rows = model == "shared"
         self._uses_engines = model == "shared"  # labels are no part of a catalogue's items
         self._shared_columns = columns or None
 

@@ -40,6 +40,7 @@ class WrappedPolicy(Policy):
         self.learns_from_any_action = policy.learns_from_any_action
         self._ledger = policy._ledger
         self._is_numbered = policy._is_numbered
+        self._has_notes_to_make = policy._has_notes_to_make
 
     # -- points are what they are inside ---------------------------------------------------------------------------
 
