@@ -173,7 +173,7 @@ class LevelPolicy(Policy):
             raise InvalidContexts(
                 f"The guarantee was asked for rounds of at most n_actions = {self._n_actions} actions, got {n_actions}."
             )
-        rules = self._rules(self.round_index, max(n_actions, self._most_actions))
+        rules = self._rules(self._ledger.round_index, max(n_actions, self._most_actions))
         self._warn_beyond_horizon()
         levels = self._levels if rules.epoch == self._epoch else []  # a new epoch begins with empty levels
         steps: list[StageStep] = []
@@ -255,9 +255,9 @@ class LevelPolicy(Policy):
         )
 
     def _warn_beyond_horizon(self) -> None:
-        if self._horizon is not None and self.round_index > self._horizon and not self._has_warned:
+        if self._horizon is not None and self._ledger.round_index > self._horizon and not self._has_warned:
             warn_user(
-                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
+                f"Round {self._ledger.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
                 "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
             )
@@ -269,7 +269,7 @@ class LevelPolicy(Policy):
         place = self._noted(decision, "level", default=decision.stage or 1)
         is_current = self._epoch_of(decision) == self._epoch
         level = self._levels[place - 1] if is_current and 0 < place <= len(self._levels) else self._blank
-        scale = self.scale_at(self.round_index, decision.n_actions)
+        scale = self.scale_at(self._ledger.round_index, decision.n_actions)
         return explanation_of(level.posterior, self._point(decision), exploration=scale, most=most)
 
     # -- learning --------------------------------------------------------------------------------------------------

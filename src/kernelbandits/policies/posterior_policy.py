@@ -212,7 +212,7 @@ class PosteriorPolicy(Policy):
         """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
         self._require_own(decision)
         point = self._point(decision)
-        estimate = self._estimate(point, max(1, int(decision.n_actions)), self._waiting(), self.round_index)
+        estimate = self._estimate(point, max(1, int(decision.n_actions)), self._waiting(), self._ledger.round_index)
         return explanation_of(
             self.posterior, point, exploration=estimate.exploration, most=most, prediction=estimate.prediction
         )

@@ -64,7 +64,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         engine = self._engine_for(actions)
         if engine is None or not isinstance(actions, CatalogueActions):
             return self._pick_from_new(actions)
-        exploration = self._exploration_now(actions.n_actions, None, self.round_index, engine)
+        exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, engine)
         # A catalogue may have got more items in another thread since this round began.
         rows = actions.view.rows if engine.n_items > actions.n_rows else actions.rows
         row, mean, width, tied = engine.choose(exploration, rows)
@@ -117,7 +117,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _pick_from_all(self, points: Points, n_actions: int) -> Choice:
         """The best after scoring every action."""
-        estimate = self._estimate(points, n_actions, self._waiting(), self.round_index)
+        estimate = self._estimate(points, n_actions, self._waiting(), self._ledger.round_index)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
 
     def _pick_from_new(self, actions: Actions) -> Choice:
@@ -125,7 +125,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         n_actions = actions.n_actions
         if self._ledger.pending or not self._uses_engines:
             return self._pick_from_all(actions.points, n_actions)
-        exploration, points = self._exploration_now(n_actions, None, self.round_index), actions.points
+        exploration, points = self._exploration_now(n_actions, None, self._ledger.round_index), actions.points
         best = self.posterior._best(points, exploration)
         if best is not None:
             row, mean, width, n_widths, tied = best
@@ -164,7 +164,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         whole, first = self._predict(self._stacked(rounds), waiting), 0
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
-            exploration = self._exploration_now(actions.n_actions, waiting, self.round_index)
+            exploration = self._exploration_now(actions.n_actions, waiting, self._ledger.round_index)
             yield Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
             first = part.stop
 
@@ -189,14 +189,14 @@ class UpperConfidencePolicy(PosteriorPolicy):
         points, n_actions = actions.points, actions.n_actions
         left = np.arange(n_actions)
         waiting = self._waiting()
-        estimate = self._estimate(points, n_actions, waiting, self.round_index)
+        estimate = self._estimate(points, n_actions, waiting, self._ledger.round_index)
         placed = Placed(self.posterior, points, estimate.prediction, waiting) if diverse else None
         choices: list[Choice] = []
         for place in range(k):
             if placed is not None and place:
                 # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
                 placed.place(choices[-1].action)
-                exploration = self._exploration_now(n_actions - place, placed, self.round_index + place)
+                exploration = self._exploration_now(n_actions - place, placed, self._ledger.round_index + place)
                 estimate = Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
             best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
             choices.append(self._choice(estimate, int(left[best]), propensity))
@@ -210,7 +210,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return Choice(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost)
 
     def _probabilities(self, actions: Actions) -> Vector:
-        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self.round_index)
+        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
         return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
 
     def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
@@ -246,7 +246,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_engines else None
         if exact is not None:
             sizes = [actions.n_actions for actions in rounds]
-            exploration = [self._exploration_now(size, None, self.round_index) for size in sizes]
+            exploration = [self._exploration_now(size, None, self._ledger.round_index) for size in sizes]
             tied = tied_in_each(exact, self._stacked(rounds), np.array(sizes), np.array(exploration))
         if tied is not None:
             return tied
@@ -264,7 +264,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         t, notes, n_notes = 0, self._journal.notes, -1
         while t < len(known):
             if self.is_fused:
-                exploration = self._exploration_now(1, None, self.round_index)  # the same in all rounds
+                exploration = self._exploration_now(1, None, self._ledger.round_index)  # the same in all rounds
                 for start, contexts, rewards in known.blocks(t):
                     rows, means, widths = self.posterior._play(contexts, rewards, exploration)
                     t = start + len(rows)

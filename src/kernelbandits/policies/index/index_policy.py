@@ -110,7 +110,7 @@ class IndexPolicy(Policy):
         is_known = learnt > 0.0
         if not (is_known.any() and plays.all()):
             return _Standing(np.flatnonzero(plays == plays.min()), plays, means, None)
-        scores = self._indices(means, plays, self.round_index + self._n_history)
+        scores = self._indices(means, plays, self._ledger.round_index + self._n_history)
         scores[~is_known] = -np.inf  # of these nothing is known until their first reward is there
         return _Standing(tied_for_best(scores), plays, means, scores)
 

@@ -90,11 +90,11 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
 
     def _odds(self, actions: Actions) -> Odds:
         prediction = self._predict(actions.points, self._waiting())
-        weight = self.gap_weight(round_index=self.round_index, n_actions=actions.n_actions)
+        weight = self.gap_weight(round_index=self._ledger.round_index, n_actions=actions.n_actions)
         if not 0.0 <= weight < inf:  # also catches NaN
             raise InvalidParameter(
                 f"A weight of gaps has to be a finite number, zero or above, got {weight!r} from "
-                f"{self.gap_weight.describe()} in round {self.round_index}."
+                f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
             )
         return Odds(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
 
