@@ -255,9 +255,10 @@ class LevelPolicy(Policy):
         )
 
     def _warn_beyond_horizon(self) -> None:
-        if self._horizon is not None and self._ledger.round_index > self._horizon and not self._has_warned:
+        round_index = self._ledger.round_index
+        if self._horizon is not None and round_index > self._horizon and not self._has_warned:
             warn_user(
-                f"Round {self._ledger.round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
+                f"Round {round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
                 "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
             )
