@@ -16,7 +16,7 @@ class _OverRows(PolicyContract):
 
     @pytest.fixture
     def make_round(self):
-        return lambda rng, n: ACTIONS  # noqa: ARG005
+        return lambda rng, n: ACTIONS
 
 
 class _OverWords(PolicyContract):
@@ -24,7 +24,7 @@ class _OverWords(PolicyContract):
 
     @pytest.fixture
     def make_round(self):
-        return lambda rng, n: WORDS  # noqa: ARG005
+        return lambda rng, n: WORDS
 
 
 class TestGridGP(_OverRows):

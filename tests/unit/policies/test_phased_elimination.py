@@ -48,7 +48,7 @@ def valid_scale(phase, n_active):
 
 CASES = {
     "valid": ({"norm_bound": 1.5, "noise_scale": 0.15, "failure_probability": 0.2}, valid_scale),
-    "by hand": ({"scale": 0.25}, lambda phase, n_active: 0.25),  # noqa: ARG005
+    "by hand": ({"scale": 0.25}, lambda phase, n_active: 0.25),
 }
 
 
