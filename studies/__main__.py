@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from kernelbandits._optional import versions
 from kernelbandits.experiments import Results, Study, run
 from kernelbandits.experiments.progress import rounds_bar
-from kernelbandits.experiments.versions import versions
 from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
 from studies.pictures import FOLDER, drawn
 

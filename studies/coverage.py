@@ -15,7 +15,7 @@ from kernelbandits.experiments.workers import n_workers_for, worker_pool
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from kernelbandits.theory import kernel_ucb_bound
-from kernelbandits.theory.widths import Constant, Exploration, Mixture, SelfNormalised
+from kernelbandits.theory.exploration import Constant, Exploration, Mixture, SelfNormalised
 
 TITLE: Final = "Coverage, and regret beside its bounds"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalisedIPS, Switch, collect_log
+from kernelbandits.evaluation.estimator_study import estimator_study
 from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.off_policy_study import estimator_study
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.panels import Panel, sheet

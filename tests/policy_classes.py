@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelbandits.policies.experts.picks import SPREAD, PickTable
+from kernelbandits.policies.experts.class_policy import SPREAD, PickTable
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import kernelbandits as kb
+from kernelbandits._files import DIGEST_SIZE, DTYPES, MAGIC, PREFIX, VERSION
 from kernelbandits.errors import KernelBanditError, SavedFileError
 from kernelbandits.kernels import (
     Delta,
@@ -31,10 +32,9 @@ from kernelbandits.kernels import (
     TfIdf,
     repair,
 )
-from kernelbandits.policies.container import DIGEST_SIZE, DTYPES, MAGIC, PREFIX, VERSION
 from kernelbandits.policies.experts import StumpClass, UniformExpert, constant_experts, linear_experts, ridge_experts
 from kernelbandits.posterior import posterior_factory
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 N_ACTIONS = 5
 PATIENCE = 60.0
@@ -101,7 +101,7 @@ def forgetful(name, **options):
     return kb.KernelUCB(Gaussian(length_scale=0.7), posterior=posterior_factory(name, **options))
 
 
-MIXTURE = widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+MIXTURE = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
 EXPERTS = [*linear_experts(3, n_experts=3, seed=1), *constant_experts(3), UniformExpert()]
 
 FAMILIES = {

@@ -33,7 +33,7 @@ way out.
 import sys
 import warnings
 
-from kernelbandits.encodable import encodable
+from kernelbandits._text import encodable
 
 __all__ = [
     "AlreadyLearnt",

@@ -39,9 +39,9 @@ os.open = no_folders
 
 PATHS = """
 import kernelbandits as kb
-from kernelbandits.compiling import groups
+from kernelbandits._compile import groups
 from kernelbandits.selection import ahead
-from kernelbandits.selection.threads import threads_for
+from kernelbandits._threads import threads_for
 
 rng = np.random.default_rng(0)
 kernel = kb.kernels.Gaussian(length_scale=1.0)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.policies import saving
+from kernelbandits.policies import serialization
 from saved_files import FAMILIES, PATIENCE, outcomes
 
 N_CASES = 400
@@ -15,8 +15,8 @@ N_CASES_LONG = int(os.environ.get("KERNELBANDITS_FUZZ_CASES", "20000"))
 
 def without_boundary():
     """`load` as it would be without its last resort, in the process that reads the files."""
-    saving.DamagedFile = type("Raw", (Exception,), {})
-    saving.SavedFileError = ()
+    serialization.DamagedFile = type("Raw", (Exception,), {})
+    serialization.SavedFileError = ()
 
 
 def complaints(bad):

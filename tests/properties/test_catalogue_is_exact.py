@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.selection import CatalogueEngine, batches, tied_for_best
-from kernelbandits.selection import fronts as fronts_module
-from kernelbandits.selection.columns import ColumnLog
-from kernelbandits.selection.front import Front
+from kernelbandits.selection import CatalogueEngine, batch_updates, tied_for_best
+from kernelbandits.selection import active_set as fronts_module
+from kernelbandits.selection.active_set import Front
+from kernelbandits.selection.column_log import ColumnLog
 from kernelbandits.selection.loops import loops, make_loops
 
 REGIMES = {"A": (0.1, 0.2), "B": (1.0, 0.5), "C": (1.0, 1.0), "D": (0.1, 1.0), "tiny": (1e-6, 0.01)}
@@ -180,7 +180,7 @@ def test_so_it_is_with_a_front(events, seed, regularisation, early_fronts):
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_and_where_runs_are_merged_often(events, seed, regularisation, monkeypatch):
-    monkeypatch.setattr(batches, "TAILS", (2, 4, 8))
+    monkeypatch.setattr(batch_updates, "TAILS", (2, 4, 8))
     follow(events, seed, regularisation)
 
 

@@ -10,7 +10,7 @@ from kernelbandits.errors import GuaranteeVoid, NotLearnt
 from kernelbandits.kernels import Gaussian, Linear, Matern, PairProduct, Precomputed, Spectrum
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.selection import Catalogue, tied_for_best
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 from weighted import definition
 
 WORDS = [f"{first} {second}" for first in ("red", "green", "blue") for second in ("boat", "coat", "goat", "ship")]
@@ -174,7 +174,7 @@ def test_a_name_without_options_is_the_name_and_other_options_are_another_policy
 
 @pytest.mark.parametrize("form", ["windowed", "forgetting"])
 def test_a_schedule_with_a_claim_warns_once_that_nothing_is_proved(form):
-    schedule = widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+    schedule = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
     policy = kb.KernelUCB(Gaussian(length_scale=0.4), exploration=schedule, posterior=FORMS[form][0]())
 
     with pytest.warns(GuaranteeVoid, match="No interval is proved for a posterior that forgets"):
@@ -184,7 +184,7 @@ def test_a_schedule_with_a_claim_warns_once_that_nothing_is_proved(form):
 
 
 def test_a_tuned_number_and_a_posterior_that_remembers_all_warn_of_nothing():
-    schedule = widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+    schedule = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
 
     kb.KernelUCB(Gaussian(length_scale=0.4), exploration=0.5, posterior=FORMS["windowed"][0]()).choose(ITEMS)
     kb.KernelUCB(Gaussian(length_scale=0.4), exploration=schedule).choose(ITEMS)  # warnings are errors

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from kernelbandits.kernels import Linear
-from kernelbandits.policies.linear.spanning import coordinates_of
-from kernelbandits.theory import widths
+from kernelbandits.policies.comparators.spanning import coordinates_of
+from kernelbandits.theory import exploration as schedules
 
 
 @pytest.mark.parametrize("posterior", ["primal", "exact"])
@@ -23,7 +23,7 @@ def test_oful_is_kernel_ucb_with_the_linear_kernel(posterior, numbers):
     kernel = kb.KernelUCB(
         Linear(),
         regularisation=regularisation,
-        exploration=widths.SelfNormalised(**schedule),
+        exploration=schedules.SelfNormalised(**schedule),
         posterior=posterior,
     )
     rng, weights = np.random.default_rng(0), np.array([0.5, -0.2, 0.3, 1.0])

@@ -8,7 +8,7 @@ import kernelbandits as kb
 from definitions import ridge
 from kernelbandits.kernels import Delta, Gaussian, LabelledLinear, Linear
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 
 def exact(kernel, regularisation):
@@ -160,7 +160,9 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
     kernel = Gaussian(length_scale=0.4)
     covariance, mean = kernel.gram(actions), np.zeros(15)
     policy = kb.GPUCB(kernel, noise_variance=noise_variance, failure_probability=0.1)
-    ucb = kb.KernelUCB(kernel, regularisation=noise_variance, exploration=widths.GPUCBFinite(failure_probability=0.1))
+    ucb = kb.KernelUCB(
+        kernel, regularisation=noise_variance, exploration=schedules.GPUCBFinite(failure_probability=0.1)
+    )
     for round_index in range(1, 80):
         beta = 2 * np.log(15 * round_index**2 * np.pi**2 / (6 * 0.1))
         scores = mean + np.sqrt(beta * np.diag(covariance))

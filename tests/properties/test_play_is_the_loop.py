@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from kernelbandits.kernels import Columns, Constant, Cosine, Linear, Polynomial
-from kernelbandits.posterior.feature_loops import feature_loops
+from kernelbandits.posterior._primal_loops import feature_loops
 
 POLICIES = {
     "linear": lambda gamma, eta: kb.KernelUCB(Linear(), regularisation=gamma, exploration=eta),

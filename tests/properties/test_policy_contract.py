@@ -6,9 +6,9 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Jaccard, Linear, Precomputed, Spectrum
 from kernelbandits.testing import PolicyContract
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
-MIXTURE = widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+MIXTURE = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
 
 
 def rows(rng, n_actions):

@@ -6,7 +6,7 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern
 from kernelbandits.testing import PolicyContract
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 
 class _OverRows(PolicyContract):
@@ -22,7 +22,7 @@ class TestKernelThompson(_OverRows):
         params=[
             {"posterior": "exact", "exploration": 0.4},
             {"draws": "features", "n_features": 40},
-            {"exploration": widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)},
+            {"exploration": schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)},
         ],
         ids=str,
     )
@@ -68,7 +68,7 @@ INSIDE = {
     "KernelUCB with a schedule": lambda: kb.KernelUCB(
         Gaussian(length_scale=0.7),
         regularisation=0.3,
-        exploration=widths.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1),
+        exploration=schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1),
         reward_range=(0, 1),
     ),
     "KernelUCB with random ties": lambda: kb.KernelUCB(Delta(kind=kb.kernels.Rows()), ties="random", seed=4),

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct, Polynomial, Precomputed, Spectrum
-from kernelbandits.kernels.labelled import LabelledLinear
+from kernelbandits.kernels.labeled import LabelledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import (
     AutoPosterior,

@@ -25,7 +25,7 @@ from kernelbandits.kernels import (
 from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import screening as module
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.contest import Terms
+from kernelbandits.selection.screening import Terms
 from kernelbandits.selection.screening_loops import ScreeningLoops, screening_loops
 from kernelbandits.selection.similarities import AnyKernel, Distances
 

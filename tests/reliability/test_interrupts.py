@@ -5,9 +5,8 @@ import pytest
 
 import kernelbandits as kb
 from interrupts import interrupted
+from kernelbandits._transactions import ForkedLock, Journal
 from kernelbandits.errors import AlreadyLearnt, NotLearnt, NotSupported
-from kernelbandits.forking import ForkedLock
-from kernelbandits.journal import Journal
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Rows
 from kernelbandits.posterior import (
     AutoPosterior,

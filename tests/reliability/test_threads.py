@@ -159,7 +159,7 @@ sys.path[:0] = [{tests!r}]
 sys.setswitchinterval(1e-6)
 from reliability import test_threads
 from reliability.policies import CASES
-import kernelbandits.journal
+import kernelbandits._transactions
 
 class NoLock:
     def __enter__(self): pass
@@ -167,12 +167,12 @@ class NoLock:
     def _is_owned(self): return False
 
 if {is_taken_out}:
-    class Journal(kernelbandits.journal.Journal):
+    class Journal(kernelbandits._transactions.Journal):
         __slots__ = ()
         def __init__(self):
             super().__init__()
             self.lock = NoLock()
-    kernelbandits.journal.Journal = Journal
+    kernelbandits._transactions.Journal = Journal
 for _ in range(30 if {is_taken_out} else 1):
     test_threads.check_choosing_and_learning(CASES[{name!r}], n_rounds=40)
 print("held")

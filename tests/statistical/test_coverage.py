@@ -7,7 +7,7 @@ from scipy.stats import binom
 import kernelbandits as kb
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.kernels import Gaussian
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 KERNEL, FAILURE = Gaussian(length_scale=0.3), 0.1
 
@@ -44,7 +44,7 @@ def at_most(n_runs, failure_probability):
     return binom.ppf(1 - 1e-4, n_runs, failure_probability)
 
 
-@pytest.mark.parametrize("schedule", [widths.Mixture, widths.SelfNormalised])
+@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalised])
 @pytest.mark.parametrize(("gamma", "noise_scale", "norm"), [(0.05, 0.3, 1.0), (1.0, 1.0, 2.0), (20.0, 0.5, 0.3)])
 def test_intervals_of_kernel_ucb_hold(schedule, gamma, noise_scale, norm):
     exploration = schedule(noise_scale=noise_scale, norm_bound=norm, failure_probability=FAILURE)
@@ -56,7 +56,7 @@ def test_intervals_of_kernel_ucb_hold(schedule, gamma, noise_scale, norm):
 
 def test_a_much_narrower_interval_is_caught():
     """Negative control: a fifth of the width fails in most runs."""
-    exploration = widths.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=FAILURE)
+    exploration = schedules.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=FAILURE)
 
     failures = share_of_failures(exploration, n_runs=40, horizon=60, gamma=0.05, noise_scale=0.3, norm=1.0, shrink=0.2)
 
@@ -64,7 +64,7 @@ def test_a_much_narrower_interval_is_caught():
 
 
 def test_intervals_hold_while_rewards_are_awaited():
-    exploration = widths.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=FAILURE)
+    exploration = schedules.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=FAILURE)
 
     failures = share_of_failures(exploration, n_runs=40, horizon=60, gamma=0.05, noise_scale=0.3, norm=1.0, delay=15)
 
@@ -72,7 +72,7 @@ def test_intervals_hold_while_rewards_are_awaited():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("schedule", [widths.Mixture, widths.SelfNormalised])
+@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalised])
 @pytest.mark.parametrize("gamma", [1e-3, 0.1, 10.0])
 @pytest.mark.parametrize(("noise_scale", "norm"), [(0.1, 3.0), (1.0, 1.0)])
 def test_intervals_of_kernel_ucb_hold_in_many_runs(schedule, gamma, noise_scale, norm):

@@ -13,8 +13,8 @@ from kernelbandits.theory import (
     sup_kernel_ucb_bound,
     sup_kernel_ucb_data_bound,
     theorem_1_bound,
-    widths,
 )
+from kernelbandits.theory import exploration as schedules
 
 KERNEL, GAMMA, N_ACTIONS = Gaussian(length_scale=0.3), 0.3, 15
 
@@ -26,7 +26,7 @@ def world(noise="gaussian", **arguments):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_kernel_ucb_stays_below_its_bounds(seed):
-    schedule = widths.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.05)
+    schedule = schedules.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.05)
     policy = kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=schedule)
 
     trace = kb.simulate(world(norm=1.0), policy, horizon=300, seed=seed)

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelbandits.adapters.adf_text import read_adf_text, write_adf_text
-from kernelbandits.adapters.coba import CobaEnvironment, CobaLearner, from_coba
-from kernelbandits.adapters.coba_points import CobaPoints
-from kernelbandits.adapters.dsjson import read_dsjson, write_dsjson
-from kernelbandits.adapters.frame_writing import log_to_frame, trace_to_frame
-from kernelbandits.adapters.frames import log_from_frame
+from kernelbandits.adapters.coba import CobaEnvironment, CobaLearner, CobaPoints, from_coba
+from kernelbandits.adapters.frames import log_from_frame, log_to_frame, trace_to_frame
 from kernelbandits.adapters.obp import from_obp, to_obp
-from kernelbandits.adapters.vowpal_wabbit import Vocabulary, VowpalLog
+from kernelbandits.adapters.vowpal_wabbit.dsjson import read_dsjson, write_dsjson
+from kernelbandits.adapters.vowpal_wabbit.log import Vocabulary, VowpalLog
+from kernelbandits.adapters.vowpal_wabbit.text import read_adf_text, write_adf_text
 
 if TYPE_CHECKING:
     from kernelbandits.adapters.scikit_learn import KernelUCBRegressor

@@ -1,22 +1,118 @@
-"""Logs from tables of pandas, polars, Arrow and DuckDB, a row an action."""
+"""Adapters for data frames: logs and traces in pandas, polars, Arrow and DuckDB."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.adapters.frame_columns import Column, column_of, materialised, numbers_of, truths_of
-from kernelbandits.checks import a_list
-from kernelbandits.checks import shown as shown_value
+from kernelbandits._optional import required
 from kernelbandits.environments import Log
-from kernelbandits.environments.missing import is_absent
+from kernelbandits.environments.tabular import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.evaluation import Trace
+from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, Pairs, Points
+from kernelbandits.validation import a_list, an_instance, is_one_of, shown
+from kernelbandits.validation import shown as shown_value
 
-__all__ = ["log_from_frame"]
+__all__ = [
+    "Column",
+    "FrameKind",
+    "column_of",
+    "frame_of",
+    "log_from_frame",
+    "log_to_frame",
+    "materialised",
+    "numbers_of",
+    "trace_to_frame",
+    "truths_of",
+]
+
+FrameKind: TypeAlias = Literal["pandas", "polars", "arrow"]
+Column: TypeAlias = NDArray[Any]
+
+
+def materialised(frame: Any) -> Any:
+    """Something with named columns: lazy frames, readers and relations are carried out."""
+    for method in ("to_arrow_table", "fetch_arrow_table", "collect", "read_all"):
+        if hasattr(type(frame), method):  # of the class: pandas gives columns as attributes
+            return getattr(frame, method)()
+    return frame
+
+
+def column_of(table: Any, name: str) -> Column:
+    """A column as an array."""
+    names = _names(table)
+    if not is_one_of(name, names):
+        raise InvalidParameter(
+            f"The table has no column {shown(name)}; it has {', '.join(map(repr, names)) or 'none'}."
+        )
+    if names.count(name) > 1:
+        raise InvalidParameter(f"The table has {names.count(name)} columns called {name!r}. Rename all but one.")
+    column = table[name]
+    if hasattr(column, "to_pylist") and not hasattr(column, "chunks"):
+        return np.asarray(column.to_numpy(zero_copy_only=False))  # a record batch of Arrow would refuse to copy
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
+def _names(table: Any) -> list[str]:
+    if isinstance(table, Mapping):
+        return list(table)
+    for attribute in ("column_names", "columns"):  # Arrow; pandas and polars
+        if hasattr(table, attribute):
+            return list(getattr(table, attribute))
+    raise InvalidParameter(
+        f"A table of pandas, polars, Arrow or DuckDB, or a mapping of columns is needed, got {type(table).__name__}."
+    )
+
+
+def numbers_of(table: Any, name: str) -> NDArray[np.float64]:
+    """A column of numbers; what is missing is NaN."""
+    column = column_of(table, name)
+    if column.dtype.kind == "O":
+        members = [_number_or_nan(value) for value in column.tolist()]
+        column = np.array(members, dtype=None if all(isinstance(member, float) for member in members) else object)
+    if column.dtype.kind not in "buif":
+        raise InvalidParameter(f"The column {name!r} has to hold numbers, got {column.dtype}.")
+    return column.astype(np.float64)
+
+
+def _number_or_nan(value: Any) -> Any:
+    """A number for what is one, such as a decimal; NaN for what is missing, and anything else as it is."""
+    if is_absent(value):
+        return np.nan
+    try:
+        return value if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def truths_of(table: Any, name: str) -> NDArray[np.bool_]:
+    """A column of truth values."""
+    numbers = numbers_of(table, name)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        raise InvalidParameter(f"The column {name!r} has to hold truth values, true for the row that was shown.")
+    return np.asarray(numbers == 1.0)
+
+
+def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
+    """A table of that kind with these columns."""
+    if not is_one_of(kind, ("pandas", "polars", "arrow")):
+        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {shown(kind)}.")
+    if kind == "pandas":
+        return required("pandas", "A pandas frame").DataFrame(dict(columns))
+    is_arrow = kind == "arrow"
+    make = required("pyarrow", "An Arrow table").table if is_arrow else required("polars", "A polars frame").DataFrame
+    try:
+        return make(dict(columns))
+    except (TypeError, ValueError) as error:
+        raise InvalidContexts(
+            f"Columns of such a table are of one type each, and strings and numbers are mixed here: {error} "
+            "kind='pandas' takes them as they are."
+        ) from error
 
 
 def log_from_frame(
@@ -181,3 +277,85 @@ def _context_rows(table: Any, names: Sequence[str], rounds: Mapping[Any, Indices
                 "differ from action to action are features."
             )
     return columns[[rows[0] for rows in rounds.values()]]
+
+
+def log_to_frame(log: Log, kind: FrameKind = "pandas") -> Any:
+    """A log as a table in long form, a row an action.
+
+    Columns: `round` (from 0), `action` (its id, or its row in the round), `chosen`, `reward` and `propensity` (NaN
+    where the action was not shown), and the points: `feature_0`, `feature_1`, … for rows, `point` for strings and ids;
+    before them `context_0`, … for `Pairs`. Sparse rows become dense.
+
+    Parameters
+    ----------
+    log
+        Rounds of rows, strings, ids, or `Pairs` of a context row and these; all of one kind.
+    kind
+        "pandas", "polars" or "arrow".
+
+    Examples
+    --------
+    >>> log = Log([["a", "b"], ["c"]], actions=[1, 0], propensities=[0.5, 1.0], rewards=[2.0, 3.0])
+    >>> log_to_frame(log)[["round", "chosen", "reward", "point"]].to_dict("list")
+    {'round': [0, 0, 1], 'chosen': [False, True, True], 'reward': [nan, 2.0, 3.0], 'point': ['a', 'b', 'c']}
+    """
+    counts = an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.").n_actions
+    rounds = np.repeat(np.arange(len(log), dtype=np.int64), counts)
+    rows = np.concatenate([np.arange(n, dtype=np.int64) for n in counts]) if len(log) else np.zeros(0, dtype=np.int64)
+    chosen = rows == log.actions[rounds] if len(log) else np.zeros(0, dtype=bool)
+    columns: dict[str, Any] = {
+        "round": rounds,
+        "action": rows if log.ids is None else [name for names in log.ids for name in names],
+        "chosen": chosen,
+        "reward": np.where(chosen, log.rewards[rounds], np.nan),
+        "propensity": np.where(chosen, log.propensities[rounds], np.nan),
+    }
+    return frame_of({**columns, **_context_columns(log, rounds), **_point_columns(log)}, kind)
+
+
+def trace_to_frame(trace: Trace, kind: FrameKind = "pandas") -> Any:
+    """A trace as a table, a row a round: `round`, from 1, and the columns of the trace.
+
+    Parameters
+    ----------
+    trace
+        What `simulate` gave.
+    kind
+        "pandas", "polars" or "arrow".
+    """
+    an_instance(trace, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
+    return frame_of({"round": np.arange(1, len(trace) + 1), **trace.to_columns()}, kind)
+
+
+def _context_columns(log: Log, rounds: NDArray[np.int64]) -> dict[str, Column]:
+    with_context = [points for points in log.rounds if isinstance(points, Pairs)]
+    if not with_context:
+        return {}
+    if len(with_context) < len(log):
+        raise InvalidContexts("Either all rounds of a table have a shared context or none has one.")
+    contexts = _stacked([_dense(points.context) for points in with_context])
+    return {f"context_{column}": contexts[rounds, column] for column in range(contexts.shape[1])}
+
+
+def _point_columns(log: Log) -> dict[str, Any]:
+    for points in log.rounds:
+        if isinstance(points, Catalogue | CatalogueView):
+            raise InvalidContexts("A table holds rows of numbers, strings or ids, got a catalogue. Log its items.")
+    rounds = [points.actions if isinstance(points, Pairs) else points for points in log.rounds]
+    if all(isinstance(point, str | int | np.integer) for points in rounds for point in points):
+        return {"point": [point for points in rounds for point in points]}
+    rows = _stacked([_dense(points) for points in rounds])
+    return {f"feature_{column}": rows[:, column] for column in range(rows.shape[1])}
+
+
+def _dense(points: Points) -> NDArray[np.float64]:
+    rows = points.toarray() if hasattr(points, "tocsr") else np.atleast_2d(np.asarray(points))
+    if rows.ndim != 2 or rows.dtype.kind not in "buif":
+        raise InvalidContexts(f"A table holds rows of numbers, strings or ids, got {type(points).__name__}.")
+    return rows.astype(np.float64)
+
+
+def _stacked(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if len({part.shape[1] for part in parts}) > 1:
+        raise InvalidContexts("All rows of a table have to be equally long. Split the log, or fill the columns.")
+    return np.concatenate(parts)

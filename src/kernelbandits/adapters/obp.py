@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_count, a_mapping, a_vector, an_array, an_instance
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
+from kernelbandits.validation import a_count, a_mapping, a_vector, an_array, an_instance
 
 __all__ = ["from_obp", "to_obp"]
 

@@ -1,23 +1,34 @@
-"""The estimate behind KernelUCB as a regressor of scikit-learn."""
+"""Adapter for scikit-learn: the regressor behind KernelUCB."""
 
 # ruff: noqa: N803 – scikit-learn calls rows X
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.adapters.extras import MISSING
-from kernelbandits.adapters.named_kernels import named_kernel
-from kernelbandits.adapters.similarity_ridge import SimilarityRidge
-from kernelbandits.checks import a_vector, not_negative
-from kernelbandits.errors import InvalidParameter, MissingExtra, NotSupported
-from kernelbandits.kernels import Kernel, Rows
+from kernelbandits._optional import MISSING
+from kernelbandits.errors import InvalidParameter, MissingExtra, NotPositiveSemidefinite, NotSupported
+from kernelbandits.kernels import (
+    Cosine,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    Rows,
+    as_kernel,
+    median_length_scale,
+)
 from kernelbandits.posterior import posterior_factory
+from kernelbandits.posterior.base import checked_regularisation
 from kernelbandits.posterior.factory import make_posterior
-from kernelbandits.types import Points, Vector
+from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.validation import a_vector, not_negative
 
 if TYPE_CHECKING:
 
@@ -43,7 +54,97 @@ else:
                 raise MissingExtra(f"{cls.__name__} needs scikit-learn, which is not installed. {MISSING}")
 
 
-__all__ = ["KernelUCBRegressor"]
+__all__ = ["NAMES", "KernelUCBRegressor", "SimilarityRidge", "named_kernel"]
+
+ALIASES: Final = {"gaussian": "rbf", "polynomial": "poly"}
+OF_DISTANCE: Final = ("rbf", "laplacian", "matern", "rational_quadratic")
+NAMES: Final = ("rbf", "laplacian", "matern", "rational_quadratic", "linear", "poly", "cosine", "precomputed")
+
+
+def named_kernel(
+    kernel: Any, points: Points, *, length_scale: Any, smoothness: float, degree: int, offset: float
+) -> Kernel:
+    """The kernel of that name with these parameters; anything else that can be a kernel as it is.
+
+    >>> named_kernel("rbf", [[0.0], [3.0]], length_scale="median", smoothness=1.5, degree=3, offset=1.0)
+    Gaussian(length_scale=3.0)
+    """
+    if not isinstance(kernel, str):
+        return as_kernel(kernel)
+    name = ALIASES.get(kernel, kernel)
+    if name in OF_DISTANCE:
+        return _of_distance(name, _length_scale(length_scale, points), smoothness)
+    if name == "linear":
+        return Linear()
+    if name == "poly":
+        return Polynomial(degree=degree, offset=offset)
+    if name == "cosine":
+        return Cosine()
+    raise InvalidParameter(
+        f"A kernel by name is one of {', '.join(map(repr, NAMES))}, got {kernel!r}. Or give an object or a function."
+    )
+
+
+def _of_distance(name: str, length_scale: Any, smoothness: float) -> Kernel:
+    if name == "rbf":
+        return Gaussian(length_scale=length_scale)
+    if name == "laplacian":
+        return Laplacian(length_scale=length_scale)
+    if name == "matern":
+        return Matern(smoothness=smoothness, length_scale=length_scale)
+    return RationalQuadratic(length_scale=length_scale)
+
+
+def _length_scale(length_scale: Any, points: Points) -> Any:
+    if not isinstance(length_scale, str):
+        return length_scale
+    if length_scale != "median":
+        raise InvalidParameter(f"A length scale is a number, one per column, or 'median', got {length_scale!r}.")
+    return median_length_scale(points, seed=0)
+
+
+class SimilarityRidge:
+    """Mean and width from similarities to the observed points: mean = kᵀA⁻¹y, width² = (k(x, x) − kᵀA⁻¹k)/γ.
+
+    A = K + γI. The posteriors of this library ask a kernel for similarities; here the caller brings them along.
+
+    Parameters
+    ----------
+    gram
+        Similarities of the observed points to each other.
+    rewards
+        What was observed at them.
+
+    >>> ridge = SimilarityRidge(np.eye(2), np.array([1.0, 3.0]), regularisation=1.0)
+    >>> ridge.mean(np.array([[0.0, 1.0]]))
+    array([1.5])
+    """
+
+    def __init__(self, gram: Matrix, rewards: Vector, *, regularisation: float) -> None:
+        from scipy.linalg import cho_factor, cho_solve
+
+        self.regularisation = checked_regularisation(regularisation)
+        try:
+            self._factor = cho_factor(gram + self.regularisation * np.eye(len(gram)), lower=True)
+        except np.linalg.LinAlgError as error:
+            raise NotPositiveSemidefinite(
+                "The similarities are no kernel: their matrix has an eigenvalue below −regularisation. "
+                "kernelbandits.kernels.repair makes one of them."
+            ) from error
+        self._dual_weights = cho_solve(self._factor, rewards)
+
+    def mean(self, similarities: Matrix) -> Vector:
+        """Mean at points with these similarities to the observed ones, a row a point."""
+        return np.asarray(similarities @ self._dual_weights)
+
+    def width(self, similarities: Matrix, diagonal: Vector) -> Vector:
+        """Width at these points, k(x, x) being `diagonal`."""
+        from scipy.linalg import solve_triangular
+
+        whitened = solve_triangular(self._factor[0], similarities.T, lower=True)
+        unexplained = diagonal - np.sum(whitened**2, axis=0)
+        # Rounding can push a known point slightly below zero.
+        return np.asarray(np.sqrt(np.maximum(unexplained, 0.0) / self.regularisation))
 
 
 class KernelUCBRegressor(_Estimator):

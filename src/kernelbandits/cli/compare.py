@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kernelbandits.cli.size import Size, add_size_options, size_of
+from kernelbandits.cli.arguments import Size, add_size_options, size_of
 
 __all__ = ["add_to", "run"]
 

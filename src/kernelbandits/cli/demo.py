@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.cli.size import Size, add_size_options, size_of
+from kernelbandits.cli.arguments import Size, add_size_options, size_of
 
 if TYPE_CHECKING:
     from kernelbandits.experiments import DemoResult

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from kernelbandits import __version__
+from kernelbandits._text import HANDLER
 from kernelbandits.cli import compare, demo, report, run
-from kernelbandits.encodable import HANDLER
 from kernelbandits.errors import KernelBanditError
 
 __all__ = ["main"]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.checks import counted
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.validation import counted
 
 if TYPE_CHECKING:
     from kernelbandits.experiments.studies import Results, Study

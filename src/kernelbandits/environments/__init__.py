@@ -14,22 +14,24 @@ your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
-from kernelbandits.environments.candidates import Candidates
-from kernelbandits.environments.catalogue import CatalogueWorld, FixedCatalogue
+from kernelbandits.environments.catalog import Candidates, CatalogueWorld, FixedCatalogue, scaled_values
 from kernelbandits.environments.classification import Classification
-from kernelbandits.environments.clustered import Clustered
-from kernelbandits.environments.columns import encode_columns
 from kernelbandits.environments.datasets import from_file
-from kernelbandits.environments.delayed import Delayed, DelayedWorld
-from kernelbandits.environments.drifting import Drifting, DriftingWorld
-from kernelbandits.environments.functions import RKHSFunction
-from kernelbandits.environments.joint_space import Bump, Chessboard, JointSpace, StepDiagonal
-from kernelbandits.environments.log import Log
-from kernelbandits.environments.logged import Logged, LoggedWorld
-from kernelbandits.environments.spherical import CosineWave, InnerSquare, QuadraticForm, Spherical
-from kernelbandits.environments.synthetic import SyntheticRKHS, SyntheticWorld
-from kernelbandits.environments.values import scaled_values
-from kernelbandits.environments.wheel import Wheel
+from kernelbandits.environments.logged import Log, Logged, LoggedWorld
+from kernelbandits.environments.published import (
+    Bump,
+    Chessboard,
+    CosineWave,
+    InnerSquare,
+    JointSpace,
+    QuadraticForm,
+    Spherical,
+    StepDiagonal,
+    Wheel,
+)
+from kernelbandits.environments.synthetic import Clustered, RKHSFunction, SyntheticRKHS, SyntheticWorld
+from kernelbandits.environments.tabular import encode_columns
+from kernelbandits.environments.wrappers import Delayed, DelayedWorld, Drifting, DriftingWorld
 
 __all__ = [
     "Bump",

@@ -1,26 +1,219 @@
-"""Classification as a bandit: guess the class of a row, and learn only whether the guess was right."""
+"""Classification data as a bandit environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_flag, is_one_of, shown
 from kernelbandits.environments.base import DrawnRounds, Round, World
-from kernelbandits.environments.class_encodings import Encoding, encoded, of_length_one
-from kernelbandits.environments.classification_sources import ClassificationSources
-from kernelbandits.environments.columns import encode_columns
-from kernelbandits.environments.frames import columns_of, is_frame
-from kernelbandits.environments.items import Items, described_numbers
-from kernelbandits.environments.labels import coded_labels
+from kernelbandits.environments.catalog import Items, described_numbers
+from kernelbandits.environments.tabular import (
+    BUNDLED_CLASSES,
+    Categories,
+    Scaling,
+    bundled,
+    columns_of,
+    encode_columns,
+    fetched,
+    in_reach_of_squares,
+    is_absent,
+    is_frame,
+    scaled,
+    without_column,
+)
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.types import Indices, ItemId, Parameters, Point, Points, Vector
+from kernelbandits.types import Indices, ItemId, Matrix, Pairs, Parameters, Point, Points, Vector
+from kernelbandits.validation import a_flag, is_one_of, shown
 
-__all__ = ["Classification"]
+__all__ = ["Classification", "ClassificationSources", "Encoding", "coded_labels", "encoded", "of_length_one"]
+
+Encoding: TypeAlias = Literal["disjoint", "pairs", "shared"]
+
+
+def encoded(point: Point, classes: tuple[ItemId, ...], encoding: Encoding) -> Points:
+    """A row for each class: see `Classification`.
+
+    >>> encoded(np.array([0.5, 2.0]), ("cat", "dog"), "disjoint")
+    array([[0.5, 2. , 0. , 0. ],
+           [0. , 0. , 0.5, 2. ]])
+    """
+    if encoding == "pairs":
+        return Pairs(point, classes)
+    return np.tile(point, (len(classes), 1)) if encoding == "shared" else _blocks(point, len(classes))
+
+
+def of_length_one(row: Vector) -> Vector:
+    """The row divided by its length; rows of zeros as they are."""
+    within_reach = in_reach_of_squares(row)
+    length = np.linalg.norm(within_reach)
+    return np.asarray(within_reach / length) if length > 0.0 else row
+
+
+def _blocks(row: Vector, n_blocks: int) -> Matrix:
+    """The row in block a of row a, zero elsewhere."""
+    blocks = np.zeros((n_blocks, n_blocks, len(row)))
+    places = np.arange(n_blocks)
+    blocks[places, places] = row
+    return blocks.reshape(n_blocks, -1)
+
+
+class ClassificationSources:
+    """Ways to make a world of rows and their classes."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            features: Points,
+            labels: ArrayLike,
+            *,
+            encoding: Encoding = "disjoint",
+            normalise_rows: bool = False,
+            shuffle: bool = True,
+        ) -> None: ...
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        label: str,
+        drop: Collection[str] = (),
+        categorical: Collection[str] = (),
+        categories: Categories = "ordinal",
+        scaling: Scaling = "none",
+        missing: float = -1.0,
+        encoding: Encoding = "disjoint",
+        normalise_rows: bool = False,
+        shuffle: bool = True,
+    ) -> Self:
+        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
+
+        Parameters
+        ----------
+        frame
+            The table.
+        label, drop
+            The column of classes, and columns to leave out.
+        categorical, categories, scaling, missing
+            How columns become numbers: see `encode_columns`.
+        encoding, normalise_rows, shuffle
+            As of `Classification`; rows are normalised after columns were scaled.
+
+        Examples
+        --------
+        >>> from kernelbandits.environments import Classification
+        >>> table = {"size": [1.0, 3.0, 2.0], "colour": ["red", None, "blue"], "kind": ["pear", "plum", "plum"]}
+        >>> Classification.from_frame(table, label="kind", scaling="minmax").features
+        array([[ 0. ,  1. ],
+               [ 1. , -1. ],
+               [ 0.5,  0. ]])
+        """
+        labels, columns = without_column(columns_of(frame), label, drop)
+        features = encode_columns(
+            columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
+        )
+        return cls(features, labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
+
+    @classmethod
+    def from_scikit_learn(
+        cls,
+        name: Literal["digits", "breast_cancer", "wine", "iris"],
+        *,
+        scaling: Scaling = "none",
+        encoding: Encoding = "disjoint",
+        normalise_rows: bool = False,
+        shuffle: bool = True,
+    ) -> Self:
+        """A set that comes with scikit-learn (extra `experiments`), without a download.
+
+        >>> from kernelbandits.environments import Classification
+        >>> Classification.from_scikit_learn("iris").classes
+        ('setosa', 'versicolor', 'virginica')
+        """
+        features, labels = bundled(name, BUNDLED_CLASSES)
+        return cls(scaled(features, scaling), labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
+
+    @classmethod
+    def from_openml(
+        cls,
+        name: str,
+        *,
+        version: int | str = "active",
+        data_home: str | None = None,
+        label: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """A set of openml.org by its name (extra `adapters`): fetched on the first call, then kept in `data_home`.
+
+        Parameters
+        ----------
+        name, version
+            As openml.org lists it; "active" is the version that is current there, so name a number to get the same
+            rows always.
+        data_home
+            Folder for what was fetched; None is scikit-learn's own.
+        label
+            The column of classes; None takes the one that openml.org names.
+        **options
+            As of `from_frame`.
+        """
+        frame, targets = fetched(name, version=version, data_home=data_home)
+        if label is None and len(targets) != 1:
+            raise InvalidParameter(f"The set {name!r} has the label columns {targets!r}. Name one: label=...")
+        return cls.from_frame(frame, label=targets[0] if label is None else label, **options)
+
+
+def coded_labels(labels: ArrayLike | Sequence[Any]) -> tuple[list[ItemId], Indices]:
+    """The classes, sorted, and the place of each row's class among them.
+
+    Whole numbers (also as floats, which tables with gaps make of them) and truth values become integers, all else is
+    read as text.
+
+    >>> coded_labels(["no", "yes", "no"])
+    (['no', 'yes'], array([0, 1, 0]))
+    """
+    listed = _listed(labels)
+    plain = listed if set(map(type, listed)) == {str} else [_plain(label, row) for row, label in enumerate(listed)]
+    if any(isinstance(label, str) for label in plain):
+        plain = [str(label) for label in plain]
+    classes = sorted(set(plain))  # all are text, or all are numbers
+    if len(classes) < 2:
+        raise InvalidParameter(
+            f"There have to be at least two classes to choose from, got {classes!r}. Each class is an action."
+        )
+    places = {label: place for place, label in enumerate(classes)}
+    return classes, np.array([places[label] for label in plain], dtype=np.intp)
+
+
+def _listed(labels: Any) -> list[Any]:
+    for method in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
+        if hasattr(labels, method):
+            labels = getattr(labels, method)()
+            break
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise InvalidParameter(f"Labels are a sequence, one a row, got {type(labels).__name__}.")
+    return list(labels)
+
+
+def _plain(label: Any, row: int) -> ItemId:
+    if is_absent(label):
+        raise InvalidParameter(f"Every row has a class, and the label of row {row} is missing. Drop such rows first.")
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, bool | int | np.bool_ | np.integer):
+        return int(label)
+    if isinstance(label, float | np.floating):
+        return int(label) if float(label).is_integer() else repr(float(label))
+    raise InvalidParameter(
+        f"A label is a string or a number, got {type(label).__name__}: {label!r:.60} in row {row}. Labels are one "
+        "column, not several."
+    )
+
 
 MANY_NUMBERS: Final = 10_000
 """Numbers of a round from which on rounds are shown one by one: thousands at once would take hundreds of megabytes."""

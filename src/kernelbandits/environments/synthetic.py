@@ -1,22 +1,78 @@
-"""A made-up world in which everything that a theorem assumes is true and known."""
+"""Synthetic environments: RKHS functions of known norm, and clustered actions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_flag, a_number, a_seed, a_size, is_one_of, not_negative, positive, shown
 from kernelbandits.environments.base import DrawnRounds, Round
-from kernelbandits.environments.functions import RKHSFunction
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.types import Matrix, Parameters, Points, Vector
+from kernelbandits.validation import (
+    LARGEST,
+    a_count,
+    a_flag,
+    a_number,
+    a_seed,
+    a_size,
+    a_vector,
+    an_array,
+    is_one_of,
+    not_negative,
+    positive,
+    shown,
+)
 
-__all__ = ["SyntheticRKHS", "SyntheticWorld"]
+__all__ = ["Clustered", "RKHSFunction", "SyntheticRKHS", "SyntheticWorld"]
+
+
+@dataclass(frozen=True, eq=False)
+class RKHSFunction:
+    """A weighted sum of similarities to a few centres: f(x) = Σᵢ cᵢ k(xᵢ, x).
+
+    Such functions lie in the kernel's Hilbert space, and their norm is no estimate: ‖f‖² = cᵀ K c with K the Gram
+    matrix of the centres.
+
+    >>> from kernelbandits.kernels import Gaussian
+    >>> f = RKHSFunction(Gaussian(length_scale=1.0), np.zeros((1, 2)), np.array([0.5]))
+    >>> f.norm, f(np.zeros((3, 2)))
+    (0.5, array([0.5, 0.5, 0.5]))
+    """
+
+    kernel: Kernel
+    centres: Points
+    coefficients: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+        object.__setattr__(self, "centres", self.kernel.kind.check(self.centres))
+        coefficients, n_centres = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centres)
+        if len(coefficients) != n_centres:
+            raise InvalidParameter(f"There is one coefficient per centre: {n_centres}, got {len(coefficients)}.")
+        if np.abs(coefficients).max() > LARGEST:
+            raise InvalidParameter(f"Coefficients have to be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
+        object.__setattr__(self, "coefficients", coefficients)
+
+    def __call__(self, contexts: Points) -> Vector:
+        """Value at each context."""
+        return np.asarray(self.kernel.gram(self.kernel.kind.check(contexts), self.centres) @ self.coefficients)
+
+    @cached_property
+    def norm(self) -> float:
+        """RKHS norm, exact up to rounding."""
+        squared = self.coefficients @ self.kernel.gram(self.centres) @ self.coefficients
+        return sqrt(max(float(squared), 0.0))  # rounding can push a function that is almost zero below it
+
+    def times(self, factor: float) -> RKHSFunction:
+        """The same function, higher or lower."""
+        return RKHSFunction(self.kernel, self.centres, factor * self.coefficients)
+
 
 Noise: TypeAlias = Literal["gaussian", "bernoulli"]
 
@@ -265,3 +321,81 @@ class SyntheticWorld:
     def pay(self, action: int) -> float:
         """Reward of that action in the round last shown."""
         return self._drawn.pay(action)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clustered:
+    """Actions in a few tight groups in the unit cube; the chance of a reward of 1 is the same throughout a group.
+
+    Neither linear nor smooth: values jump from group to group, and within a group every action tells all about the
+    others. Each run draws its own groups: centres uniform in the cube, values uniform in `values`.
+
+    Parameters
+    ----------
+    n_actions, n_features
+        Actions in each round, and numbers in the context of each.
+    n_clusters
+        Groups; every action belongs to one of them at random.
+    spread
+        Standard deviation, in each column, of an action around the centre of its group.
+    values
+        Lowest and highest chance of a reward.
+    fixed_actions
+        True: one set of contexts, shown in every round. False: a fresh set each round.
+
+    Examples
+    --------
+    >>> world = Clustered(n_actions=6, n_clusters=2).start(np.random.default_rng(0))
+    >>> shown = world.show()
+    >>> shown.contexts.shape, len(set(shown.expected.tolist())) <= 2
+    ((6, 2), True)
+    """
+
+    n_actions: int
+    n_features: int = 2
+    n_clusters: int = 5
+    spread: float = 0.02
+    values: tuple[float, float] = (0.05, 0.95)
+    fixed_actions: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("n_actions", "n_features", "n_clusters"):
+            object.__setattr__(self, name, a_count(getattr(self, name), name))
+        object.__setattr__(self, "spread", not_negative(self.spread, "The spread"))
+        object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
+        values = an_array(self.values, "Values")
+        if values.shape != (2,) or not 0.0 <= values[0] <= values[1] <= 1.0:
+            raise InvalidParameter(f"Values are two probabilities, the lower one first, got {shown(self.values)}.")
+        object.__setattr__(self, "values", tuple(values.tolist()))
+        a_size("The contexts of a round", self.n_actions, self.n_features)
+        a_size("The centres of the clusters", self.n_clusters, self.n_features)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Rewards are 0 or 1."""
+        return 0.0, 1.0
+
+    def start(self, rng: np.random.Generator) -> DrawnRounds:
+        """Draw the groups and begin a run; groups, contexts and luck have a generator each."""
+        group_rng, context_rng, luck_rng = rng.spawn(3)
+        centres = group_rng.random((self.n_clusters, self.n_features))
+        values = group_rng.uniform(*self.values, size=self.n_clusters)
+        return DrawnRounds(self._rounds(centres, values, context_rng, luck_rng))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": type(self).__name__, **vars(self), "values": list(self.values)}
+
+    def _rounds(
+        self, centres: Matrix, values: Vector, context_rng: np.random.Generator, luck_rng: np.random.Generator
+    ) -> Iterator[tuple[Round, Vector]]:
+        shown: Round | None = None
+        while True:
+            if shown is None or not self.fixed_actions:
+                groups = context_rng.integers(self.n_clusters, size=self.n_actions)
+                noise = context_rng.standard_normal((self.n_actions, self.n_features))
+                contexts = centres[groups] + self.spread * noise
+                contexts.setflags(write=False)  # shown again and again where actions are fixed
+                shown = Round(contexts, expected=values[groups])
+            assert shown.expected is not None
+            yield shown, (luck_rng.random(self.n_actions) < shown.expected).astype(np.float64)

@@ -12,19 +12,15 @@ the intervals of a policy keep what they promise.
 """
 
 from kernelbandits.environments import Log
-from kernelbandits.evaluation.collecting import collect_log, true_value
-from kernelbandits.evaluation.confidence_sequences import ConfidenceSequence
-from kernelbandits.evaluation.direct import DirectMethod
-from kernelbandits.evaluation.doubly_robust import DoublyRobust, Switch
-from kernelbandits.evaluation.estimate import Estimate, Estimator, mean_reward
-from kernelbandits.evaluation.importance import IPS, SelfNormalisedIPS
+from kernelbandits.evaluation.collect import collect_log, true_value
+from kernelbandits.evaluation.doubly_robust import DirectMethod, DoublyRobust, Switch
 from kernelbandits.evaluation.interval_coverage import Coverage, calibration, coverage, share_interval
-from kernelbandits.evaluation.live_comparison import ABComparison, compare_on_log
-from kernelbandits.evaluation.recorder import Recorder
+from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalisedIPS, mean_reward
 from kernelbandits.evaluation.replay import Replay
 from kernelbandits.evaluation.reward_models import FittedModel, RewardModel
+from kernelbandits.evaluation.sequential import ABComparison, ConfidenceSequence, compare_on_log
 from kernelbandits.evaluation.simulation import simulate, start_world
-from kernelbandits.evaluation.trace import NO_STAGE, Trace
+from kernelbandits.evaluation.trace import NO_STAGE, Recorder, Trace
 
 __all__ = [
     "IPS",

@@ -1,4 +1,4 @@
-"""Whether confidence intervals keep their promise."""
+"""Coverage and calibration of confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_count, a_function, a_seed, a_vector, counted
 from kernelbandits.environments.base import Environment, LateWorld, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.evaluation.arguments import a_trace
-from kernelbandits.evaluation.distinct_rounds import points_of
-from kernelbandits.evaluation.estimate import CONFIDENCE
-from kernelbandits.evaluation.late import LateRewards
-from kernelbandits.evaluation.simulation import start_world
+from kernelbandits.evaluation._inputs import a_trace, points_of
+from kernelbandits.evaluation.off_policy import CONFIDENCE
+from kernelbandits.evaluation.simulation import LateRewards, start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.theory.widths import Exploration, Situation
+from kernelbandits.theory.exploration import Exploration, Situation
+from kernelbandits.validation import a_confidence, a_count, a_function, a_seed, a_vector, counted
 
 __all__ = ["Coverage", "calibration", "coverage", "share_interval"]
 

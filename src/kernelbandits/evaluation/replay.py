@@ -6,15 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_confidence, a_flag, a_seed, counted, positive
 from kernelbandits.environments import Log
-from kernelbandits.environments.action_rows import row_of
+from kernelbandits.environments.base import row_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation.arguments import a_log, a_policy
-from kernelbandits.evaluation.diagnosis import FEW_ROUNDS, log_warnings
-from kernelbandits.evaluation.estimate import CONFIDENCE, Estimate, mean_with_error, normal_interval
+from kernelbandits.evaluation._inputs import a_log, a_policy
+from kernelbandits.evaluation.off_policy import (
+    CONFIDENCE,
+    FEW_ROUNDS,
+    Estimate,
+    log_warnings,
+    mean_with_error,
+    normal_interval,
+)
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
+from kernelbandits.validation import a_confidence, a_flag, a_seed, counted, positive
 
 __all__ = ["Replay"]
 

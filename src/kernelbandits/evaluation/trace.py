@@ -1,17 +1,19 @@
-"""The record of one run: a row a round, as columns."""
+"""Traces: one row per round, as columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import nan
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits.environments.base import Round, place_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.types import Indices, Parameters, Vector
+from kernelbandits.types import Decision, Indices, Parameters, Vector
 
-__all__ = ["NO_STAGE", "Trace"]
+__all__ = ["NO_STAGE", "Recorder", "Trace"]
 
 NO_STAGE: Final = -1
 """Stands in the `stage` column where no level learns from the round."""
@@ -85,3 +87,51 @@ class Trace:
         """True when every column but `seconds` is the same, nan for nan."""
         ours, theirs = self.to_columns(), other.to_columns()
         return all(np.array_equal(ours[name], theirs[name], equal_nan=True) for name in ours if name != "seconds")
+
+
+WHOLE_NUMBERS: Final[dict[str, Any]] = {"action": np.intp, "stage": np.int64, "n_actions": np.int64}
+"""Types of the columns that count; all others are float64."""
+
+
+class Recorder:
+    """Rows so far; `trace` makes columns of them."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[Any]] = {column.name: [] for column in fields(Trace) if column.name != "spec"}
+
+    def record(
+        self, shown: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
+    ) -> None:
+        """Write one round down, after the policy has learnt from it."""
+        expected = shown.expected
+        ours = best = nan
+        if expected is not None:
+            place = place_of(shown.contexts, decision.action)
+            if expected.ndim != 1 or place >= len(expected):
+                raise InvalidParameter(
+                    f"A round has one expected reward per action, got shape {expected.shape} for action {place}."
+                )
+            ours, best = expected[place], expected.max()
+        row = {
+            "action": decision.action,
+            "reward": reward,
+            "expected": ours,
+            "best": best,
+            "propensity": decision.propensity,
+            "mean": decision.mean,
+            "width": decision.width,
+            "exploration": (decision.score - decision.mean) / decision.width if decision.width > 0 else nan,
+            "stage": NO_STAGE if decision.stage is None else decision.stage,
+            "n_actions": decision.n_actions,
+            "log_det_gain": log_det_gain,
+            "seconds": seconds,
+        }
+        for name, column in self._columns.items():
+            column.append(row[name])
+
+    def trace(self, spec: Parameters) -> Trace:
+        """Everything recorded so far, as columns."""
+        columns = {
+            name: np.array(column, dtype=WHOLE_NUMBERS.get(name, np.float64)) for name, column in self._columns.items()
+        }
+        return Trace(**columns, spec=spec)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelbandits.checks import a_count, a_function, a_mapping
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace, simulate
-from kernelbandits.evaluation.arguments import an_environment
+from kernelbandits.evaluation._inputs import an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
+from kernelbandits.validation import a_count, a_function, a_mapping
 
 __all__ = ["Comparison"]
 

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelbandits.checks import counted
+from kernelbandits._files import writable_folder
+from kernelbandits._optional import require, versions
+from kernelbandits._threads import one_blas_thread
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments import demo_study as study
 from kernelbandits.experiments import demo_text as text
 from kernelbandits.experiments.comparison import Comparison
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.figures import DARK, LIGHT, Bound, Curve, png, regret_figure, svg
-from kernelbandits.experiments.folders import writable_folder
 from kernelbandits.experiments.page import Page, render
 from kernelbandits.experiments.proofs import kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarise
 from kernelbandits.experiments.terminal import HEADINGS, cells
-from kernelbandits.experiments.threads import one_blas_thread
-from kernelbandits.experiments.versions import versions
+from kernelbandits.validation import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

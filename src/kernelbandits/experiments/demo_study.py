@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from kernelbandits.checks import a_count
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import GPUCB, KernelUCB, SupKernelUCB, UniformRandom
 from kernelbandits.theory import Mixture
+from kernelbandits.validation import a_count
 
 __all__ = ["COLOURS", "HORIZON", "N_SEEDS", "PROVED", "RANDOM", "SUP_PROVED", "WORLD", "demo_comparison"]
 

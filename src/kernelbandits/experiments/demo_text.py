@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import counted
 from kernelbandits.evaluation import NO_STAGE, Trace
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo_study import FAILURE_PROBABILITY, KERNEL, NORM, RANDOM, SUP_PROVED, WORLD
 from kernelbandits.experiments.summary import CONFIDENCE
+from kernelbandits.validation import counted
 
 __all__ = ["INTRODUCTION", "TITLE", "caption", "remarks"]
 

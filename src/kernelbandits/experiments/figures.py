@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits._optional import require
 from kernelbandits.experiments.curves import WIDTH, Curve, draw_curves, label_room, thinned, write_caption
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.images import pdf, png, svg
 from kernelbandits.experiments.labels import spread
 from kernelbandits.experiments.themes import DARK, LIGHT, Theme, dress

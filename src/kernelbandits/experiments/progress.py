@@ -8,7 +8,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.experiments.extras import require
+from kernelbandits._optional import require
 
 if TYPE_CHECKING:
     from rich.progress import Progress

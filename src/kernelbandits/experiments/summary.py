@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from kernelbandits.checks import a_mapping, an_array
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace
 from kernelbandits.types import Vector
+from kernelbandits.validation import a_mapping, an_array
 
 __all__ = ["CONFIDENCE", "Band", "Row", "mean_band", "summarise"]
 

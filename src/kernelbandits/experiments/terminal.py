@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits.checks import counted
-from kernelbandits.experiments.extras import require
+from kernelbandits._optional import require
 from kernelbandits.experiments.summary import Row
+from kernelbandits.validation import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

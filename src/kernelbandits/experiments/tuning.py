@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
-from kernelbandits.checks import a_mapping, a_number, a_seed, an_object, counted
 from kernelbandits.environments.base import Environment
-from kernelbandits.environments.log import Log
+from kernelbandits.environments.logged import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.experiments.studies import Contender, Study, run
 from kernelbandits.experiments.studies.contender import Entrant, MakePolicy, entrants_of
@@ -23,6 +22,7 @@ from kernelbandits.experiments.studies.study import checked_seeds
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Parameters, Points
+from kernelbandits.validation import a_mapping, a_number, a_seed, an_object, counted
 
 __all__ = ["Estimator", "Ranking", "Setting", "tune"]
 

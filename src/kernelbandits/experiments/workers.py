@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from threadpoolctl import threadpool_limits
 
-from kernelbandits.checks import a_count
+from kernelbandits.validation import a_count
 
 __all__ = ["THREAD_VARIABLES", "n_workers_for", "one_thread_each", "worker_pool"]
 

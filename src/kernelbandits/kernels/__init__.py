@@ -12,25 +12,23 @@ through it and never looks inside one.
 """
 
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.blocks import Blocks
-from kernelbandits.kernels.combine import Columns, Normalised, Product, Scaled, Sum
-from kernelbandits.kernels.fourier import RandomFeatures, random_features
-from kernelbandits.kernels.identity import Delta
-from kernelbandits.kernels.labelled import LabelledLinear
+from kernelbandits.kernels.composite import Columns, Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.discrete import Delta, Jaccard
+from kernelbandits.kernels.fourier_features import RandomFeatures, random_features
+from kernelbandits.kernels.kinds import kind_of
+from kernelbandits.kernels.labeled import Blocks, LabelledLinear
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
-from kernelbandits.kernels.looks import kind_of
 from kernelbandits.kernels.pairs import PairPoints, PairProduct, PairSum
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.precomputed import Precomputed, TableIds
 from kernelbandits.kernels.repair import RepairReport, detect, repair
 from kernelbandits.kernels.rows import Rows
-from kernelbandits.kernels.saving import unpack_kernel
 from kernelbandits.kernels.sequences import Ids, Objects, Sets, Strings
-from kernelbandits.kernels.sets import Jaccard
+from kernelbandits.kernels.serialization import unpack_kernel
+from kernelbandits.kernels.similarity_table import SimilarityTable
 from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic, median_length_scale
 from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
-from kernelbandits.kernels.tables import SimilarityTable
-from kernelbandits.kernels.wrap import FromCallable, FromScikitLearn, KernelLike, as_kernel
+from kernelbandits.kernels.wrappers import FromCallable, FromScikitLearn, KernelLike, as_kernel
 
 __all__ = [
     "Blocks",

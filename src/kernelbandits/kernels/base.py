@@ -10,11 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from kernelbandits.checks import shown
 from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
 from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
+from kernelbandits.validation import shown
 
 __all__ = ["Kernel", "a_kernel", "pack_value"]
 
@@ -88,12 +88,12 @@ class Kernel(Shared, ABC):
     __array_ufunc__ = None  # a NumPy number leaves `number * kernel` to the kernel
 
     def __add__(self, other: Kernel | float) -> Kernel:
-        from kernelbandits.kernels.combine import add
+        from kernelbandits.kernels.composite import add
 
         return add(self, other) if isinstance(other, (Kernel, Real)) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
-        from kernelbandits.kernels.combine import multiply
+        from kernelbandits.kernels.composite import multiply
 
         return multiply(self, other) if isinstance(other, (Kernel, Real)) else NotImplemented
 

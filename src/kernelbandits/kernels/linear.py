@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import a_count, not_negative
+from kernelbandits.kernels._distances import as_rows, dense, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.pairwise import as_rows, dense, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.validation import a_count, not_negative
 
 __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.base import Kernel, a_kernel
-from kernelbandits.kernels.combine import paired_features
+from kernelbandits.kernels.composite import paired_features
 from kernelbandits.kernels.points import PointKind, Shared, a_kind, describe_kind
-from kernelbandits.restoring import below
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
 __all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]

@@ -1,4 +1,4 @@
-"""What a point is: the only place in the library that looks inside one.
+"""The interface of point types: the only place that looks inside a point.
 
 A kernel carries its `PointKind`. Everyone else (posteriors, policies, files) handles points through it, so a
 policy over strings is the same code as a policy over vectors.
@@ -12,8 +12,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from numpy.typing import NDArray
 
-from kernelbandits.checks import an_object
 from kernelbandits.types import Indices, Point, Points
+from kernelbandits.validation import an_object
 
 __all__ = ["NO_CONTEXT", "PointKind", "Shared", "a_kind", "describe_kind", "digest_of"]
 

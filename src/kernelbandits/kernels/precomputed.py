@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import an_instance
+from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.kernels.rows import room
-from kernelbandits.kernels.tables import SimilarityTable
-from kernelbandits.restoring import saved_array
+from kernelbandits.kernels.similarity_table import SimilarityTable
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Point, Points, Vector
+from kernelbandits.validation import an_instance
 
 __all__ = ["Precomputed", "TableIds", "TableRows"]
 

@@ -7,18 +7,19 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import is_one_of, not_negative, shown
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels.growth import (
+from kernelbandits.kernels.similarity_table import (
     GrowthRule,
     LandmarkGrowth,
     RepairReport,
     ShiftGrowth,
+    SimilarityTable,
     SpectralGrowth,
     rounding,
+    symmetric,
 )
-from kernelbandits.kernels.tables import SimilarityTable, symmetric
 from kernelbandits.types import Matrix, Vector
+from kernelbandits.validation import is_one_of, not_negative, shown
 
 __all__ = ["RepairReport", "detect", "repair"]
 

@@ -10,11 +10,11 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import shown
+from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
-from kernelbandits.restoring import saved_array
 from kernelbandits.types import Indices, ItemId, Point, Points
+from kernelbandits.validation import shown
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
 

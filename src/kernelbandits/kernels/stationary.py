@@ -1,4 +1,4 @@
-"""Kernels of distance alone: similar is what lies close."""
+"""Stationary kernels, and the distance that a kernel implies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_generator, a_list, a_number, positive, shown
 from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels._distances import Metric, Scale, distances, row_pair, squared_distances
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.pairwise import Metric, Scale, distances, row_pair, squared_distances
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
+from kernelbandits.validation import a_count, a_generator, a_list, a_number, positive, shown
 
-__all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "median_length_scale"]
+__all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "feature_distances", "median_length_scale"]
 
 LengthScale = float | Sequence[float]
 
@@ -152,3 +152,16 @@ def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = Non
     if not apart.size:
         raise InvalidContexts("A median distance needs at least two different rows. Give a larger sample.")
     return float(np.median(apart))
+
+
+def feature_distances(kernel: Kernel, first: Points, second: Points) -> Matrix:
+    """‖φ(x) − φ(z)‖ = sqrt(k(x, x) + k(z, z) − 2 k(x, z)) of every pair, from similarities alone.
+
+    A function of norm B changes by at most B times this from x to z. Distances below 1e-8 sqrt(k(x, x)) are rounding.
+
+    >>> from kernelbandits.kernels import Linear
+    >>> feature_distances(Linear(), [[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]])
+    array([[5., 1.]])
+    """
+    squared = kernel.diagonal(first)[:, None] + kernel.diagonal(second)[None, :] - 2.0 * kernel.gram(first, second)
+    return np.sqrt(np.maximum(squared, 0.0))

@@ -2,7 +2,7 @@
 
 `KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof and `PhasedElimination` a
 modern one for fixed sets; `GPUCB`, `CGPUCB` and `GridGP` speak the language of Gaussian processes. `LinUCB` and its
-relatives in `linear` are for rewards linear in the features, `UCB1` and `KLUCB` know no similarities at all, and
+relatives are for rewards linear in the features, `UCB1` and `KLUCB` know no similarities at all, and
 `ContextualZooming` knows only distances. `EpochGreedy`, `EXP4` and their family in `experts` follow the advice of
 others. `KernelThompson`, `KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so that
 their logs can evaluate other policies; `Guarded` leaves a baseline only for what is better with confidence.
@@ -11,6 +11,16 @@ told, with figures, in docs/policies.md.
 """
 
 from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.comparators import (
+    KLUCB,
+    PEGE,
+    UCB1,
+    ConfidenceBall,
+    ContextualZooming,
+    GridGP,
+    SupLinRel,
+    UncertaintyEllipsoid,
+)
 from kernelbandits.policies.experts import (
     EXP4,
     EXP4P,
@@ -23,17 +33,16 @@ from kernelbandits.policies.experts import (
     RandomizedUCB,
 )
 from kernelbandits.policies.explanation import Contribution, Explanation
-from kernelbandits.policies.gaussian_process import CGPUCB, GPUCB, GridGP, KernelThompson
-from kernelbandits.policies.index import KLUCB, UCB1
-from kernelbandits.policies.kernel_ucb import KernelUCB
-from kernelbandits.policies.levels import BaseKernelUCB
-from kernelbandits.policies.linear import OFUL, PEGE, ConfidenceBall, LinUCB, SupLinRel, SupLinUCB, UncertaintyEllipsoid
-from kernelbandits.policies.metric import ContextualZooming
+from kernelbandits.policies.gp_ucb import CGPUCB, GPUCB
+from kernelbandits.policies.linear import OFUL, LinUCB
 from kernelbandits.policies.phased_elimination import PhasedElimination
-from kernelbandits.policies.randomised import GrowingGapWeight, Guarded, KernelSquareCB, Mixed, Softmax
-from kernelbandits.policies.saving import load
-from kernelbandits.policies.sup_kernel_ucb import SupKernelUCB
-from kernelbandits.policies.uniform import UniformRandom
+from kernelbandits.policies.randomized import UniformRandom
+from kernelbandits.policies.serialization import load
+from kernelbandits.policies.square_cb import ConstantGapWeight, GapWeight, GrowingGapWeight, KernelSquareCB
+from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, SupKernelUCB, SupLinUCB
+from kernelbandits.policies.thompson import KernelThompson
+from kernelbandits.policies.upper_confidence import KernelUCB
+from kernelbandits.policies.wrappers import Guarded, Mixed, Softmax
 
 __all__ = [
     "CGPUCB",
@@ -49,10 +58,12 @@ __all__ = [
     "BaseKernelUCB",
     "Choice",
     "ConfidenceBall",
+    "ConstantGapWeight",
     "ContextualZooming",
     "Contribution",
     "EpochGreedy",
     "Explanation",
+    "GapWeight",
     "GridGP",
     "GrowingGapWeight",
     "Guarded",

@@ -16,25 +16,24 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import a_count, a_flag, a_list, is_number, shown
+from kernelbandits._transactions import Transactional, handles_transaction, transaction
 from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, warn_user
-from kernelbandits.journal import Transactional, handles_transaction, transaction
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.policies.action_set import (
+from kernelbandits.policies.decisions import Ledger, Rewards
+from kernelbandits.policies.explanation import Explanation
+from kernelbandits.policies.random_state import RandomState
+from kernelbandits.policies.rounds import (
     Actions,
     ActionSet,
     CatalogueActions,
+    KnownRounds,
     checked_ids,
+    listed_rounds,
     no_ids_beside_a_catalogue,
 )
-from kernelbandits.policies.explanation import Explanation
-from kernelbandits.policies.ledger import Ledger
-from kernelbandits.policies.random_state import RandomState
-from kernelbandits.policies.rewards import Rewards
-from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.posterior import Posterior, posterior_from
 from kernelbandits.selection import Catalogue, CatalogueView
-from kernelbandits.theory.widths import exploration_from
+from kernelbandits.theory.exploration import exploration_from
 from kernelbandits.types import (
     EMPTY,
     Decision,
@@ -50,6 +49,7 @@ from kernelbandits.types import (
     Vector,
     new_decision,
 )
+from kernelbandits.validation import a_count, a_flag, a_list, is_number, shown
 
 __all__ = ["Choice", "Policy", "Saved"]
 
@@ -673,7 +673,7 @@ class Policy(Transactional, ABC):
     @handles_transaction
     def save(self, path: str | PathLike[str]) -> None:
         """One pickle-free file, written atomically, checksummed to the last byte. Open it with `kernelbandits.load`."""
-        from kernelbandits.policies.saving import packed_policy, write_policy
+        from kernelbandits.policies.serialization import packed_policy, write_policy
 
         write_policy(transaction(packed_policy)(self), path)  # other threads go on while it is written
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbandits.checks import a_count
-from kernelbandits.encodable import encodable
+from kernelbandits._text import encodable
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Point, Points, Prediction
+from kernelbandits.validation import a_count
 
 __all__ = ["Contribution", "Explanation", "explanation_of"]
 

@@ -8,20 +8,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, not_negative, positive
+from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.engines import Engines
+from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.fixed_actions import FixedActionsPolicy
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.policies.upper_confidence import Engines
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
-from kernelbandits.restoring import saved_array, saved_count, saved_part
 from kernelbandits.selection import Catalogue, tied_for_best
-from kernelbandits.theory.widths import FixedDesign, Situation
+from kernelbandits.theory.exploration import FixedDesign, Situation
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction
+from kernelbandits.validation import a_count, a_probability, not_negative, positive
 
 __all__ = ["PhasedElimination"]
 

@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._saved_state import saved_part
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind, Rows
-from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import Pending, Placed, Posterior
-from kernelbandits.restoring import saved_part
 from kernelbandits.selection import CatalogueEngine
-from kernelbandits.theory.widths import Constant, Exploration, Situation, as_exploration
+from kernelbandits.theory.exploration import Constant, Exploration, Situation, as_exploration
 from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
 
 __all__ = ["Estimate", "PendingPoints", "PosteriorPolicy"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_generator
-from kernelbandits.policies.identity import process
+from kernelbandits.policies.decisions import process
 from kernelbandits.types import Seed
+from kernelbandits.validation import a_generator
 
 __all__ = ["RandomState"]
 

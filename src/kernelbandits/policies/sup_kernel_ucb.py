@@ -1,14 +1,380 @@
-"""SupKernelUCB."""
+"""SupKernelUCB and SupLinUCB: elimination by levels."""
 
 from __future__ import annotations
 
-from typing import Literal
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any, Final, Literal, NamedTuple
 
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.levels import BaseKernelUCB, LevelPolicy
-from kernelbandits.types import Parameters
+import numpy as np
 
-__all__ = ["SupKernelUCB"]
+from kernelbandits._saved_state import saved_count, saved_value
+from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
+from kernelbandits.kernels import Kernel, KernelLike, Linear, PointKind, as_kernel
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.explanation import Explanation, explanation_of
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
+from kernelbandits.selection import tied_for_best
+from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
+from kernelbandits.validation import a_count, a_probability, is_one_of, not_negative, positive, shown
+
+__all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
+
+MOST_STAGES: Final = 64
+"""More levels than any walk visits: S = 64 would take a horizon of 2¹²⁸."""
+
+
+class BaseKernelUCB:
+    """Ridge estimates from one level's rounds only (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
+
+    >>> from kernelbandits.kernels import Linear
+    >>> level = BaseKernelUCB(Linear(), regularisation=1.0)
+    >>> level.observe([[1.0]], 0.5)
+    >>> level.estimate([[2.0]]).mean
+    array([0.5])
+    """
+
+    def __init__(self, kernel: Kernel, *, regularisation: float, posterior: str | PosteriorFactory = "auto") -> None:
+        self.posterior = make_posterior(posterior_factory(posterior), kernel, regularisation)
+
+    def estimate(self, contexts: Points) -> Prediction:
+        """Mean and width of the actions still active."""
+        return self.posterior.predict(contexts)
+
+    def observe(self, context: Points, reward: float) -> None:
+        """One more round of this level; `context` is a collection of one."""
+        self.posterior.observe(context, [reward])
+
+    @property
+    def stage_observations(self) -> int:
+        """Rounds of this level: ψ."""
+        return self.posterior.n_observations
+
+
+class _Rules(NamedTuple):
+    """What holds in one round: the width's scale, the width that ends all doubt, and the epoch of the levels."""
+
+    scale: float
+    fine: float
+    epoch: int
+
+
+class LevelPolicy(Policy):
+    """Level s learns only from rounds that it explored itself; an action has to look good at every level to be played.
+
+    Every level keeps the rewards of its own rounds, and whether a round joins a level depends on contexts and lower
+    levels only. So the rewards within a level are independent given the contexts, which is what the proof needs and
+    what KernelUCB lacks. The contexts may not react to rewards.
+    """
+
+    needs_reward_range = True
+    learns_from_any_action = True  # by learning nothing: such a decision has no stage
+
+    def __init__(
+        self,
+        *,
+        horizon: int | None,
+        n_actions: int | None,
+        failure_probability: float,
+        norm_bound: float | None,
+        noise_scale: float | None,
+        reward_range: tuple[float, float],
+        mode: Literal["valid", "paper"],
+        scale: float | None,
+        unknown_horizon: Literal["anytime", "doubling"],
+        explore: Literal["widest", "lowest"],
+    ) -> None:
+        super().__init__(reward_range=reward_range)
+        self._span = self._rewards.span
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
+        self._failure_probability = a_probability(failure_probability)
+        self._norm_bound = None if norm_bound is None else not_negative(norm_bound, "The bound on the norm")
+        self._scale = None if scale is None else positive(scale, "The scale")
+        self._noise_scale = self._span / 2.0 if noise_scale is None else not_negative(noise_scale, "The noise scale")
+        self._mode = mode
+        self._given_noise_scale = None if noise_scale is None else self._noise_scale
+        self._unknown_horizon, self._explore = unknown_horizon, explore
+        self._refuse_inconsistent()
+        self._blank = self._joined_level()
+        self._levels: list[BaseKernelUCB] = []
+        self._epoch = 0
+        self._most_actions = 1  # seen in a round learnt from
+        self._has_warned = False
+
+    @abstractmethod
+    def _new_level(self) -> BaseKernelUCB:
+        """A level that has seen nothing."""
+
+    def _joined_level(self) -> BaseKernelUCB:
+        level = self._new_level()
+        self._own_posterior(level.posterior)
+        return level
+
+    def _refuse_inconsistent(self) -> None:
+        if not is_one_of(self._mode, ("valid", "paper")):
+            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(self._mode)}.")
+        if not is_one_of(self._unknown_horizon, ("anytime", "doubling")):
+            raise InvalidParameter(
+                f"unknown_horizon has to be 'anytime' or 'doubling', got {shown(self._unknown_horizon)}."
+            )
+        if not is_one_of(self._explore, ("widest", "lowest")):
+            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {shown(self._explore)}.")
+        if self._horizon is None and self._mode == "paper":
+            raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
+        if self._horizon is not None and self._n_actions is None:
+            raise InvalidParameter("A known horizon needs the largest number of actions of a round too: n_actions=….")
+        if self._scale is None and self._mode == "valid" and self._norm_bound is None:
+            raise InvalidParameter(
+                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or scale=… by hand, or "
+                "mode='paper' for the printed rule, which can drop the best action: see docs/errata.md, E1)."
+            )
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def stages(self) -> tuple[BaseKernelUCB, ...]:
+        """One learner a level, lowest first; levels that no round has reached are not there yet."""
+        return tuple(self._levels)
+
+    def scale_at(self, round_index: int, n_actions: int | None = None) -> float:
+        """What widths are multiplied with in a round (of so many actions)."""
+        return self._rules(round_index, max(self._most_actions, n_actions or 1)).scale
+
+    def walk(self, contexts: Points, *, ids: Sequence[ItemId] | None = None) -> tuple[StageStep, ...]:
+        """The levels this round passes through; the last one decides."""
+        given = self._actions(contexts, ids)
+        return self._walk(given.points, given.n_actions)[0]
+
+    def _pick(self, actions: Actions) -> Choice:
+        steps, rules = self._walk(actions.points, actions.n_actions)
+        last = steps[-1]
+        if last.outcome == "exploit":
+            place = int(tied_for_best(last.prediction.mean + last.scaled_width)[0])
+            score = float(last.prediction.mean[place] + last.scaled_width[place])
+        else:
+            place = self._explored_place(last, self._coarse(last.stage))
+            score = float(last.scaled_width[place])
+        return Choice(
+            action=int(last.active[place]),
+            mean=float(last.prediction.mean[place]),
+            width=float(last.prediction.width[place]),
+            score=score,
+            stage=last.stage if last.outcome == "explore" else None,
+            memo={"level": np.array([last.stage]), "epoch": np.array([rules.epoch])},
+        )
+
+    def _walk(self, points: Points, n_actions: int) -> tuple[tuple[StageStep, ...], _Rules]:
+        if self._n_actions is not None and n_actions > self._n_actions:
+            raise InvalidContexts(
+                f"The guarantee was asked for rounds of at most n_actions = {self._n_actions} actions, got {n_actions}."
+            )
+        rules = self._rules(self._ledger.round_index, max(n_actions, self._most_actions))
+        self._warn_beyond_horizon()
+        levels = self._levels if rules.epoch == self._epoch else []  # a new epoch begins with empty levels
+        steps: list[StageStep] = []
+        active = np.arange(n_actions)
+        for stage in range(1, MOST_STAGES + 1):
+            level = levels[stage - 1] if stage <= len(levels) else self._blank
+            prediction = level.estimate(points if len(active) == n_actions else self._kind(points).take(points, active))
+            step = self._step(stage, active, prediction, rules)
+            steps.append(step)
+            if step.outcome != "narrow":
+                break
+            upper = prediction.mean + step.scaled_width
+            active = active[upper >= upper.max() - 2.0 * self._coarse(stage)]
+        return tuple(steps), rules
+
+    def _step(self, stage: int, active: Indices, prediction: Prediction, rules: _Rules) -> StageStep:
+        widths = rules.scale * prediction.width
+        outcome: Literal["explore", "narrow", "exploit"]
+        if (widths <= rules.fine).all():
+            outcome = "exploit"
+        elif (widths <= self._coarse(stage)).all():
+            outcome = "narrow"
+        else:
+            outcome = "explore"
+        return StageStep(stage, active, prediction, widths, outcome)
+
+    def _explored_place(self, step: StageStep, threshold: float) -> int:
+        """Which wide action to explore. It may not look at this level's means: that would undo the independence."""
+        wide = np.flatnonzero(step.scaled_width > threshold)
+        if self._explore == "lowest":
+            return int(wide[0])
+        return int(wide[tied_for_best(step.scaled_width[wide])[0]])
+
+    def _coarse(self, stage: int) -> float:
+        """Widths that level `stage` is content with: 2^(−s), in units of the reward range (the printed rule: in 1)."""
+        return self._unit * 2.0**-stage
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self._mode == "paper" else self._span
+
+    @property
+    def _restarts(self) -> bool:
+        return self._horizon is None and self._unknown_horizon == "doubling"
+
+    def _rules(self, round_index: int, n_actions: int) -> _Rules:
+        n_actions = n_actions if self._n_actions is None else self._n_actions
+        if self._restarts:
+            epoch = max(self._epoch, round_index.bit_length() - 1)  # epoch m has the rounds 2^m … 2^(m+1) − 1
+            share = self._failure_probability / ((epoch + 1) * (epoch + 2))
+            return _Rules(self._scale_for(2**epoch, n_actions, share), self._unit / sqrt(2**epoch), epoch)
+        if self._horizon is not None:
+            scale = self._scale_for(self._horizon, n_actions, self._failure_probability)
+            return _Rules(scale, self._unit / sqrt(self._horizon), 0)
+        if self._scale is not None:
+            return _Rules(self._scale, self._unit / sqrt(round_index), 0)
+        assert self._norm_bound is not None
+        scale = sup_kernel_ucb_anytime_scale(
+            round_index=round_index,
+            n_actions=n_actions,
+            failure_probability=self._failure_probability,
+            regularisation=self._blank.posterior.regularisation,
+            norm_bound=self._norm_bound,
+            noise_scale=self._noise_scale,
+        )
+        return _Rules(scale, self._unit / sqrt(round_index), 0)
+
+    def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
+        if self._scale is not None:
+            return self._scale
+        return sup_kernel_ucb_scale(
+            horizon=horizon,
+            n_actions=n_actions,
+            failure_probability=failure_probability,
+            regularisation=self._blank.posterior.regularisation,
+            norm_bound=self._norm_bound,
+            noise_scale=self._noise_scale,
+            mode=self._mode,
+        )
+
+    def _warn_beyond_horizon(self) -> None:
+        round_index = self._ledger.round_index
+        if self._horizon is not None and round_index > self._horizon and not self._has_warned:
+            warn_user(
+                f"Round {round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
+                "Take horizon=None where the end is not known.",
+                GuaranteeVoid,
+            )
+            self._has_warned = True
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Which past actions made this mean, by the level that decided as it is now."""
+        self._require_own(decision)
+        place = self._noted(decision, "level", default=decision.stage or 1)
+        is_current = self._epoch_of(decision) == self._epoch
+        level = self._levels[place - 1] if is_current and 0 < place <= len(self._levels) else self._blank
+        scale = self.scale_at(self._ledger.round_index, decision.n_actions)
+        return explanation_of(level.posterior, self._point(decision), exploration=scale, most=most)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self._blank.posterior.kernel.kind
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        epoch = self._epoch_of(decision)
+        if epoch >= self._epoch:  # a reward that comes after its epoch is over is learnt by no level
+            levels = self._levels if epoch == self._epoch else []
+            if decision.stage is not None:
+                stage = self._checked_stage(decision)
+                levels = [*levels, *(self._joined_level() for _ in range(stage - len(levels)))]
+                levels[stage - 1].observe(self._point(decision), reward)
+            self._levels, self._epoch = levels, epoch
+        self._most_actions = max(self._most_actions, decision.n_actions)
+
+    def _note_model(self) -> None:
+        self._note_references()
+        for level in self._levels:
+            level.posterior._note_change()
+
+    def _validate_decision(self, decision: Decision) -> None:
+        for name in ("level", "epoch"):
+            noted = np.asarray(decision.memo.get(name, [0]))
+            if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
+                raise DecisionError(f"A decision of levels has one whole number as memo[{name!r}], got {noted!r:.60}.")
+        if decision.stage is not None:
+            self._checked_stage(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        level = self._level_of(decision)
+        if level is not None:
+            level.posterior.amend(self._point(decision), was=[was], now=[now])
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        level = self._level_of(decision)
+        if level is not None:
+            level.posterior.remove(self._point(decision), [reward])
+
+    def _level_of(self, decision: Decision) -> BaseKernelUCB | None:
+        """The level that learnt from a decision; None when none did, or when its epoch is over."""
+        if decision.stage is None or self._epoch_of(decision) != self._epoch:
+            return None
+        stage = self._checked_stage(decision)
+        return self._levels[stage - 1] if stage <= len(self._levels) else None
+
+    def _epoch_of(self, decision: Decision) -> int:
+        return self._noted(decision, "epoch", default=self._epoch)
+
+    @staticmethod
+    def _noted(decision: Decision, name: str, *, default: int) -> int:
+        if name not in decision.memo:
+            return default
+        noted = np.asarray(decision.memo[name])
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
+            raise DecisionError(
+                f"Decision {decision.id!r} has to bring a whole number as memo[{name!r}], got {noted!r:.60}. Keep the "
+                "decision that `choose` gave, memo included: to_dict() has it all."
+            )
+        return int(noted[0])
+
+    @staticmethod
+    def _checked_stage(decision: Decision) -> int:
+        stage = decision.stage
+        if isinstance(stage, bool) or not isinstance(stage, int) or not 1 <= stage <= MOST_STAGES:
+            raise DecisionError(f"A level is a whole number from 1 to {MOST_STAGES}, got stage={stage!r}.")
+        return stage
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _level_parameters(self) -> Parameters:
+        return {
+            "regularisation": self._blank.posterior.regularisation,
+            "horizon": self._horizon,
+            "n_actions": self._n_actions,
+            "failure_probability": self._failure_probability,
+            "norm_bound": self._norm_bound,
+            "noise_scale": self._given_noise_scale,
+            "reward_range": self.reward_range,
+            "mode": self._mode,
+            "scale": self._scale,
+            "unknown_horizon": self._unknown_horizon,
+            "explore": self._explore,
+        }
+
+    def _probe(self) -> Points | None:
+        level = next((level for level in self._levels if level.posterior.size), None)
+        return None if level is None else level.posterior.support()[0]
+
+    def _state(self) -> Parameters:
+        return {
+            "levels": [level.posterior.state() for level in self._levels],
+            "epoch": self._epoch,
+            "most_actions": self._most_actions,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        for saved in saved_value(state, "levels"):
+            level = self._joined_level()
+            level.posterior.restore(saved)
+            self._levels.append(level)
+        self._epoch, self._most_actions = saved_count(state, "epoch"), saved_count(state, "most_actions")
 
 
 class SupKernelUCB(LevelPolicy):
@@ -99,3 +465,58 @@ class SupKernelUCB(LevelPolicy):
 
     def _parameters(self) -> Parameters:
         return {"kernel": self.kernel.describe(), **self._level_parameters()}
+
+
+class SupLinUCB(LevelPolicy):
+    """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011): a round costs O(N d²) a level, whatever t.
+
+    Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as erratum E1,
+    closed here by the valid scale (norm_bound=1.0).
+
+    Parameters
+    ----------
+    regularisation, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
+        As in SupKernelUCB, and so are `unknown_horizon` and `explore`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> policy = SupLinUCB(horizon=100, n_actions=2, norm_bound=1.0)
+    >>> policy.choose(np.array([[0.6, 0.0], [0.0, 1.0]])).action
+    1
+    """
+
+    def __init__(
+        self,
+        *,
+        regularisation: float = 1.0,
+        horizon: int | None = None,
+        n_actions: int | None = None,
+        failure_probability: float = 0.05,
+        norm_bound: float | None = None,
+        noise_scale: float | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        mode: Literal["valid", "paper"] = "valid",
+        scale: float | None = None,
+        unknown_horizon: Literal["anytime", "doubling"] = "anytime",
+        explore: Literal["widest", "lowest"] = "widest",
+    ) -> None:
+        self._regularisation = regularisation
+        super().__init__(
+            horizon=horizon,
+            n_actions=n_actions,
+            failure_probability=failure_probability,
+            norm_bound=norm_bound,
+            noise_scale=noise_scale,
+            reward_range=reward_range,
+            mode=mode,
+            scale=scale,
+            unknown_horizon=unknown_horizon,
+            explore=explore,
+        )
+
+    def _new_level(self) -> BaseKernelUCB:
+        return BaseKernelUCB(Linear(), regularisation=self._regularisation, posterior="primal")
+
+    def _parameters(self) -> Parameters:
+        return self._level_parameters()

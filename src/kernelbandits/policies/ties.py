@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import is_one_of, shown
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Indices, Vector
+from kernelbandits.validation import is_one_of, shown
 
 __all__ = ["Ties", "checked_ties", "pick_best", "pick_tied", "tie_probabilities", "tied_rows"]
 

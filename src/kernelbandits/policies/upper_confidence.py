@@ -1,27 +1,32 @@
-"""The rule that KernelUCB, LinUCB and GP-UCB share: take the highest mean + exploration · width."""
+"""Upper-confidence policies: the shared rule, KernelUCB, and the cache of catalog engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from kernelbandits.policies.action_set import Actions, CatalogueActions
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.engines import Engines
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
-from kernelbandits.policies.rounds import KnownRounds
+from kernelbandits.policies.rounds import Actions, CatalogueActions, KnownRounds
 from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
-from kernelbandits.posterior import Placed, Posterior
+from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.base import SMALLEST_REGULARISATION
+from kernelbandits.posterior.factory import make_posterior
+from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, screened, tied_in_each
-from kernelbandits.theory.widths import Constant, Exploration
+from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
 from kernelbandits.types import (
     EMPTY,
     Decision,
     Indices,
     ItemId,
     OpenDecision,
+    Parameters,
     Plays,
     Points,
     Prediction,
@@ -30,8 +35,91 @@ from kernelbandits.types import (
     Vector,
     new_cost,
 )
+from kernelbandits.validation import is_one_of, shown
 
-__all__ = ["UpperConfidencePolicy"]
+__all__ = ["Engines", "KernelUCB", "UpperConfidencePolicy"]
+
+MOST_BYTES: Final = 1_000_000_000
+"""Memory of the engines that a policy keeps besides the one that it used last."""
+
+
+class Engines:
+    """One engine a catalogue: derived state, made again when it is missing, never saved and never copied.
+
+    An engine lives as long as its catalogue does, and as long as the engines used after it take no more than
+    `MOST_BYTES`. One in which a question or an update did not come to its end, because of an interrupt or an error, is
+    never asked again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: WeakKeyDictionary[Catalogue, _Kept] = WeakKeyDictionary()  # used last at the end
+        self._latest: tuple[ref[Catalogue], CatalogueEngine] | None = None
+
+    def __reduce__(self) -> tuple[type[Engines], tuple[()]]:
+        """A copy begins without any."""
+        return Engines, ()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def engine(self, catalogue: Catalogue, posterior: Posterior) -> CatalogueEngine | None:
+        """The engine for this catalogue, up to date with the posterior; None where brute force has to do.
+
+        It is for posteriors that keep a record, kernels beyond doubt and items that are not too large for the
+        regularisation: brute force looks at every width, so it notices similarities that are no kernel or overflow.
+        """
+        record = getattr(posterior, "record", None)
+        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
+            return None
+        latest = self._latest  # mostly it is the same again
+        is_latest = latest is not None and latest[0]() is catalogue and latest[1].is_finished
+        engine = latest[1] if is_latest and latest is not None else self._of(catalogue)
+        if engine is None or engine.n_items < catalogue.n_items:
+            points = catalogue.points(posterior.kernel.kind)
+            if not _fits(posterior, points):
+                return None
+            if engine is None:
+                engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
+            else:
+                engine.grow(points)
+        if not is_latest:
+            self._use(catalogue, engine)
+        engine.catch_up(record)
+        return engine
+
+    def _of(self, catalogue: Catalogue) -> CatalogueEngine | None:
+        """What is kept for a catalogue, unless it is half-made."""
+        kept = self._kept.get(catalogue)
+        return kept.engine if kept is not None and kept.engine.is_finished else None
+
+    def _use(self, catalogue: Catalogue, engine: CatalogueEngine) -> None:
+        """Put an engine at the end, and drop those used longest ago that do not fit."""
+        before, self._latest = self._latest, None
+        last = None if before is None else before[0]()
+        if before is not None and last is not None and last in self._kept:
+            self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown while it was used
+        self._kept.pop(catalogue, None)
+        n_bytes = sum(kept.n_bytes for kept in self._kept.values())
+        while n_bytes > MOST_BYTES:
+            oldest = next(iter(self._kept))
+            n_bytes -= self._kept.pop(oldest).n_bytes
+        self._kept[catalogue] = _Kept(engine, 0)
+        self._latest = (ref(catalogue), engine)
+
+
+class _Kept(NamedTuple):
+    """An engine, and the memory that it took when another was used after it."""
+
+    engine: CatalogueEngine
+    n_bytes: int
+
+
+def _fits(posterior: Posterior, points: Points) -> bool:
+    """Whether the widths of these points keep their digits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(posterior.kernel.diagonal(points).max())
+    return SMALLEST_REGULARISATION * largest <= posterior.regularisation  # not for NaN either
+
 
 FEW_ACTIONS: Final = 8
 """Fewer actions of a round are cheaper to score all, together with those of other rounds."""
@@ -291,3 +379,82 @@ def _screened(n_actions: int, n_widths: int) -> SelectionCost:
     if n_widths == n_actions:
         return new_cost(("exhaustive", n_actions, n_actions, n_actions, 0))
     return new_cost(("screened", n_actions, n_actions, n_widths, n_actions))
+
+
+class KernelUCB(UpperConfidencePolicy):
+    """Take the action of highest mean + exploration · width (Valko et al. 2013, KernelUCB with online updates).
+
+    Ridge regression in the feature space of the kernel gives mean and width of every action of the round from the
+    rewards learnt so far; actions never tried are judged by their similarity to actions that were. Choosing among N
+    actions after learning from m distinct contexts costs O(N m) and O(m²) for each action that may be the best, O(N m²)
+    where all widths have to be known; learning costs O(m²), or O(m) for what was chosen just before.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, a square table of similarities, a scikit-learn kernel, or a function (first, second) → matrix.
+    regularisation
+        γ > 0: how much evidence it takes to leave the prior belief that every reward is 0.
+    exploration
+        How many widths above its mean an action is judged: a number tuned to the problem (0.1 to 2), or a schedule of
+        `kernelbandits.theory.exploration` such as `Mixture`, whose confidence statement is proved.
+    posterior
+        "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularisation) → posterior. For
+        rewards that change with time: posterior_factory("windowed", length=200) or
+        posterior_factory("forgetting", rate=0.99); then all actions are scored, and exploration has to be tuned.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+    ties
+        Scores within 1e-10 of the best are tied, and go to the "lowest" row, or to one at "random" drawn from `seed`,
+        with its propensity in the decision. "exact" is the plain argmax: the last digit decides, and all are scored.
+    engine
+        "auto" finds the best action without scoring all where it can; "exhaustive" scores every one, to compare with.
+        The choices are the same, so it is no part of the fingerprint and of files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelbandits.kernels import Gaussian
+    >>> policy = KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1, exploration=0.2)
+    >>> contexts = np.linspace(0, 1, 5)[:, None]
+    >>> for _ in range(10):
+    ...     decision = policy.choose(contexts)
+    ...     policy.learn(decision, reward=1.0 - abs(contexts[decision.action, 0] - 0.75))
+    >>> policy.choose(contexts).action
+    3
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        regularisation: float = 1.0,
+        exploration: float | Exploration = 1.0,
+        posterior: str | PosteriorFactory = "auto",
+        reward_range: tuple[float, float] | None = None,
+        ties: Ties = "lowest",
+        seed: Seed = None,
+        engine: Literal["auto", "exhaustive"] = "auto",
+    ) -> None:
+        if not is_one_of(engine, ("auto", "exhaustive")):
+            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {shown(engine)}.")
+        self.kernel: Kernel = as_kernel(kernel)
+        self._form = posterior_factory(posterior)
+        super().__init__(
+            make_posterior(self._form, self.kernel, regularisation),
+            as_exploration(exploration),
+            reward_range=reward_range,
+            ties=ties,
+            seed=seed,
+        )
+        self._uses_engines = self._uses_engines and engine == "auto"
+
+    def _parameters(self) -> Parameters:
+        return {
+            "kernel": self.kernel.describe(),
+            "regularisation": self.posterior.regularisation,
+            "exploration": self.exploration.describe(),
+            "posterior": describe_posterior(self._form),
+            "reward_range": self.reward_range,
+            "ties": self._ties,
+        }

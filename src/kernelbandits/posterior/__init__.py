@@ -12,7 +12,7 @@ sample.
 
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
-from kernelbandits.posterior.compressed import CompressedPosterior
+from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import (
     NamedPosterior,
@@ -22,13 +22,11 @@ from kernelbandits.posterior.factory import (
     posterior_factory,
     posterior_from,
 )
-from kernelbandits.posterior.fitting import KernelFit, fit_kernel
-from kernelbandits.posterior.forgetting import ForgettingPosterior
-from kernelbandits.posterior.partitioned import PartitionedPosterior
+from kernelbandits.posterior.low_rank import CompressedPosterior
+from kernelbandits.posterior.model_selection import KernelFit, fit_kernel
 from kernelbandits.posterior.pending import Pending, Placed
-from kernelbandits.posterior.per_action import PerActionPosterior
+from kernelbandits.posterior.per_label import PartitionedPosterior, PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
-from kernelbandits.posterior.windowed import WindowedPosterior
 
 __all__ = [
     "AutoPosterior",

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.journal import Journal, handles_transaction, inside_transaction
+from kernelbandits._threads import few_threads
+from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
-from kernelbandits.posterior.compressed import CompressedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
+from kernelbandits.posterior.low_rank import CompressedPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
-from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["AutoPosterior"]

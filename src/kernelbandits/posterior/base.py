@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits.checks import LARGEST, an_array, positive, shown
+from kernelbandits._saved_state import below, saved_array
+from kernelbandits._transactions import Journal, Transactional, handles_transaction
 from kernelbandits.errors import (
     DamagedFile,
     IllConditioned,
@@ -26,14 +27,13 @@ from kernelbandits.errors import (
     NumericalError,
     warn_user,
 )
-from kernelbandits.journal import Journal, Transactional, handles_transaction
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.kernels.base import a_kernel
-from kernelbandits.posterior.blocks import blocks
+from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
-from kernelbandits.restoring import below, saved_array
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.validation import LARGEST, an_array, positive, shown
 
 __all__ = [
     "SMALLEST_REGULARISATION",

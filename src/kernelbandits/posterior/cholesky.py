@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits._threads import few_threads
 from kernelbandits.errors import NotPositiveSemidefinite
-from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]

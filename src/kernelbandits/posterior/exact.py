@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kernelbandits._threads import few_threads
+from kernelbandits._transactions import inside_transaction
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
-from kernelbandits.journal import inside_transaction
 from kernelbandits.kernels import Kernel
+from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
-from kernelbandits.posterior.blocks import blocks, summed_similarity
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
-from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["ExactPosterior", "Whitening"]

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kernelbandits.checks import a_mapping, shown
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
-from kernelbandits.posterior.forgetting import ForgettingPosterior
-from kernelbandits.posterior.partitioned import PartitionedPosterior, falls_apart
+from kernelbandits.posterior.per_label import PartitionedPosterior, falls_apart
 from kernelbandits.posterior.primal import PrimalPosterior
-from kernelbandits.posterior.windowed import WindowedPosterior
 from kernelbandits.types import Parameters
+from kernelbandits.validation import a_mapping, shown
 
 __all__ = [
     "NamedPosterior",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelbandits._threads import few_threads
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.posterior.blocks import blocks
+from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
-from kernelbandits.posterior.threads import few_threads
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 if TYPE_CHECKING:

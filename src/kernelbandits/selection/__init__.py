@@ -6,12 +6,11 @@ does so for actions that are new in every round. `set_threads` limits the thread
 compiles its loops before the first round.
 """
 
+from kernelbandits._threads import set_threads
 from kernelbandits.selection.ahead import compile_ahead
-from kernelbandits.selection.catalogue import Catalogue, CatalogueView
-from kernelbandits.selection.engine import CatalogueEngine
-from kernelbandits.selection.many_rounds import tied_in_each
-from kernelbandits.selection.screening import Screening, screened
-from kernelbandits.selection.threads import set_threads
+from kernelbandits.selection.catalog import Catalogue, CatalogueView
+from kernelbandits.selection.catalog_engine import CatalogueEngine
+from kernelbandits.selection.screening import Screening, screened, tied_in_each
 from kernelbandits.selection.ties import tied_for_best
 
 __all__ = [

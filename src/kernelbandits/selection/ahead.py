@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelbandits.compiling import groups
-from kernelbandits.posterior import feature_loops  # noqa: F401 – what is imported is in `groups`
+from kernelbandits._compile import groups
 from kernelbandits.selection import loops, screening_loops  # noqa: F401
 
 __all__ = ["compile_ahead"]
@@ -16,7 +15,7 @@ def compile_ahead() -> None:
     seconds once on a machine, and a fraction of a second in later processes. No answer depends on it.
 
     Where Numba cannot be imported or fails, nothing is raised: NumPy goes on answering, more slowly, and a warning is
-    logged as "kernelbandits.compiling".
+    logged as "kernelbandits._compile".
     """
     for group in groups:
         group.ensure()

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from kernelbandits import compiling
+from kernelbandits import _compile
 from kernelbandits.types import Matrix
 
 __all__ = ["IN_ANY_ORDER", "compiled", "finished", "matrix_at", "part"]
 
-numba: Any = compiling.numba()  # its types are not for those who write loops in plain Python
+numba: Any = _compile.numba()  # its types are not for those who write loops in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 FUSED: Final = frozenset({"contract"})
@@ -29,7 +29,7 @@ def compiled(signature: str) -> Callable[[Loop], Loop]:
     """Declare the one signature of a loop, as a decorator; `finished` compiles it."""
 
     def decorate(loop: Loop) -> Loop:
-        ready = compiling.dispatcher(loop, FUSED)
+        ready = _compile.dispatcher(loop, FUSED)
         ready.declared = signature
         return cast("Loop", ready)
 
@@ -38,7 +38,7 @@ def compiled(signature: str) -> Callable[[Loop], Loop]:
 
 def finished(loop: Any) -> Callable[..., Any]:
     """A loop compiled for the signature that was declared."""
-    return compiling.compiled(loop.py_func, loop.declared, FUSED)
+    return _compile.compiled(loop.py_func, loop.declared, FUSED)
 
 
 def part(flags: frozenset[str] = FUSED) -> Callable[[Loop], Loop]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kernelbandits.compiling import MATRIX, VECTOR, Loop, Loops
+from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops
 from kernelbandits.selection import passes, twins
 
 __all__ = ["loops", "make_loops"]

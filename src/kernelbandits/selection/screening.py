@@ -1,24 +1,185 @@
-"""The best of a set of actions that was never seen before: exact widths only for those that can still win."""
+"""Screening of action sets seen once: exact widths only for actions that can still win."""
 
 from __future__ import annotations
 
-from math import inf, isnan
-from typing import Final
+from math import inf, isnan, sqrt
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kernelbandits._threads import few_threads
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Observations
-from kernelbandits.posterior.threads import few_threads
-from kernelbandits.selection.contest import Group, Terms, contest, rank
 from kernelbandits.selection.dual_weights import DualWeights
-from kernelbandits.selection.panel_table import PanelTable
-from kernelbandits.selection.similarities import Similarities, similarities_for
-from kernelbandits.selection.ties import worst_tied
-from kernelbandits.types import Indices, Points, SelectionCost, Vector, new_cost
+from kernelbandits.selection.screening_loops import screening_loops
+from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities, similarities_for
+from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, SelectionCost, Vector, new_cost
 
-__all__ = ["Screening", "screened"]
+__all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "rank", "screened", "tied_in_each"]
+
+PREFIX: Final = 4
+"""Leaders are looked for after one in so many rows of the factor."""
+
+SAFETY: Final = 1e-9
+"""Share of max(1, |score|) by which every upper bound is raised: far above what rounding does to a score."""
+
+
+EPSILON: Final = float(np.finfo(np.float64).eps)
+
+
+class Terms(NamedTuple):
+    """What upper bounds and scores are made of, beside what differs from action to action."""
+
+    reach: float
+    drift: float
+    """As in `DualWeights`."""
+
+    floor: float
+    """Share of k(x, x) below which no v(x) falls: γ/(γ + tr K)."""
+
+    slack: float
+    """Share of k(x, x) that rounding can take from v(x)."""
+
+    allowance: float
+    """By how much similarities that are not exact can change a mean."""
+
+    rounding: float
+    """As in `DualWeights`."""
+
+    safety: float
+    regularisation: float
+    exploration: float
+
+    @classmethod
+    def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
+        """All of them, with similarities that are off by no more than `error`."""
+        regularisation, trace = posterior.regularisation, posterior.trace
+        floor = regularisation / (regularisation + trace)
+        # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
+        spread = trace / regularisation
+        slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(weights.size + spread))
+        allowance = error * weights.total
+        given = weights.rounding, SAFETY, regularisation, exploration
+        return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))
+
+
+class Group(NamedTuple):
+    """Actions that go through the factor together."""
+
+    rows: Indices
+    """Which actions of the round."""
+
+    columns: Matrix
+    """D^½ k of each, and w = L⁻¹ D^½ k in the end; an action a row."""
+
+    state: Matrix
+    """Of each its upper bound, Σ w² so far, k(x, x), old mean, mean, width."""
+
+    @classmethod
+    def of(cls, rows: Indices, columns: Matrix, upper: Vector, prior: Vector, mean: Vector) -> Group:
+        """A group at the start."""
+        state = np.zeros((len(rows), 6))
+        state[:, 0], state[:, 2], state[:, 3] = upper[rows], prior[rows], mean[rows]
+        return cls(rows, columns, state)
+
+
+def rank(
+    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
+) -> tuple[float, int]:
+    """As `contest_loop.rank_loop`, by whatever is there."""
+    loop = screening_loops.rank
+    return (rank_twin if loop is None else loop)(mean, explained, prior, terms, upper, leading)
+
+
+def rank_twin(
+    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
+) -> tuple[float, int]:
+    """`contest_loop.rank_loop` in NumPy."""
+    reach, drift, floor, slack, allowance, rounding, safety = terms[:7]
+    deviation = np.sqrt(np.maximum(prior - explained, prior * floor) + prior * slack)
+    off = allowance + rounding * np.sqrt(prior)
+    upper[:] = mean + reach * deviation + off
+    upper += safety * np.maximum(1.0, np.abs(upper))
+    if not np.isfinite(upper).all():
+        return np.nan, 0
+    lowest = mean - drift * deviation - off
+    lowest -= safety * np.maximum(1.0, np.abs(lowest))
+    bar = _bar(float(lowest.max()), safety)
+    leading[:] = np.argsort(-upper, kind="stable")[: len(leading)]
+    return bar, int(np.count_nonzero(upper >= bar))
+
+
+def _bar(score: float, safety: float) -> float:
+    return score - (TIE_TOLERANCE + safety) * max(1.0, abs(score))
+
+
+def contest(
+    factor: GrowingCholesky,
+    table: NDArray[np.int64],
+    group: Group,
+    targets: Vector,
+    terms: Vector,
+    *,
+    size: int,
+    n_leaders: int,
+    bar: float,
+) -> tuple[float, Indices]:
+    """Exact means and widths of all in the group who reach the bar; the bar they set, and their rows.
+
+    Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
+    rows before `size`.
+    """
+    loop = screening_loops.contest
+    if loop is None:
+        return contest_twin(factor, group, targets, terms, bar), group.rows
+    order, n_first = np.arange(len(group.rows)), len(targets) // PREFIX // 64 * 64 if n_leaders else 0
+    bar, n_done = loop(table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar)
+    return bar, group.rows[order[:n_done]]
+
+
+def contest_twin(factor: GrowingCholesky, group: Group, targets: Vector, terms: Vector, bar: float) -> float:
+    """`contest_loop.contest_loop` in NumPy, where nobody is left behind."""
+    columns, state = group.columns, group.state
+    columns[:] = factor.solve(np.ascontiguousarray(columns.T)).T
+    floor, safety, regularisation, exploration = terms[[2, 6, 7, 8]]
+    state[:, 1] = np.einsum("nm,nm->n", columns, columns)
+    state[:, 4] = columns @ targets
+    left = np.maximum(state[:, 2] - state[:, 1], state[:, 2] * floor)
+    state[:, 5] = np.sqrt(left / regularisation)
+    return max(bar, _bar(float((state[:, 4] + exploration * state[:, 5]).max()), float(safety)))
+
+
+class PanelTable:
+    """Addresses, kept from round to round: a panel's arrays stay where they are until it runs out of room."""
+
+    def __init__(self) -> None:
+        self._arrays: list[tuple[Matrix, Matrix]] = []  # alive as long as their addresses are used
+        self._rows: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
+
+    def of(self, factor: GrowingCholesky) -> NDArray[np.int64]:
+        """A row a panel: addresses of `left` and `corner`, start, number of rows, width of the corner.
+
+        Good until the factor grows or changes.
+        """
+        arrays, place = self._arrays, -1
+        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
+            if place < len(arrays) and arrays[place][0] is left and arrays[place][1] is corner:
+                self._rows[place, 3] = n_rows
+                continue
+            if place >= len(arrays):
+                arrays.append((left, corner))
+                self._rows = np.concatenate([self._rows, np.zeros((1, 5), dtype=np.int64)])
+            arrays[place] = left, corner
+            self._rows[place] = left.ctypes.data, corner.ctypes.data, start, n_rows, corner.shape[1]
+        if place + 1 < len(arrays):
+            del arrays[place + 1 :]
+            self._rows = self._rows[: place + 1].copy()
+        return self._rows
+
 
 LEAST_SIZE: Final = 8
 """Distinct points below which it makes no difference."""
@@ -168,3 +329,104 @@ class Screening:
     def cost(self) -> SelectionCost:
         """What the last choice has cost."""
         return new_cost(("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions))
+
+
+FIRST_ROWS: Final = 64
+"""Of the factor, that every action goes through; each further look doubles them, so that nothing is done twice."""
+
+
+def tied_in_each(
+    posterior: ExactPosterior, points: Points, sizes: Indices, exploration: Vector
+) -> list[Indices] | None:
+    """Rows of each round tied for its highest mean + exploration · width, lowest first, as scoring all would say.
+
+    Forward substitution with the first rows of the factor bounds every width from above: v ≤ k(x, x) − Σ w_i² over the
+    rows so far, and the mean is known beforehand. The leader of each round by that bound is solved to the end; of the
+    others those go on whose bound reaches its score, through twice as many rows each time.
+
+    Parameters
+    ----------
+    posterior
+        One that is sure of its kernel and has learnt something.
+    points
+        Checked actions of all rounds, one round after the other.
+    sizes
+        Actions of each round.
+    exploration
+        Of each round.
+
+    Returns
+    -------
+    list of arrays, or None where something overflows, which those who score all refuse in words.
+    """
+    posterior.kernel.kind.refuse_unlike(posterior.record.points, points)
+    posterior.whitening()  # which may take many threads
+    work = float(posterior.size) ** 2 * len(sizes)
+    with few_threads(work), np.errstate(over="ignore", invalid="ignore"):
+        contest = _Contest(posterior, points, np.repeat(exploration, sizes))
+        if not np.isfinite(contest.upper).all():
+            return None
+        starts = np.cumsum(sizes) - sizes
+        round_of = np.repeat(np.arange(len(sizes)), sizes)
+        contest.go_on(np.arange(len(round_of)), 0, FIRST_ROWS)
+        leaders = _leaders(contest.upper, starts, round_of)
+        n_rows = min(FIRST_ROWS, contest.size)
+        contest.go_on(leaders, n_rows, contest.size)
+        bars = np.array([lowered(score) for score in contest.upper[leaders]])[round_of]
+        others = np.setdiff1d(np.arange(len(round_of)), leaders)
+        while n_rows < contest.size and len(others):
+            others = others[contest.upper[others] >= bars[others]]
+            contest.go_on(others, n_rows, min(2 * n_rows, contest.size))
+            n_rows = min(2 * n_rows, contest.size)
+        contest.upper[contest.upper < bars] = -np.inf
+    return [tied_for_best(scores) for scores in np.split(contest.upper, starts[1:])]
+
+
+class _Contest:
+    """Upper bounds of the scores of many points, which become the scores once all rows were gone through."""
+
+    def __init__(self, posterior: ExactPosterior, points: Points, exploration: Vector) -> None:
+        whitening, self._weights = posterior.whitening(), DualWeights()
+        self._weights.follow(posterior, whitening, PanelTable().of(whitening.factor), 1.0)
+        self._posterior, self._factor, self._targets = posterior, whitening.factor, whitening.targets
+        self._exploration, self.size = exploration, whitening.factor.size
+        similarity = posterior.kernel.gram(posterior.record.points, points)
+        self._prior = posterior.kernel.diagonal(points)
+        largest = float(np.sqrt(self._prior.max() * whitening.diagonal.max()))
+        self._terms = Terms(*Terms.vector(posterior, self._weights, SIMILARITY_ERROR * largest, 1.0))
+        self._mean = self._weights.weights @ similarity
+        self._columns: Matrix = np.ascontiguousarray(np.sqrt(posterior.record.counts)[:, None] * similarity)
+        self._explained = np.zeros(len(self._prior))
+        self.upper: Vector = self._bound(np.arange(len(self._prior)))
+        """Of every point; its score where all rows of the factor were gone through."""
+
+    def go_on(self, places: Indices, first: int, last: int) -> None:
+        """Take some points from one row of the factor to another."""
+        last = min(last, self.size)
+        if first >= last or not len(places):
+            return
+        columns = self._columns[:last] if len(places) == len(self._prior) else self._columns[:last, places]
+        solved = self._factor.solve(np.ascontiguousarray(columns), solved=first, until=last)
+        self._explained[places] += np.einsum("mn,mn->n", solved[first:], solved[first:])
+        if last == self.size:
+            self._mean[places] = self._targets @ solved
+            width = np.sqrt(self._posterior.squared_width(self._prior[places], self._explained[places]))
+            self.upper[places] = self._mean[places] + self._exploration[places] * width
+        else:
+            self._columns[first:last, places] = solved[first:]
+            self.upper[places] = self._bound(places)
+
+    def _bound(self, places: Indices) -> Vector:
+        """Above any score, whatever the rounding."""
+        terms, prior = self._terms, self._prior[places]
+        left = np.maximum(prior - self._explained[places], terms.floor * prior) + terms.slack * prior
+        width = np.sqrt(left / terms.regularisation)
+        rounding = terms.allowance + terms.rounding * np.sqrt(prior)
+        return np.asarray(self._mean[places] + rounding + self._exploration[places] * width)
+
+
+def _leaders(bounds: Vector, starts: Indices, round_of: Indices) -> Indices:
+    """The place of the highest bound of each round, the lowest of equal ones."""
+    highest = np.maximum.reduceat(bounds, starts)
+    places = np.flatnonzero(bounds == highest[round_of])
+    return places[np.unique(round_of[places], return_index=True)[1]]

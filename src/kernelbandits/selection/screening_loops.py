@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from kernelbandits.compiling import Background, uninterrupted
+from kernelbandits._compile import Background, uninterrupted
 
 __all__ = ["ScreeningLoops", "screening_loops"]
 

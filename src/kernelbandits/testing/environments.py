@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from kernelbandits.environments.action_rows import n_points, row_of
-from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
+from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World, n_points, row_of
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Pairs, Points
 

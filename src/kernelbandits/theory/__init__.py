@@ -25,17 +25,18 @@ from kernelbandits.theory.bounds import (
     sup_kernel_ucb_scale,
     theorem_1_bound,
 )
-from kernelbandits.theory.comparison import (
-    compare_bounds,
-    confidence_ball_bound,
-    exp4_bound,
-    exp4p_bound,
-    format_bounds,
-    gp_ucb_bound,
-    oful_bound,
-    policy_elimination_bound,
-    sup_lin_rel_bound,
-    ucb1_bound,
+from kernelbandits.theory.exploration import (
+    IGPUCB,
+    Constant,
+    Exploration,
+    FixedDesign,
+    GPUCBAgnostic,
+    GPUCBFinite,
+    Mixture,
+    SelfNormalised,
+    Situation,
+    as_exploration,
+    exploration_from,
 )
 from kernelbandits.theory.lemmas import (
     Check,
@@ -50,25 +51,24 @@ from kernelbandits.theory.lemmas import (
     lemma_7,
     shrinking_widths,
 )
+from kernelbandits.theory.related_bounds import (
+    compare_bounds,
+    confidence_ball_bound,
+    exp4_bound,
+    exp4p_bound,
+    format_bounds,
+    gp_ucb_bound,
+    oful_bound,
+    policy_elimination_bound,
+    sup_lin_rel_bound,
+    ucb1_bound,
+)
 from kernelbandits.theory.spectra import (
     effective_dimension,
     information_gain,
     leading_spectrum,
     log_det_gain,
     statistical_dimension,
-)
-from kernelbandits.theory.widths import (
-    IGPUCB,
-    Constant,
-    Exploration,
-    FixedDesign,
-    GPUCBAgnostic,
-    GPUCBFinite,
-    Mixture,
-    SelfNormalised,
-    Situation,
-    as_exploration,
-    exploration_from,
 )
 
 __all__ = [

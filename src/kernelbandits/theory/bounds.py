@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, a_flag, a_probability, a_vector, is_one_of, not_negative, positive, shown
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.validation import a_count, a_flag, a_probability, a_vector, is_one_of, not_negative, positive, shown
 
 __all__ = [
     "balanced_regularisation",

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits.checks import LARGEST, a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
 from kernelbandits.types import Prediction, StageStep, Vector
+from kernelbandits.validation import LARGEST, a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
 
 __all__ = [
     "Check",

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.adapters.extras import required
+from kernelbandits._optional import required
 from kernelbandits.errors import MissingExtra
 
 OTHERS = ("sklearn", "coba", "pandas", "polars", "pyarrow", "duckdb", "vowpalwabbit", "obp")

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from kernelbandits import kernels
 from kernelbandits.adapters import KernelUCBRegressor
-from kernelbandits.adapters.named_kernels import NAMES
+from kernelbandits.adapters.scikit_learn import NAMES
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite, NotSupported
 
 pytest.importorskip("sklearn")

@@ -9,7 +9,7 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation import calibration, coverage, share_interval, simulate, start_world
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
-from kernelbandits.theory.widths import Mixture
+from kernelbandits.theory.exploration import Mixture
 
 KERNEL = Gaussian(length_scale=0.3)
 WORLD = SyntheticRKHS(KERNEL, n_actions=8, n_features=1, norm=1.0, fixed_actions=True, noise_scale=0.3)

@@ -6,8 +6,8 @@ import pytest
 from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import IPS, collect_log
+from kernelbandits.evaluation.estimator_study import estimator_study
 from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarise, tune
-from kernelbandits.experiments.off_policy_study import estimator_study
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, small_study
 
@@ -30,15 +30,15 @@ def comparison(**changes):
 
 CALLS = {
     "run, study": (lambda strange: run(strange, "never"), "The study has to be a Study"),
-    "run, folder": (lambda strange: run(small_study(), strange), "A file or a folder is named by"),
+    "run, folder": (lambda strange: run(small_study(), strange), "has to be the name of a file"),
     "run, engine": (lambda strange: run(small_study(), "never", engine=strange), "The engine is 'local' or 'ray'"),
-    "results": (Results, "A file or a folder is named by"),
-    "report": (report, "A file or a folder is named by"),
+    "results": (Results, "has to be the name of a file"),
+    "report": (report, "has to be the name of a file"),
     "report, formats": (
         lambda strange: report("never", formats=strange),
         "formats have to be|written as",
     ),
-    "from_toml": (Study.from_toml, "A file or a folder is named by"),
+    "from_toml": (Study.from_toml, "has to be the name of a file"),
     "tune on a log": (lambda strange: tune(strange, on=LOG, estimator=IPS()), "Candidates have to be given by name"),
     "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
     "tune, world": (

@@ -6,7 +6,7 @@ import pytest
 
 import kernelbandits.policies as policies
 from kernelbandits.policies import Policy
-from kernelbandits.policies.randomised_policy import RandomisedPolicy
+from kernelbandits.policies.randomized import RandomisedPolicy
 
 PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.read_text(encoding="utf-8").splitlines()]

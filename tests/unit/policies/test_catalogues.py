@@ -8,11 +8,11 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Delta, Gaussian, Linear, Precomputed, Spectrum
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 RNG = np.random.default_rng(0)
 ITEMS = RNG.uniform(size=(60, 2))
-MIXTURE = widths.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=0.1)
+MIXTURE = schedules.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=0.1)
 
 POLICIES = {
     "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=0.4),

@@ -16,14 +16,13 @@ from kernelbandits.policies.experts import (
     ridge_experts,
     stump_experts,
 )
-from kernelbandits.policies.experts.panel import Panel
-from kernelbandits.policies.experts.saving import (
+from kernelbandits.policies.experts.base import Panel, shared_row
+from kernelbandits.policies.experts.serialization import (
     packed_class,
     packed_experts,
     unpacked_class,
     unpacked_experts,
 )
-from kernelbandits.policies.experts.shared_row import shared_row
 
 
 class Hesitant:

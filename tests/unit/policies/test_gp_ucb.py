@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Delta, Gaussian, Linear
-from kernelbandits.theory.widths import GPUCBFinite
+from kernelbandits.theory.exploration import GPUCBFinite
 
 ACTIONS = [[0.1], [0.5], [0.9]]
 

@@ -6,7 +6,7 @@ from kernelbandits import Catalogue
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
-from kernelbandits.theory.widths import Mixture
+from kernelbandits.theory.exploration import Mixture
 
 
 def a_policy(posterior, ties, exploration=0.3, n_learnt=150):

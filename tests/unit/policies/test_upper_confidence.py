@@ -8,7 +8,7 @@ import kernelbandits as kb
 from definitions import log_det_gain, ridge
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.theory import widths
+from kernelbandits.theory import exploration as schedules
 
 KERNEL = Gaussian(length_scale=0.4)
 RNG = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def test_an_expected_decision_counts_in_widths_and_not_in_means(regularisation):
 
 
 def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths():
-    schedule = widths.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)
+    schedule = schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)
     policy = warm(schedule, 0.2)
     settled = policy.posterior.predict(ROUND[[2, 5]]).width
     for row in (2, 5):
@@ -121,7 +121,7 @@ def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths()
     decision = policy.choose(ROUND)
 
     gain = log_det_gain(KERNEL, np.vstack([HISTORY, ROUND[[2, 5]]]), 0.2)
-    situation = widths.Situation(round_index=3, n_actions=7, log_det_gain=gain, regularisation=0.2)
+    situation = schedules.Situation(round_index=3, n_actions=7, log_det_gain=gain, regularisation=0.2)
     factor = np.sqrt(1.0 + (settled**2).sum())
     assert (decision.score - decision.mean) / decision.width == pytest.approx(schedule(situation) * factor, rel=1e-9)
 
@@ -170,7 +170,7 @@ def test_a_ranking_is_sorted_by_score():
 
 @pytest.mark.parametrize("n_awaited", [0, 1, 4])
 def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_awaited):
-    for exploration in (0.7, widths.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)):
+    for exploration in (0.7, schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)):
         policy, stepwise = warm(exploration), warm(exploration)
         for either in (policy, stepwise):
             for row in range(n_awaited):
@@ -279,7 +279,7 @@ def test_before_any_reward_an_explanation_is_all_exploration():
 
 
 def test_an_assumption_that_visibly_fails_is_said_once():
-    schedule = widths.IGPUCB(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1, horizon=100)
+    schedule = schedules.IGPUCB(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1, horizon=100)
     policy = kb.KernelUCB(KERNEL, regularisation=0.7, exploration=schedule)
 
     with pytest.warns(GuaranteeVoid):

@@ -8,7 +8,7 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import CannotSave, DecisionError, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies.experts import PolicyClass, StumpClass, UniformExpert, constant_experts, linear_experts
-from kernelbandits.policies.experts.finite_class import FiniteClass
+from kernelbandits.policies.experts.library import FiniteClass
 
 
 def brute_force(looks, n_actions):

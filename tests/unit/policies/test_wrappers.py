@@ -242,7 +242,7 @@ class TestEveryWrapper:
         assert policy.fingerprint != kb.Mixed(kernel_ucb(exploration=0.4), epsilon=0.1).fingerprint
 
     def test_a_schedule_inside_counts_the_rounds(self):
-        schedule = kb.theory.widths.GPUCBFinite(failure_probability=0.1)
+        schedule = kb.theory.GPUCBFinite(failure_probability=0.1)
         plain, policy = kernel_ucb(exploration=schedule), kb.Mixed(kernel_ucb(exploration=schedule), epsilon=0.0)
 
         for _ in range(6):

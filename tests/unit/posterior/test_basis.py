@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.posterior.basis import Basis
+from kernelbandits.posterior._basis import Basis
 
 KERNEL = Gaussian(length_scale=0.3)
 POINTS = np.random.default_rng(0).uniform(size=(300, 1))

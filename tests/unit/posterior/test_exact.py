@@ -312,7 +312,7 @@ def test_a_long_prediction_is_the_same_in_blocks(monkeypatch):
     queries = rng.uniform(size=(101, 2))
     whole, waiting = posterior.predict(queries), posterior.predict(queries, pending=queries[:4])
 
-    monkeypatch.setattr("kernelbandits.posterior.blocks.ENTRIES_AT_ONCE", 20 * 10)
+    monkeypatch.setattr("kernelbandits.posterior._chunks.ENTRIES_AT_ONCE", 20 * 10)
 
     assert_allclose(posterior.predict(queries).mean, whole.mean, rtol=1e-12)
     assert_allclose(posterior.predict(queries).width, whole.width, rtol=1e-12)

@@ -10,9 +10,9 @@ import kernelbandits as kb
 from kernelbandits.errors import NotLearnt
 from kernelbandits.kernels import LabelledLinear, Linear
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.policies.linear import lin_ucb
+from kernelbandits.policies import linear
 from kernelbandits.posterior import PerActionPosterior, PrimalPosterior
-from kernelbandits.posterior.feature_loops import feature_loops
+from kernelbandits.posterior._primal_loops import feature_loops
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(400, 3))
@@ -73,7 +73,7 @@ def test_what_is_kept_can_be_changed_and_what_is_merged_cannot(form):
 
 @pytest.mark.parametrize("model", ["shared", "disjoint"])
 def test_memory_of_a_linear_model_stops_growing(model, monkeypatch):
-    monkeypatch.setattr(lin_ucb, "KEPT", 500)
+    monkeypatch.setattr(linear, "KEPT", 500)
     feature_loops.ensure()  # a compiler at work in the background would be measured, too
     policy = kb.LinUCB(model=model)
     policy.remember = 500

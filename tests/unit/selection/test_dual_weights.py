@@ -6,7 +6,7 @@ from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import dual_weights as module
 from kernelbandits.selection.dual_weights import DualWeights
-from kernelbandits.selection.panel_table import PanelTable
+from kernelbandits.selection.screening import PanelTable
 from kernelbandits.selection.screening_loops import ScreeningLoops
 
 EXPLORATION = 0.6

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.compiling import PATIENCE, Loops
+from kernelbandits._compile import PATIENCE, Loops
 from kernelbandits.selection import passes, twins
 from kernelbandits.selection.loops import make_loops
 from kernelbandits.selection.passes import BLOCK

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.kernels import Gaussian, Matern
-from kernelbandits.selection import similarity_loops as loops
+from kernelbandits.selection import _similarity_loops as loops
 
 KERNELS = [Gaussian(length_scale=1.0), *(Matern(smoothness=nu, length_scale=1.0) for nu in (0.5, 1.5, 2.5))]
 

@@ -5,11 +5,20 @@ functions with the same names. Nothing is downloaded and no folder is assumed. T
 plain or gzip-compressed; a file that is not the one expected is refused.
 """
 
-from kernelbandits.environments.datasets.classes import adult, covertype, mnist, mushroom, shuttle
-from kernelbandits.environments.datasets.open_bandit import open_bandit
+from kernelbandits.environments.datasets.loaders import (
+    abalone,
+    adult,
+    agnews,
+    covertype,
+    mnist,
+    mushroom,
+    newsfeeds,
+    onlinenews,
+    open_bandit,
+    shuttle,
+    splice,
+)
 from kernelbandits.environments.datasets.registry import LOADERS, from_file
-from kernelbandits.environments.datasets.texts import agnews, newsfeeds, splice
-from kernelbandits.environments.datasets.values import abalone, onlinenews
 
 __all__ = [
     "LOADERS",

@@ -6,13 +6,22 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kernelbandits.checks import a_path, is_one_of, shown
 from kernelbandits.environments.base import Environment
-from kernelbandits.environments.datasets.classes import adult, covertype, mnist, mushroom, shuttle
 from kernelbandits.environments.datasets.files import Path
-from kernelbandits.environments.datasets.texts import agnews, newsfeeds, splice
-from kernelbandits.environments.datasets.values import abalone, onlinenews
+from kernelbandits.environments.datasets.loaders import (
+    abalone,
+    adult,
+    agnews,
+    covertype,
+    mnist,
+    mushroom,
+    newsfeeds,
+    onlinenews,
+    shuttle,
+    splice,
+)
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.validation import a_path, is_one_of, shown
 
 __all__ = ["LOADERS", "from_file"]
 

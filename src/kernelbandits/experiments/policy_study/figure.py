@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kernelbandits.experiments.extras import require
+from kernelbandits._optional import require
 from kernelbandits.experiments.figures import LIGHT, dress
 from kernelbandits.experiments.policy_study.problems import PROBLEMS
 from kernelbandits.experiments.policy_study.table import Standing

@@ -11,20 +11,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.checks import a_count, counted
+from kernelbandits._files import writable_folder
+from kernelbandits._optional import require, versions
+from kernelbandits._threads import one_blas_thread
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.figures import png
-from kernelbandits.experiments.folders import writable_folder
 from kernelbandits.experiments.policy_study.field import FIELD, Contender
 from kernelbandits.experiments.policy_study.figure import standings_figure
 from kernelbandits.experiments.policy_study.problems import PROBLEMS, Setting
 from kernelbandits.experiments.policy_study.table import Standing, markdown_table
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
-from kernelbandits.experiments.threads import one_blas_thread
-from kernelbandits.experiments.versions import versions
 from kernelbandits.experiments.workers import n_workers_for, worker_pool
+from kernelbandits.validation import a_count, counted
 
 __all__ = ["HORIZON", "N_SEEDS", "PolicyStudy", "play_seed", "run_policy_study"]
 

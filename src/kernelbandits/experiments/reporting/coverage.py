@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelbandits.checks import counted
 from kernelbandits.evaluation import share_interval
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
 from kernelbandits.experiments.reporting.drawing import Drawing
@@ -20,6 +19,7 @@ from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import repeats
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
 from kernelbandits.experiments.themes import Theme
+from kernelbandits.validation import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

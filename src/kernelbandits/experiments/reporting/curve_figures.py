@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelbandits.checks import counted
 from kernelbandits.experiments.curves import Curve, draw_curves
 from kernelbandits.experiments.figures import Bound, regret_figure
 from kernelbandits.experiments.reporting.drawing import Drawing
@@ -28,6 +27,7 @@ from kernelbandits.experiments.reporting.series import (
 from kernelbandits.experiments.reporting.wording import background, file_name, repeats
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.types import Indices, Matrix
+from kernelbandits.validation import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

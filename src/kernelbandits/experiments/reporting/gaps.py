@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelbandits.checks import counted
 from kernelbandits.experiments.letters import FONT, unknown_letters
 from kernelbandits.experiments.reporting.measure import measure_of
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
+from kernelbandits.validation import counted
 
 __all__ = ["gaps"]
 

@@ -8,8 +8,8 @@ from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
+from kernelbandits._optional import require
 from kernelbandits.experiments.curves import WIDTH, Curve, draw_curves, label_room, write_caption
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.labels import shortened
 from kernelbandits.experiments.themes import Theme, dress
 

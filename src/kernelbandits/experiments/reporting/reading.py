@@ -9,12 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from kernelbandits.checks import counted
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
-from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.reporting.job_file import Run, read_job
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.studies.result_folder import ResultFolder
+from kernelbandits.validation import a_path, counted
 
 __all__ = ["Recorded", "read_results"]
 
@@ -72,7 +71,7 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     ForeignFile, NewerFile, DamagedFile
         The folder holds no study, one of a later version, or a file that cannot be read.
     """
-    place = a_path(folder)
+    place = Path(a_path(folder))
     head = _head(place)
     written = {path.stem: path for path in sorted((place / "jobs").glob("*.parquet"))}
     planned = list(dict.fromkeys(head["jobs"]))

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from math import floor, isnan, log10
 
-from kernelbandits.checks import counted
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.wording import INTERVAL
 from kernelbandits.experiments.terminal import duration
+from kernelbandits.validation import counted
 
 __all__ = ["Table", "csv_table", "markdown_tables", "number_with_interval", "table_caption", "table_of"]
 

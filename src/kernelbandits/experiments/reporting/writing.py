@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from kernelbandits._files import writable_folder
+from kernelbandits._optional import require
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.blocks import png_data, svg_data
-from kernelbandits.experiments.extras import require
-from kernelbandits.experiments.folders import writable_folder
 from kernelbandits.experiments.images import pdf, png, svg
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.entries import Entry, entries_of

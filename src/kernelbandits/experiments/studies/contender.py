@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelbandits.checks import a_count, an_object
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.grid import Grid, plain_value, settings_of, short_text
 from kernelbandits.experiments.studies.registry import call_checked, close_to, takes_seed
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
+from kernelbandits.validation import a_count, an_object
 
 __all__ = ["Contender", "Entrant", "MakePolicy", "entrants_of"]
 

@@ -8,16 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.environments.action_rows import place_of
-from kernelbandits.environments.base import Environment
+from kernelbandits.environments.base import Environment, place_of
 from kernelbandits.errors import KernelBanditError
 from kernelbandits.evaluation import start_world
-from kernelbandits.evaluation.distinct_rounds import points_of
+from kernelbandits.evaluation._inputs import points_of
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.theory import effective_dimension
-from kernelbandits.theory.certified_dimension import NEGLIGIBLE, certified_dimension
+from kernelbandits.theory.spectra import NEGLIGIBLE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["MOST_POINTS", "checkpoints", "effective_dimensions"]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple
 
+from kernelbandits._threads import one_blas_thread
 from kernelbandits.evaluation import simulate
 from kernelbandits.experiments.studies.dimensions import checkpoints, effective_dimensions
 from kernelbandits.experiments.studies.jobs import Job
 from kernelbandits.experiments.studies.study import Study
 from kernelbandits.experiments.studies.tables import job_table, kept_rounds, parquet, timing_table
-from kernelbandits.experiments.threads import one_blas_thread
 from kernelbandits.selection import compile_ahead
 
 __all__ = ["Played", "play_job"]

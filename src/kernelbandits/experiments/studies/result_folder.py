@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kernelbandits.durable import leftovers, whole_file
+from kernelbandits._files import leftovers, whole_file
+from kernelbandits._optional import versions
 from kernelbandits.errors import DamagedFile, NewerFile
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.study import Study
 from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, read_parquet, relabelled
-from kernelbandits.experiments.versions import versions
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]

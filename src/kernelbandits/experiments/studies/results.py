@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.checks import counted
+from kernelbandits._optional import require
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.extras import require
-from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.studies.result_folder import ResultFolder, said_of, sound_table
 from kernelbandits.experiments.summary import mean_band
+from kernelbandits.validation import a_path, counted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -80,7 +80,7 @@ class Results:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         require("pyarrow")
-        self.folder = a_path(folder)
+        self.folder = Path(a_path(folder))
         self._files = ResultFolder(self.folder)
         said = self._files.read_study()
         if not said:

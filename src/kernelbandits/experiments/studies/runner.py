@@ -7,11 +7,9 @@ from contextlib import closing
 from os import PathLike
 from typing import Final, Literal, TypeAlias
 
-from kernelbandits.checks import a_function, an_instance, counted
+from kernelbandits._files import locked, writable_folder
+from kernelbandits._optional import require
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
-from kernelbandits.experiments.extras import require
-from kernelbandits.experiments.folders import writable_folder
-from kernelbandits.experiments.locking import locked
 from kernelbandits.experiments.studies.engines import Failure, Outcomes, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
 from kernelbandits.experiments.studies.outlook import Outlook
@@ -21,6 +19,7 @@ from kernelbandits.experiments.studies.result_folder import ResultFolder
 from kernelbandits.experiments.studies.results import Results
 from kernelbandits.experiments.studies.study import Study
 from kernelbandits.experiments.workers import n_workers_for
+from kernelbandits.validation import a_function, an_instance, counted
 
 __all__ = ["Engine", "run"]
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final
 
-from kernelbandits.checks import a_count, a_mapping, an_object
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.folders import a_path
 from kernelbandits.experiments.studies.contender import Contender, Entrant, MakePolicy, entrants_of
 from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.experiments.studies.jobs import Job, planned_jobs
 from kernelbandits.experiments.studies.loaders import LOADERS, Loader
 from kernelbandits.types import Parameters
+from kernelbandits.validation import a_count, a_mapping, a_path, an_object
 
 __all__ = ["Study", "checked_seeds"]
 
@@ -120,7 +120,7 @@ class Study:
         """
         from kernelbandits.experiments.studies.study_file import read_study
 
-        values = read_study(a_path(path), {**LOADERS, **a_mapping({} if loaders is None else loaders, "Loaders")})
+        values = read_study(Path(a_path(path)), {**LOADERS, **a_mapping({} if loaders is None else loaders, "Loaders")})
         try:
             study = cls(**values)
             _ = study.jobs  # makes every policy once, so that a mistake is found before anything is played

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._optional import require
 from kernelbandits.errors import DamagedFile, NotSupported
 from kernelbandits.evaluation import Trace
-from kernelbandits.experiments.extras import require
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.types import Indices, Vector
 

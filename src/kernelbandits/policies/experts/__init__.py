@@ -7,23 +7,26 @@ high probability what `EXP4` promises on average. `VE` takes infinite classes, `
 with the best of a class of deterministic policies, and choose chances that keep every estimate sharp.
 """
 
-from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.basic_experts import ConstantExpert, UniformExpert
-from kernelbandits.policies.experts.centres import k_means_centres
-from kernelbandits.policies.experts.epoch_greedy import EpochGreedy
-from kernelbandits.policies.experts.exp4 import EXP4
-from kernelbandits.policies.experts.exp4p import EXP4P
-from kernelbandits.policies.experts.factories import constant_experts, linear_experts, ridge_experts, stump_experts
-from kernelbandits.policies.experts.greedy_ridge import GreedyRidge
+from kernelbandits.policies.experts.base import Expert
+from kernelbandits.policies.experts.epoch_greedy import EpochGreedy, KernelEpochGreedy
+from kernelbandits.policies.experts.exp4 import EXP4, EXP4P
 from kernelbandits.policies.experts.ilovetoconbandits import ILOVETOCONBANDITS
-from kernelbandits.policies.experts.kernel_epoch_greedy import KernelEpochGreedy
-from kernelbandits.policies.experts.linear_scorer import LinearScorer
-from kernelbandits.policies.experts.pac_bayes import PACBayes
-from kernelbandits.policies.experts.policy_class import PolicyClass
+from kernelbandits.policies.experts.library import (
+    ConstantExpert,
+    GreedyRidge,
+    LinearScorer,
+    PolicyClass,
+    Stump,
+    StumpClass,
+    UniformExpert,
+    constant_experts,
+    linear_experts,
+    ridge_experts,
+    stump_experts,
+)
+from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
 from kernelbandits.policies.experts.policy_elimination import PolicyElimination
 from kernelbandits.policies.experts.randomized_ucb import RandomizedUCB
-from kernelbandits.policies.experts.stump import Stump
-from kernelbandits.policies.experts.stump_class import StumpClass
 from kernelbandits.policies.experts.ve import VE
 
 __all__ = [

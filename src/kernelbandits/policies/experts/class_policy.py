@@ -1,27 +1,200 @@
-"""What policies share that compete with the best of an enumerated class of deterministic policies."""
+"""Base class of policies over a finite policy class, and the table of their picks."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kernelbandits.checks import LARGEST, a_count, a_probability, a_size
+from kernelbandits._saved_state import saved_array
+from kernelbandits._transactions import Journal
 from kernelbandits.errors import DecisionError, InvalidContexts
-from kernelbandits.policies.action_set import Actions
-from kernelbandits.policies.experts.advice import Expert, picks_of
+from kernelbandits.policies.experts.base import Expert, known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
-from kernelbandits.policies.experts.notes import known_propensity
-from kernelbandits.policies.experts.picks import SPREAD, PickTable, odds_from, shares_of
-from kernelbandits.policies.randomised_policy import Odds
-from kernelbandits.restoring import saved_array
+from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.rounds import Actions
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Decision, Indices, Parameters, Seed, Vector
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Seed, Vector
+from kernelbandits.validation import LARGEST, a_count, a_probability, a_size
 
-__all__ = ["ClassMixture", "ClassPolicy", "is_power_of_two"]
+__all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
+
+SPREAD: Final = -1
+"""The pick of a policy whose action is not eligible: it takes all that are, alike."""
+
+BLOCK: Final = 1 << 17
+"""Entries of the table that are looked at together: more would only cost memory."""
+
+
+def shares_of(picks: Indices, weights: Vector, rows: Indices) -> Vector:
+    """Weight of the policies that pick each of these rows: W(a) = Σ P(π) π(a).
+
+    >>> shares_of(np.array([2, 0, 2, SPREAD]), np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 2]))
+    array([0.4, 0.6])
+    """
+    spread = weights[picks == SPREAD].sum() / len(rows)
+    shares: Vector = (picks == rows[:, None]) @ weights + spread
+    return shares
+
+
+def odds_from(shares: Vector, mixing: float) -> Vector:
+    """Probabilities of the n actions of a round, each of them at least the mixing m: W' = (1 − n m) W + m."""
+    odds: Vector = (1.0 - len(shares) * mixing) * shares + mixing
+    odds /= odds.sum()  # rounding aside, the sum is 1 already
+    return odds
+
+
+class PickTable:
+    """The rounds learnt, by who picked the same action as whom; rounds alike in that are kept once and counted.
+
+    Numbers of actions are replaced by numbers in the order of their first picks, which changes no variance and makes
+    more rounds alike. With M policies a round takes M small integers, unless there was one like it before: memory
+    is bounded for few policies or few different contexts, and else grows with the rounds.
+
+    Parameters
+    ----------
+    n_policies
+        M, the policies of the class.
+    n_actions
+        N, the most actions of a round.
+    """
+
+    def __init__(self, n_policies: int, n_actions: int, journal: Journal | None = None) -> None:
+        self.n_policies, self.n_actions = n_policies, n_actions
+        self._journal = Journal() if journal is None else journal
+        self.n_rounds = 0
+        """Rounds taken in."""
+        self._dtype = np.dtype(np.int16 if n_actions < np.iinfo(np.int16).max else np.int32)
+        self._start(0, np.empty((0, n_policies), dtype=self._dtype))
+
+    def _start(self, n_distinct: int, labels: NDArray[Any]) -> None:
+        self._n_distinct, self._labels = n_distinct, labels
+        self._sizes = np.zeros(len(labels), dtype=np.int64)
+        self._counts = np.zeros(len(labels), dtype=np.int64)
+        self._places: dict[tuple[int, bytes], int] = {}
+
+    @property
+    def n_distinct(self) -> int:
+        """Rounds that differ."""
+        return self._n_distinct
+
+    @property
+    def sizes(self) -> Indices:
+        """Actions of each distinct round."""
+        return self._sizes[: self._n_distinct]
+
+    @property
+    def counts(self) -> Indices:
+        """How often each distinct round came."""
+        return self._counts[: self._n_distinct]
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Which action each policy took in each distinct round, n_actions for SPREAD, shape (n_distinct, M)."""
+        return self._labels[: self._n_distinct]
+
+    def add(self, picks: Indices, size: int) -> None:
+        """One more round of so many actions; `picks` are their rows, or SPREAD."""
+        labels = self._agreement(picks)
+        key = (size, labels.tobytes())
+        place = self._places.get(key)
+        if place is None:
+            place = self._n_distinct
+            self._journal.note(self._put_back, self.n_rounds, place, key)
+            self._make_room()
+            self._labels[place], self._sizes[place] = labels, size
+            self._counts[place] = 0
+            self._places[key] = place
+            self._n_distinct += 1
+        else:
+            self._journal.note(self._put_back_count, self.n_rounds, place, self._counts.item(place))
+        self._counts[place] += 1
+        self.n_rounds += 1
+
+    def _put_back(self, n_rounds: int, n_distinct: int, key: tuple[int, bytes]) -> None:
+        self.n_rounds, self._n_distinct = n_rounds, n_distinct
+        self._places.pop(key, None)
+
+    def _put_back_count(self, n_rounds: int, place: int, count: int) -> None:
+        self.n_rounds = n_rounds
+        self._counts[place] = count
+
+    def shares(self, weights: Vector) -> Matrix:
+        """W(x, a) = Σ P(π) π(a | x) in each distinct round, shape (n_distinct, n_actions)."""
+        support = np.flatnonzero(weights)
+        shares = np.empty((self._n_distinct, self.n_actions + 1))
+        for rows, cells in self._blocks(support):
+            n_rows = rows.stop - rows.start
+            each = np.broadcast_to(weights[support], (n_rows, len(support))).ravel()
+            shares[rows] = np.bincount(cells, each, n_rows * (self.n_actions + 1)).reshape(n_rows, -1)
+        return shares[:, :-1] + shares[:, -1:] / self.sizes[:, None]
+
+    def odds(self, weights: Vector, mixing: float) -> Matrix:
+        """W'(x, a) = (1 − n m) W(x, a) + m in each distinct round of n actions."""
+        return self.kept(mixing)[:, None] * self.shares(weights) + mixing
+
+    def kept(self, mixing: float) -> Vector:
+        """1 − n m of each distinct round: what the mixing leaves to the policies."""
+        return 1.0 - self.sizes.astype(np.float64) * mixing
+
+    def mean_at_picks(self, of_action: Matrix, *, power: int = 1, policies: Indices | None = None) -> Vector:
+        """Mean over the rounds of Σ_a π(a | x)^power · f(x, a), for every policy or for some."""
+        spread = np.where(np.arange(self.n_actions) < self.sizes[:, None], of_action, 0.0).sum(axis=1)
+        table = np.column_stack([of_action, spread / np.power(self.sizes, power)])
+        total = np.zeros(self.n_policies if policies is None else len(policies))
+        for rows, cells in self._blocks(policies):
+            total += self.counts[rows] @ table[rows].ravel().take(cells).reshape(-1, len(total))
+        return total / self.n_rounds
+
+    def variances(self, odds: Matrix, policies: Indices | None = None) -> Vector:
+        """V(π) = mean over the rounds of 1 / W'(x, π(x)): a bound on the variance of a policy's estimated value."""
+        return self.mean_at_picks(1.0 / odds, policies=policies)
+
+    def state(self) -> Parameters:
+        """Arrays that restore it."""
+        return {"labels": self.labels.astype(np.int64), "sizes": self.sizes.copy(), "counts": self.counts.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state`."""
+        labels = saved_array(state, "labels", "i", (None, self.n_policies), least=0, most=self.n_actions)
+        labels = labels.astype(self._dtype)
+        sizes = saved_array(state, "sizes", "i", (len(labels),), least=1, most=self.n_actions)
+        counts = saved_array(state, "counts", "i", (len(labels),), least=1, most=2**53)
+        self._start(len(labels), labels)
+        self._sizes[:], self._counts[:] = sizes, counts
+        self._places = {(int(self._sizes[place]), row.tobytes()): place for place, row in enumerate(labels)}
+        self.n_rounds = int(self._counts.sum())
+
+    def _agreement(self, picks: Indices) -> NDArray[Any]:
+        """Numbers of the picked actions in the order of their first picks; n_actions for SPREAD."""
+        labels = np.full(self.n_policies, self.n_actions, dtype=self._dtype)
+        is_pick = picks != SPREAD
+        if is_pick.any():
+            _, first, group = np.unique(picks[is_pick], return_index=True, return_inverse=True)
+            labels[is_pick] = np.argsort(np.argsort(first))[group]
+        return labels
+
+    def _make_room(self) -> None:
+        used = self._n_distinct
+        if used == len(self._counts):  # which is assigned last: an interrupt leaves the others longer
+            more = max(16, used)
+            empty = np.empty((more, self.n_policies), dtype=self._dtype)
+            self._labels = np.concatenate([self._labels[:used], empty])
+            self._sizes = np.concatenate([self._sizes[:used], np.zeros(more, dtype=np.int64)])
+            self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
+
+    def _blocks(self, policies: Indices | None) -> Iterator[tuple[slice, Indices]]:
+        """Some rounds, and the places of these policies' picks in a flat table (round of the block, n_actions + 1)."""
+        step = max(1, BLOCK // self.n_policies)
+        offsets = np.arange(step)[:, None] * (self.n_actions + 1)
+        for start in range(0, self._n_distinct, step):
+            rows = slice(start, min(start + step, self._n_distinct))
+            labels = self._labels[rows] if policies is None else self._labels[rows, policies]
+            yield rows, (labels + offsets[: len(labels)]).ravel()
 
 
 MOST_ACTIONS: Final = 100_000

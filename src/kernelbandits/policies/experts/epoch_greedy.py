@@ -1,27 +1,83 @@
-"""Explore a little, then follow whoever would have done best."""
+"""Epoch-Greedy, over experts and over kernel ridge regression."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from math import log
-from typing import Any
+from math import cbrt, ceil, floor, log, sqrt
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from kernelbandits.checks import a_count, positive
-from kernelbandits.policies.action_set import Actions
+from kernelbandits._saved_state import saved_array
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Choice
-from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.epochs import EXPLORING, Epochs
+from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
-from kernelbandits.policies.experts.notes import known_propensity, noted_shares
-from kernelbandits.policies.experts.panel import Panel
-from kernelbandits.policies.randomised_policy import Odds
-from kernelbandits.restoring import saved_array
+from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Decision, Parameters, Seed, Vector
+from kernelbandits.theory.exploration import Constant
+from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
+from kernelbandits.validation import a_count, positive
 
-__all__ = ["EpochGreedy"]
+__all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
+
+EXPLORING: Final = 1
+"""The stage of decisions in uniform rounds, from which these policies learn."""
+
+
+NEVER: Final = 2**60
+"""Epochs that are not played to their end."""
+
+
+class Epochs:
+    """Which rounds are played uniformly, for a class of complexity C = N ln M.
+
+    Without a horizon epoch l = 1, 2, … is one such round and max(1, ⌊sqrt(l / C) / factor⌋) others; with a horizon T
+    the first ⌈factor · T^(2/3) C^(1/3)⌉ rounds are.
+
+    >>> schedule = Epochs(0.2, horizon=None, factor=1.0)
+    >>> [t for t in range(1, 14) if schedule.explores(t)]
+    [1, 4, 8, 12]
+    """
+
+    def __init__(self, complexity: float, *, horizon: int | None, factor: float) -> None:
+        self._complexity, self._factor = complexity, factor
+        self.n_first: int | None = None
+        """Rounds at the start, where the horizon is known."""
+        if horizon is not None:
+            self.n_first = min(horizon, ceil(factor * cbrt(horizon**2 * complexity)))
+        self._run = (1, 1)
+        """Round and number of the first of the epochs of one length among which the latest round was."""
+
+    def greedy_rounds(self, epoch: int) -> int:
+        """Rounds of an epoch after its first."""
+        return max(1, floor(sqrt(epoch / self._complexity) / self._factor))
+
+    def explores(self, round_index: int) -> bool:
+        """Whether this round, counted from 1, is played uniformly."""
+        if self.n_first is not None:
+            return round_index <= self.n_first
+        if round_index < self._run[0]:
+            self._run = (1, 1)
+        while True:
+            start, epoch = self._run
+            n_rounds, later = 1 + self.greedy_rounds(epoch), self._longer_epoch(epoch)
+            if round_index < start + (later - epoch) * n_rounds:
+                return (round_index - start) % n_rounds == 0
+            self._run = (start + (later - epoch) * n_rounds, later)
+
+    def _longer_epoch(self, epoch: int) -> int:
+        """The first epoch after this one that has more rounds, or one so far off that it is never reached."""
+        n_greedy, above = self.greedy_rounds(epoch), 2 * epoch
+        while self.greedy_rounds(above) <= n_greedy and above < NEVER:
+            above *= 2
+        return epoch + bisect_right(range(epoch, above), n_greedy, key=self.greedy_rounds)
 
 
 class EpochGreedy(ExpertPolicy):
@@ -170,3 +226,187 @@ class EpochGreedy(ExpertPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._values = saved_array(state, "values", "f", self._values.shape)
+
+
+class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
+    """Epoch-Greedy with a regression in place of a list of experts: kernel ridge on the uniform rounds.
+
+    Uniform rounds come as in `EpochGreedy`, with `complexity` where that has ln M: epoch l is one of them and then
+    max(1, ⌊sqrt(l / (N · complexity)) / factor⌋) greedy ones, or all come first where the horizon is known. A greedy
+    round plays the action of highest estimated reward, kᵀ(K + γI)⁻¹ y over the uniform rounds; of tied ones the lowest
+    row. Greedy rounds teach nothing, so that what is learnt is a fair sample of all actions (`stage` is 1 in uniform
+    rounds and None in greedy ones). The rate T^(2/3) is that of Epoch-Greedy where the regression finds the best
+    policy; there is no constant to quote.
+
+    With m distinct actions from uniform rounds a greedy round costs O(N m) and a uniform one O(m²) when it is learnt:
+    m grows with the uniform rounds, about T^(2/3). Rewards may be late, amended and unlearnt.
+
+    Parameters
+    ----------
+    kernel
+        Similarity of actions.
+    n_actions
+        N: actions of a round, for the schedule.
+    regularisation
+        γ > 0.
+    complexity
+        What ln M is to a list of M policies; 5 stands for 150 of them. More explores more.
+    horizon
+        T, where it is known; None: epochs.
+    exploration_factor
+        How much more is explored than the schedule says: 1 is the schedule.
+    posterior
+        "auto" (the cheaper exact form), "exact" or "primal".
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Gaussian
+    >>> policy = KernelEpochGreedy(Gaussian(length_scale=0.3), n_actions=5, regularisation=0.1, seed=0)
+    >>> contexts = np.linspace(0, 1, 5)[:, None]
+    >>> for _ in range(61):
+    ...     decision = policy.choose(contexts)
+    ...     policy.learn(decision, reward=1.0 - abs(contexts[decision.action, 0] - 0.75))
+    >>> policy.choose(contexts).action
+    3
+
+    References
+    ----------
+    Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
+    """
+
+    learns_from_any_action = False  # only from those of uniform rounds
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        n_actions: int,
+        regularisation: float = 1.0,
+        complexity: float = 5.0,
+        horizon: int | None = None,
+        exploration_factor: float = 1.0,
+        posterior: str | PosteriorFactory = "auto",
+        reward_range: tuple[float, float] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        self.kernel: Kernel = as_kernel(kernel)
+        self._form = posterior_factory(posterior)
+        super().__init__(
+            make_posterior(self._form, self.kernel, regularisation),
+            Constant(0.0),  # actions are judged by their means
+            reward_range=reward_range,
+            seed=seed,
+        )
+        self._n_actions = a_count(n_actions, "The number of actions")
+        self._complexity = positive(complexity, "The complexity")
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
+        self._support: tuple[Points, Vector] | None = None  # points and dual weights; None when to be asked for anew
+
+    @property
+    def n_actions(self) -> int:
+        """N of the schedule."""
+        return self._n_actions
+
+    @property
+    def complexity(self) -> float:
+        """What ln M is to a list of M policies."""
+        return self._complexity
+
+    @property
+    def horizon(self) -> int | None:
+        """T, where it is known."""
+        return self._horizon
+
+    @property
+    def exploration_factor(self) -> float:
+        """How much more is explored than the schedule says."""
+        return self._exploration_factor
+
+    def explores(self, round_index: int) -> bool:
+        """Whether this round, counted from 1, is played uniformly."""
+        return self._schedule.explores(round_index)
+
+    def estimate(self, contexts: Points) -> Vector:
+        """Estimated reward of each action."""
+        return self._means(self.kernel.kind.check(contexts))
+
+    def _means(self, points: Points) -> Vector:
+        """Means alone, which cost O(m) each; widths would cost O(m²)."""
+        if not self.posterior.n_observations:
+            return np.zeros(self.kernel.kind.count(points))
+        if self._support is None:
+            seen, weights, _, _ = self.posterior.support()
+            self._support = seen, weights
+        seen, weights = self._support
+        means: Vector = self.kernel.gram(points, seen) @ weights
+        return means
+
+    def _parameters(self) -> Parameters:
+        return {
+            "kernel": self.kernel.describe(),
+            "n_actions": self.n_actions,
+            "regularisation": self.posterior.regularisation,
+            "complexity": self.complexity,
+            "horizon": self.horizon,
+            "exploration_factor": self.exploration_factor,
+            "posterior": describe_posterior(self._form),
+            "reward_range": self.reward_range,
+        }
+
+    def _odds(self, actions: Actions) -> Odds:
+        means = self._means(actions.points)
+        if self.explores(self.round_index):
+            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), score=means)
+        probabilities = np.zeros(actions.n_actions)
+        probabilities[tied_for_best(means)[0]] = 1.0
+        return Odds(probabilities, score=means)
+
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        choice = super()._drawn_choice(actions, odds)
+        return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
+
+    # -- learning: from uniform rounds only ------------------------------------------------------------------------
+
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._journal.note(setattr, self, "_support", None)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        if decision.stage == EXPLORING:
+            super()._take_in(decision, reward)
+            self._support = None
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        places = [place for place, decision in enumerate(decisions) if decision.stage == EXPLORING]
+        if places:
+            super()._take_in_many([decisions[place] for place in places], rewards[places])
+            self._support = None
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        if decision.stage == EXPLORING:
+            super()._correct(decision, was, now, number)
+            self._support = None
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        if decision.stage == EXPLORING:
+            super()._take_back(decision, reward, number)
+            self._support = None
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        explored = [decision for decision in decisions if decision.stage == EXPLORING]
+        numbers = iter(super()._numbers_of(explored))
+        return [next(numbers) if decision.stage == EXPLORING else None for decision in decisions]
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        super()._start_from(points, rewards, times)
+        self._support = None
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._support = None

@@ -1,18 +1,31 @@
-"""What policies share that choose by the advice of experts."""
+"""Base classes of expert policies: rewards scaled to [0, 1], any context type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelbandits.policies.action_set import Actions
+from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.panel import Panel
-from kernelbandits.policies.experts.saving import packed_experts, unpacked_experts
-from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
-from kernelbandits.types import Matrix, Parameters, Seed
+from kernelbandits.policies.experts.base import Expert, Panel
+from kernelbandits.policies.experts.serialization import packed_experts, unpacked_experts
+from kernelbandits.policies.randomized import RandomisedPolicy
+from kernelbandits.policies.rounds import Actions, plain_points
+from kernelbandits.selection import CatalogueView
+from kernelbandits.types import Matrix, Parameters, Points, Seed
 
-__all__ = ["ExpertPolicy"]
+__all__ = ["ExpertPolicy", "UnitRewardPolicy"]
+
+
+class UnitRewardPolicy(RandomisedPolicy):
+    """Draws actions of any kind, and needs to know the range of rewards: `_rewards.unit` gives their share of it."""
+
+    needs_reward_range = True
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return kind_of(contexts)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return plain_points(view)
 
 
 class ExpertPolicy(UnitRewardPolicy):

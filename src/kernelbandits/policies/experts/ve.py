@@ -1,4 +1,4 @@
-"""Experts out of an infinite class of policies."""
+"""VE (Beygelzimer et al. 2011): EXP4.P over the distinct members of a VC class."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits.checks import a_count, a_probability, positive
+from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
-from kernelbandits.policies.action_set import Actions
 from kernelbandits.policies.base import Choice, Policy, Saved
-from kernelbandits.policies.experts.advice import Expert
-from kernelbandits.policies.experts.basic_experts import with_uniform
-from kernelbandits.policies.experts.confident_weights import ConfidentWeights
-from kernelbandits.policies.experts.finite_class import FiniteClass
-from kernelbandits.policies.experts.notes import noted
-from kernelbandits.policies.experts.panel import Panel
-from kernelbandits.policies.experts.policy_class import PolicyClass
-from kernelbandits.policies.experts.saving import packed_class, unpacked_class
-from kernelbandits.policies.experts.unit_rewards import UnitRewardPolicy
-from kernelbandits.policies.randomised_policy import Odds
-from kernelbandits.restoring import saved_array, saved_value
+from kernelbandits.policies.experts.base import Expert, Panel, noted
+from kernelbandits.policies.experts.exp4 import ConfidentWeights
+from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
+from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, with_uniform
+from kernelbandits.policies.experts.serialization import packed_class, unpacked_class
+from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.rounds import Actions
 from kernelbandits.types import Decision, Parameters, Seed, Vector
+from kernelbandits.validation import a_count, a_probability, positive
 
 __all__ = ["VE"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from kernelbandits._files import locked
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
-from kernelbandits.experiments.locking import locked
 from kernelbandits.experiments.reporting.reading import read_results
 from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
 from kernelbandits.policies import KernelUCB, UniformRandom

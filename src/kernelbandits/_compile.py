@@ -1,0 +1,391 @@
+"""Background compilation of Numba kernels.
+
+Until then NumPy answers in their place, so the first rounds wait for no compiler, and importing the library does not
+import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it. Where Numba is missing or
+fails, NumPy goes on answering, and one warning is logged.
+
+Numba works for us only while `_compiler` is held, one step at a time. A fork interrupts the step at the next pass of
+the compiler and repeats it in the parent, so that the child finds none of Numba's locks taken by a thread that it does
+not have. The end of the program interrupts it likewise.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from io import BytesIO
+from operator import attrgetter
+from pathlib import Path
+from threading import Lock, Thread
+from time import perf_counter, sleep
+from typing import Any, BinaryIO, Final, TypeVar, cast
+
+__all__ = [
+    "MATRIX",
+    "SUMS_IN_ANY_ORDER",
+    "VECTOR",
+    "Background",
+    "Loop",
+    "Loops",
+    "compiled",
+    "dispatcher",
+    "groups",
+    "numba",
+    "uninterrupted",
+]
+
+VECTOR: Final = "float64[::1]"
+MATRIX: Final = "float64[:, ::1]"
+
+SUMS_IN_ANY_ORDER: Final = frozenset({"reassoc", "contract", "nsz"})
+"""Lets a compiler add several terms of a sum at once; infinities and NaN mean what they mean."""
+
+PATIENCE: Final = 3_000_000
+"""Array entries that NumPy handles, about 10 ms of work, before compiling begins."""
+
+CALL: Final = 3_000
+"""Entries that a call counts for, however small its arrays are: a thousand calls take a tenth of a second."""
+
+FORK_PATIENCE: Final = 5.0
+"""Seconds that a fork waits for the compiler, whose longest pass takes 0.7: more means that each waits for the other,
+and then the child stays with NumPy."""
+
+NUMBA_LOCKS: Final = (
+    ("numba.core.compiler_lock", "global_compiler_lock._lock"),
+    ("llvmlite.binding.ffi", "lib._lock._lock"),
+)
+"""What a thread holds while it compiles: modules, and where their lock is."""
+
+NO_COLOURS: Final = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
+
+DIGEST: Final = sha256().digest_size
+
+logger: Final = logging.getLogger(__name__)
+
+groups: Final[list[Background]] = []
+"""All loops of the process."""
+
+Result = TypeVar("Result")
+
+_compiler = Lock()
+"""Held while Numba is imported or compiles for us."""
+
+_forking: Final[set[int]] = set()
+"""Threads that want to fork, or are just doing it."""
+
+_held_for_fork: Final[set[int]] = set()
+"""Those of them that hold `_compiler`."""
+
+_is_usable = True
+"""Whether Numba may be touched: not in a child that was forked while a thread was inside of it."""
+
+
+# -- forks and the end of the program ------------------------------------------------------------------------------
+
+
+class _Interrupted(BaseException):
+    """Ends a compilation between two passes; not an Exception, which Numba may handle by itself."""
+
+
+def _before_fork() -> None:
+    _forking.add(threading.get_ident())
+    if _compiler.acquire(timeout=FORK_PATIENCE):
+        _held_for_fork.add(threading.get_ident())
+
+
+def _after_fork_in_parent() -> None:
+    if threading.get_ident() in _held_for_fork:
+        _held_for_fork.discard(threading.get_ident())
+        _compiler.release()
+    _forking.discard(threading.get_ident())
+
+
+def _after_fork_in_child() -> None:
+    global _compiler, _is_usable
+    _is_usable = _is_usable and threading.get_ident() in _held_for_fork and _is_numba_whole()
+    _compiler = Lock()
+    _forking.clear()
+    _held_for_fork.clear()
+    for group in groups:
+        group.begin_in_child()
+
+
+def _is_numba_whole() -> bool:
+    """Whether no thread of the parent, which the child does not have, was inside of Numba: ours or any other."""
+    if getattr(getattr(sys.modules.get("numba"), "__spec__", None), "_initializing", False):
+        return False  # half imported
+    for module, path in NUMBA_LOCKS:
+        try:
+            lock = attrgetter(path)(sys.modules.get(module))
+        except AttributeError:  # not imported
+            continue
+        if not lock.acquire(blocking=False):
+            return False
+        lock.release()
+    return True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+def _is_exiting() -> bool:
+    """Whether the interpreter waits for nothing but compilations."""
+    if threading.main_thread().is_alive():
+        return False
+    ours = {group._thread for group in groups}
+    return all(thread.daemon or thread in ours or not thread.is_alive() for thread in threading.enumerate())
+
+
+def uninterrupted(step: Callable[[], Result]) -> Result:
+    """The result of one step in which Numba is used; repeated where a fork interrupted it."""
+    while True:
+        while _forking:
+            sleep(0.001)
+        if _is_exiting():
+            raise _Interrupted
+        with _compiler, suppress(_Interrupted):
+            return step()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let forks and the end of the program stop what is compiled meanwhile by this thread, between two passes."""
+    event, this_thread = import_module("numba.core.event"), threading.get_ident()
+
+    class Watch(event.Listener):  # type: ignore[misc, name-defined]
+        def on_start(self, _: Any) -> None:
+            if threading.get_ident() == this_thread and (_forking or _is_exiting()):
+                raise _Interrupted
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with event.install_listener("numba:run_pass", Watch()):
+        yield
+
+
+# -- compiling -----------------------------------------------------------------------------------------------------
+
+
+def numba() -> Any:
+    """Numba, without colours in its messages, unless it was imported before.
+
+    It makes thousands of messages while it compiles, and colouring each of them (where colorama is installed) puts
+    another `sys.stdout` in place for a moment: what another thread prints or redirects just then would be lost.
+    """
+    if "numba" in sys.modules:
+        return import_module("numba")  # waits where another thread is at it
+    before = os.environ.get(NO_COLOURS)
+    os.environ[NO_COLOURS] = "1"  # read while it is imported
+    try:
+        return import_module("numba")
+    finally:
+        if before is None:
+            del os.environ[NO_COLOURS]
+        else:
+            os.environ[NO_COLOURS] = before
+
+
+def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
+    """A loop compiled for one signature, outside the interpreter's lock, and kept on disk where that can be written."""
+
+    def compile_now(*, is_kept: bool) -> Callable[..., Any]:
+        ready = dispatcher(loop, flags, is_kept=is_kept)
+        with _interruptible():
+            ready.compile(signature)
+        ready.disable_compile()
+        return cast("Callable[..., Any]", ready)
+
+    try:
+        return uninterrupted(lambda: compile_now(is_kept=True))
+    except Exception as error:
+        _warn_once("A compiled loop cannot be loaded from disk, and is compiled again in memory: %r", error)
+        return uninterrupted(lambda: compile_now(is_kept=False))
+
+
+def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_kept: bool = True) -> Any:
+    """What compiles a loop when it is called, or told to."""
+    options = {"nogil": True, "fastmath": set(flags) or False}
+    if is_kept:
+        try:
+            ready = numba().njit(cache=True, **options)(loop)
+            ready._cache._cache_file.__class__ = _checked_file()
+        except (AttributeError, OSError, RuntimeError) as error:
+            _warn_once("Compiled loops cannot be kept on disk, each process compiles them again: %r", error)
+        else:
+            return ready
+    return numba().njit(**options)(loop)
+
+
+@cache
+def _checked_file() -> Any:
+    """Numba's files on disk with a checksum at the end: one that is damaged counts as missing and is written again.
+
+    Numba would raise, or run what it finds. A file that cannot be written is not kept.
+    """
+
+    class CheckedFile(import_module("numba.core.caching").IndexDataCacheFile):  # type: ignore[misc]
+        def save(self, key: Any, data: Any) -> None:
+            try:
+                super().save(key, data)
+            except OSError as error:
+                _warn_once("Compiled loops cannot be kept on disk, each process compiles them again: %r", error)
+
+        def _load_index(self) -> Any:
+            return super()._load_index() if self._is_whole(self._index_path) else {}
+
+        def _load_data(self, name: str) -> Any:
+            if not self._is_whole(self._data_path(name)):
+                raise FileNotFoundError(name)  # what Numba expects of a file that was removed
+            return super()._load_data(name)
+
+        def _is_whole(self, path: str) -> bool:
+            try:
+                content = Path(path).read_bytes()
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                _warn_once("A compiled loop cannot be read from disk, and is compiled again: %r", error)
+                return False
+            is_whole = sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
+            if not is_whole:
+                _warn_once("A compiled loop on disk is damaged, and is compiled again: %s", path)
+            return is_whole
+
+        @contextmanager
+        def _open_for_write(self, path: str) -> Iterator[BinaryIO]:
+            with super()._open_for_write(path) as file:
+                content = BytesIO()
+                yield content
+                file.write(content.getvalue() + sha256(content.getvalue()).digest())
+
+    return CheckedFile
+
+
+_warned: Final[set[str]] = set()
+
+
+def _warn_once(message: str, *arguments: object) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        logger.warning(message, *arguments)
+
+
+# -- groups of loops -----------------------------------------------------------------------------------------------
+
+
+class Background(ABC):
+    """Counts the work, and calls `compile` in a thread when it has become enough."""
+
+    def __init__(self, *, patience: int = PATIENCE) -> None:
+        self.is_compiled = False
+        self.has_failed = False
+        self._work, self._patience = 0, patience
+        self._lock = Lock()
+        self._compiling = Lock()
+        self._thread: Thread | None = None
+        groups.append(self)
+
+    def ensure(self) -> None:
+        """Compile, unless that was done before; where it cannot be done, NumPy stays and a warning is logged."""
+        with self._compiling:
+            if self.is_compiled or self.has_failed:
+                return
+            if not _is_usable:
+                self.has_failed = True
+                _warn_once("This process was forked while another thread used Numba: it stays with NumPy.")
+                return
+            names, start = self.names, perf_counter()
+            logger.info("Compiling loops or loading them from disk: %s", names)
+            try:
+                self.compile()
+            except _Interrupted:
+                logger.info("The program ends: not compiled: %s", names)
+            except Exception as error:
+                self.has_failed = True
+                logger.warning("Compiling failed, so NumPy is used instead of %s: %r", names, error)
+                logger.debug("Where compiling failed", exc_info=True)
+            else:
+                logger.info("Compiled or loaded in %.1f s: %s", perf_counter() - start, names)
+
+    def begin_in_child(self) -> None:
+        """After a fork: a thread that was compiling is gone, and what it had locked stays locked."""
+        self._lock, self._compiling = Lock(), Lock()
+        if not self.is_compiled:
+            self._thread = None
+
+    @property
+    @abstractmethod
+    def names(self) -> str:
+        """Of the loops, for the log."""
+
+    @abstractmethod
+    def compile(self) -> None:
+        """Compile, or load what an earlier process compiled; takes seconds the first time."""
+
+    def note(self, entries: int) -> None:
+        """So many array entries were handled without compiled loops; enough of them begin the compiling."""
+        self._work += entries + CALL
+        if self._work > self._patience and self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    # Not a daemon: a thread inside of LLVM would crash while the interpreter ends. It stops by itself.
+                    thread = Thread(target=self.ensure, name="kernelbandits-compile")
+                    try:
+                        thread.start()
+                    except RuntimeError as error:  # there are too many threads, or the interpreter ends
+                        self._work = 0
+                        _warn_once("Compiling in the background could not begin: %r", error)
+                    else:
+                        self._thread = thread
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A function in the form that Numba likes, the same in NumPy, and how to compile the first."""
+
+    loop: Callable[..., Any]
+    twin: Callable[..., Any] | None
+    signature: str
+    fast: frozenset[str] = frozenset()
+    parts: Sequence[Callable[..., Any]] = ()
+    """Plain functions that the loop calls; they stay in its file, or a change to them would not reach the disk."""
+
+
+class Loops(Background):
+    """A group of loops by name: the attribute of that name is the twin until compiling has finished."""
+
+    def __init__(self, **loops: Loop) -> None:
+        super().__init__()
+        self._loops = loops
+        for name, loop in loops.items():
+            setattr(self, name, loop.twin)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)  # for type checkers: the names are set in __init__
+
+    @property
+    def names(self) -> str:
+        return ", ".join(loop.loop.__name__ for loop in self._loops.values())
+
+    def compile(self) -> None:
+        uninterrupted(self._register_parts)
+        ready = {name: compiled(loop.loop, loop.signature, loop.fast) for name, loop in self._loops.items()}
+        for name, function in ready.items():
+            setattr(self, name, function)
+        self.is_compiled = True
+
+    def _register_parts(self) -> None:
+        register = numba().extending.register_jitable
+        for part, fast in {part: loop.fast for loop in self._loops.values() for part in loop.parts}.items():
+            register(fastmath=set(fast) or False)(part)

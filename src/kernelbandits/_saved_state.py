@@ -1,0 +1,88 @@
+"""Validation of values and arrays read from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import DamagedFile
+
+__all__ = ["below", "saved_array", "saved_count", "saved_number", "saved_part", "saved_value"]
+
+NAMES = {"f": "float64", "i": "int64", "u": "uint8"}
+
+
+def saved_value(state: Any, name: str) -> Any:
+    """A value by its name, or DamagedFile."""
+    if not isinstance(state, Mapping) or name not in state:
+        raise DamagedFile(f"The file does not hold {name!r} where it belongs.")
+    return state[name]
+
+
+def saved_part(state: Any, name: str) -> Mapping[str, Any]:
+    """A mapping by its name, or DamagedFile."""
+    value = saved_value(state, name)
+    if not isinstance(value, Mapping):
+        raise DamagedFile(f"{name!r} in the file has to hold named values, got {value!r:.60}.")
+    return value
+
+
+def saved_array(
+    state: Any,
+    name: str,
+    kind: str,
+    shape: tuple[int | None, ...],
+    *,
+    least: float = -inf,
+    most: float = inf,
+) -> NDArray[Any]:
+    """An array by its name, or DamagedFile where it breaks a rule.
+
+    Parameters
+    ----------
+    kind
+        "f" for float64, whose numbers have to be finite, "i" for int64, "u" for bytes.
+    shape
+        None for a length that is free.
+    least, most
+        Of every entry, inclusive.
+    """
+    array = saved_value(state, name)
+    if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
+        raise DamagedFile(f"{name!r} in the file has to be an array of {NAMES[kind]}, got {array!r:.60}.")
+    free = (size is None or size == length for size, length in zip(shape, array.shape, strict=False))
+    if array.ndim != len(shape) or not all(free):
+        wanted = tuple("any" if size is None else size for size in shape)
+        raise DamagedFile(f"{name!r} in the file has to have the shape {wanted}, got {array.shape}.")
+    if array.size and kind == "f" and not np.isfinite(array).all():
+        raise DamagedFile(f"{name!r} in the file has to hold finite numbers.")
+    if array.size and not (least <= array.min() and array.max() <= most):
+        raise DamagedFile(
+            f"{name!r} in the file has to hold numbers from {least} to {most}, got {array.min()} to {array.max()}."
+        )
+    return array
+
+
+def saved_number(state: Any, name: str, *, least: float = -inf, most: float = inf) -> float:
+    """A finite number by its name, or DamagedFile."""
+    value = saved_value(state, name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise DamagedFile(f"{name!r} in the file has to be a number from {least} to {most}, got {value!r:.60}.")
+    return float(value)
+
+
+def saved_count(state: Any, name: str, *, least: int = 0, most: float = 2**53) -> int:
+    """A whole number by its name, or DamagedFile."""
+    value = saved_value(state, name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise DamagedFile(f"{name!r} in the file has to be a whole number from {least} to {most}, got {value!r:.60}.")
+    return value
+
+
+def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """What is named `<prefix>…`, without the prefix."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

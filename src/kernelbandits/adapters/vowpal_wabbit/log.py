@@ -1,0 +1,367 @@
+"""Events and logs of Vowpal Wabbit, whatever the format."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import TextIOWrapper
+from os import PathLike, fspath
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits._files import whole_file
+from kernelbandits.environments import Log
+from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
+from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
+from kernelbandits.validation import a_flag, a_list, a_path, an_instance, is_one_of, shown
+
+__all__ = [
+    "Event",
+    "Feature",
+    "FeatureValues",
+    "Layout",
+    "Malformed",
+    "OnError",
+    "Unused",
+    "Vocabulary",
+    "VowpalLog",
+    "events_of",
+    "log_of",
+    "numbered_lines",
+    "parsed",
+    "write_lines",
+]
+
+Feature: TypeAlias = tuple[str, str]  # namespace ("" where it has none) and name
+FeatureValues: TypeAlias = dict[Feature, float]
+Layout: TypeAlias = Literal["pairs", "joined"]
+
+
+class Event(NamedTuple):
+    """One logged decision as both formats know it."""
+
+    shared: FeatureValues
+    actions: Sequence[FeatureValues]
+    tags: Sequence[str | None]
+    chosen: int
+    reward: float
+    propensity: float
+    probabilities: Vector | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """Which feature a column is: Vowpal Wabbit hashes names, here each has a column of its own.
+
+    Parameters
+    ----------
+    context
+        Namespace and name of each column of the shared context; empty where there is none.
+    action
+        Namespace and name of each column of the actions.
+
+    >>> Vocabulary(context=[("User", "age")], action=[("", "price"), ("Text", "word=cheap")]).action[0]
+    ('', 'price')
+    """
+
+    context: tuple[Feature, ...] = ()
+    action: tuple[Feature, ...] = ()
+
+    def __post_init__(self) -> None:
+        for half in ("context", "action"):
+            features = tuple(
+                _feature(feature) for feature in a_list(getattr(self, half), "The columns of a vocabulary")
+            )
+            if len(set(features)) < len(features):
+                twice = next(feature for feature in features if features.count(feature) > 1)
+                raise InvalidParameter(f"A vocabulary names every column once, and {twice!r} is there twice.")
+            object.__setattr__(self, half, features)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VowpalLog(Log):
+    """A log read from a file of Vowpal Wabbit, with the names of its columns.
+
+    Parameters
+    ----------
+    vocabulary
+        Which feature each column is.
+    probabilities
+        Probability of every action of each round, where the file told them all (`p` of decision-service lines).
+    left_out
+        How many rounds of the file are not here and why: "malformed", "skip_learn" (flagged `_skipLearn`: Vowpal
+        Wabbit does not learn from them either), "unlabelled" (no cost); and under "unknown_features" how many feature
+        values had no column in the vocabulary that was given.
+    """
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    probabilities: Sequence[Vector] | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> VowpalLog:
+        """Some of the rounds, as of any log; names and counts stay."""
+        log = Log.__getitem__(self, part)
+        known = self.probabilities
+        probabilities = None if known is None else [known[row] for row in np.arange(len(self))[part]]
+        columns = (log.rounds, log.actions, log.propensities, log.rewards, log.ids)
+        return VowpalLog(*columns, self.vocabulary, probabilities, self.left_out)
+
+
+def log_of(
+    events: Sequence[Event],
+    left_out: Mapping[str, int],
+    *,
+    layout: Layout,
+    vocabulary: Vocabulary | None,
+    sparse: bool,
+) -> VowpalLog:
+    """The log that events make."""
+    if not is_one_of(layout, ("pairs", "joined")):
+        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {shown(layout)}.")
+    if layout == "joined":
+        events = [event._replace(shared={}, actions=_joined(event)) for event in events]
+    _refuse_other_vocabulary(vocabulary)
+    sparse = a_flag(sparse, "`sparse`")
+    names = vocabulary or Vocabulary(
+        context=_sorted(feature for event in events for feature in event.shared),
+        action=_sorted(feature for event in events for action in event.actions for feature in action),
+    )
+    if events and not names.action:
+        raise InvalidContexts(
+            "No action of the file has a feature, so all are the same point. Give every action one, such as its name."
+        )
+    context_columns, action_columns = _Columns(names.context, sparse), _Columns(names.action, sparse)
+    rounds = [_round(event, context_columns, action_columns) for event in events]
+    n_unknown = context_columns.n_unknown + action_columns.n_unknown
+    probabilities = [event.probabilities for event in events if event.probabilities is not None]
+    return VowpalLog(
+        rounds,
+        np.array([event.chosen for event in events], dtype=np.intp),
+        np.array([event.propensity for event in events]),
+        np.array([event.reward for event in events]),
+        _ids(events),
+        names,
+        probabilities if events and len(probabilities) == len(events) else None,
+        {**left_out, "unknown_features": n_unknown},
+    )
+
+
+def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]:
+    """The events that a log is made of; columns without names get their number, in namespaces Context and Action."""
+    _refuse_other_vocabulary(vocabulary)
+    an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")
+    names = vocabulary or (log.vocabulary if isinstance(log, VowpalLog) else None)
+    probabilities = log.probabilities if isinstance(log, VowpalLog) else None
+    for t in range(len(log)):
+        points, ids = log.rounds[t], log.ids_of(t)
+        shared: FeatureValues = {}
+        if isinstance(points, Pairs):
+            context = points.context if _is_sparse(points.context) else np.atleast_2d(points.context)
+            (shared,) = _named(context, None if names is None else names.context, "Context", t)
+            points = points.actions
+        actions = _named(points, None if names is None else names.action, "Action", t)
+        yield Event(
+            shared,
+            actions,
+            [None] * len(actions) if ids is None else [str(name) for name in ids],
+            int(log.actions[t]),
+            float(log.rewards[t]),
+            float(log.propensities[t]),
+            None if probabilities is None else probabilities[t],
+        )
+
+
+def _feature(feature: Any) -> Feature:
+    if not isinstance(feature, tuple | list) or len(feature) != 2:
+        raise InvalidParameter(f"A column of a vocabulary is (namespace, name), got {shown(feature)}.")
+    return str(feature[0]), str(feature[1])
+
+
+def _refuse_other_vocabulary(vocabulary: Vocabulary | None) -> None:
+    if vocabulary is not None:
+        an_instance(vocabulary, Vocabulary, "The vocabulary", "`log.vocabulary` of a log that was read is one.")
+
+
+class _Columns:
+    """Rows made of named values."""
+
+    def __init__(self, names: Sequence[Feature], sparse: bool) -> None:
+        self._column = {feature: column for column, feature in enumerate(names)}
+        self._is_sparse = sparse
+        self.n_unknown = 0
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def rows(self, described: Sequence[FeatureValues]) -> Points:
+        known = [
+            (row, self._column[feature], value)
+            for row, values in enumerate(described)
+            for feature, value in values.items()
+            if feature in self._column
+        ]
+        self.n_unknown += sum(map(len, described)) - len(known)
+        shape = len(described), len(self._column)
+        row, column, value = zip(*known, strict=True) if known else ((), (), ())
+        if self._is_sparse:
+            from scipy.sparse import csr_array
+
+            places = (np.array(row, dtype=np.int64), np.array(column, dtype=np.int64))
+            return csr_array((np.array(value, dtype=np.float64), places), shape=shape)
+        rows = np.zeros(shape)
+        rows[list(row), list(column)] = value
+        return rows
+
+
+def _round(event: Event, contexts: _Columns, actions: _Columns) -> Points:
+    rows = actions.rows(event.actions)
+    if not len(contexts):
+        return rows
+    context = contexts.rows([event.shared])
+    return Pairs(context if _is_sparse(context) else context[0], rows)
+
+
+def _joined(event: Event) -> list[FeatureValues]:
+    """The features of each action and those that all share, as one."""
+    joined = [dict(action) for action in event.actions]
+    for values in joined:
+        for feature, value in event.shared.items():
+            values[feature] = values.get(feature, 0.0) + value
+    return joined
+
+
+def _ids(events: Sequence[Event]) -> list[list[ItemId]] | None:
+    """Tags, where every action of the file has one."""
+    ids: list[list[ItemId]] = [[tag for tag in event.tags if tag is not None] for event in events]
+    is_complete = all(len(names) == len(event.tags) for names, event in zip(ids, events, strict=True))
+    return ids if events and is_complete else None
+
+
+def _sorted(features: Iterable[Feature]) -> tuple[Feature, ...]:
+    """Each once, by namespace and name, numbers by size: the same columns in whatever order the lines come."""
+    return tuple(sorted(set(features), key=_place))
+
+
+def _place(feature: Feature) -> tuple[str, bool, int, str]:
+    namespace, name = feature
+    is_number = name.isascii() and name.isdigit()
+    return namespace, not is_number, int(name) if is_number else 0, name
+
+
+def _named(points: Points, names: Sequence[Feature] | None, namespace: str, t: int) -> list[FeatureValues]:
+    """Named values of every row: all of a dense one, those stored of a sparse one."""
+    rows: Any = points.tocsr() if _is_sparse(points) else np.asarray(points)
+    if rows.ndim != 2 or rows.dtype.kind not in "buif":
+        raise InvalidContexts(
+            f"Vowpal Wabbit takes rows of numbers with named columns, got {type(points).__name__} in round {t}. "
+            "Describe every action by features first."
+        )
+    if not np.isfinite(rows.data if _is_sparse(rows) else rows).all():
+        raise InvalidContexts(f"Features are finite numbers, and round {t} has NaN or infinite ones. Fill gaps first.")
+    if names is None:
+        names = [(namespace, str(column)) for column in range(rows.shape[1])]
+    if len(names) != rows.shape[1]:
+        raise InvalidParameter(
+            f"The vocabulary names {len(names)} columns, and round {t} has {rows.shape[1]}. Name every column."
+        )
+    if not _is_sparse(rows):
+        return [dict(zip(names, map(float, row), strict=True)) for row in rows]
+    parts = [slice(rows.indptr[row], rows.indptr[row + 1]) for row in range(rows.shape[0])]
+    return [
+        {names[column]: float(value) for column, value in zip(rows.indices[part], rows.data[part], strict=True)}
+        for part in parts
+    ]
+
+
+def _is_sparse(points: Points) -> bool:
+    return hasattr(points, "tocsr")
+
+
+Chunk = TypeVar("Chunk")
+OnError: TypeAlias = Literal["raise", "skip"]
+Unused: TypeAlias = Literal["skip_learn", "unlabelled"]
+"""Why a well-formed event is no round of a log."""
+
+
+class Malformed(Exception):
+    """A rule that a line breaks; `line` counts within what was parsed, from 0."""
+
+    def __init__(self, rule: str, line: int = 0) -> None:
+        super().__init__(rule)
+        self.line = line
+
+
+def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, from 1; a name that ends in .gz is unpacked."""
+    path = a_path(path)
+    opener: Any = gzip.open if _is_packed(path) else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors begin a file with a mark of its encoding
+        try:
+            for number, line in enumerate(file, start=1):
+                yield number, line.rstrip("\r\n")
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ForeignFile(f"{fspath(path)!r} is no text file, or not packed as its name says: {error}.") from error
+
+
+def parsed(
+    chunks: Iterable[tuple[int, Chunk]],
+    parse: Callable[[Chunk], Event | Unused],
+    *,
+    path: str | PathLike[str],
+    on_error: OnError,
+) -> tuple[list[Event], dict[str, int]]:
+    """The events of a file, and how many were left out for which reason."""
+    if not is_one_of(on_error, ("raise", "skip")):
+        raise InvalidParameter(
+            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {shown(on_error)}."
+        )
+    events: list[Event] = []
+    left_out = {"malformed": 0, "skip_learn": 0, "unlabelled": 0}
+    for number, chunk in chunks:
+        try:
+            event = parse(chunk)
+        except Malformed as error:
+            if on_error == "raise":
+                raise ForeignFile(
+                    f"Line {number + error.line} of {fspath(path)!r}: {error} Mend it, or leave such events out: "
+                    'on_error="skip".'
+                ) from error
+            left_out["malformed"] += 1
+            continue
+        if isinstance(event, Event):
+            events.append(event)
+        else:
+            left_out[event] += 1
+    return events, left_out
+
+
+def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
+    """One line each, in a file that is there whole or not at all: a refused event leaves no half of one."""
+    path = a_path(path)
+    with whole_file(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
+        for line in lines:
+            file.write(line + "\n")
+
+
+@contextmanager
+def _text(raw: BinaryIO, *, packed: bool) -> Iterator[IO[str]]:
+    """Lines into bytes, which are left open."""
+    # Neither name nor time go into a packed file, so that equal events give equal bytes.
+    packer = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else None
+    text = TextIOWrapper(packer or raw, encoding="utf-8", newline="\n")
+    try:
+        yield text
+    finally:
+        text.detach()
+        if packer is not None:
+            packer.close()
+
+
+def _is_packed(path: str | PathLike[str]) -> bool:
+    return fspath(path).endswith(".gz")

@@ -1,0 +1,422 @@
+"""Item data as bandit environments: a fixed catalog, or a few candidates per round."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.environments.base import DrawnRounds, Round, place_of
+from kernelbandits.environments.tabular import (
+    BUNDLED_VALUES,
+    Categories,
+    Scaling,
+    bundled,
+    columns_of,
+    encode_columns,
+    one_of,
+    scaled,
+    without_column,
+)
+from kernelbandits.errors import CannotSave, DecisionError, InvalidContexts, InvalidParameter
+from kernelbandits.kernels import Objects, PointKind, Rows, kind_of
+from kernelbandits.kernels.points import digest_of
+from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.selection import Catalogue
+from kernelbandits.types import Indices, ItemId, Parameters, Point, Points, Vector
+from kernelbandits.validation import a_count, a_vector, not_negative
+
+__all__ = [
+    "Candidates",
+    "CatalogueSources",
+    "CatalogueWorld",
+    "FixedCatalogue",
+    "Items",
+    "ValueScale",
+    "described_numbers",
+    "digest_of_anything",
+    "scaled_values",
+]
+
+ValueScale: TypeAlias = Literal["unit", "rank", "none"]
+
+
+def scaled_values(values: Vector, scale: ValueScale) -> Vector:
+    """Values as rewards.
+
+    Parameters
+    ----------
+    values
+        One number an item.
+    scale
+        "unit": (v − lowest) / (highest − lowest). "rank": place among all in [0, 1], equal values the mean of their
+        places: for values so skewed that all but a few would be 0. "none": as they are.
+
+    Examples
+    --------
+    >>> scaled_values(np.array([1.0, 5.0, 1.0, 900.0]), "rank").round(3)
+    array([0.167, 0.667, 0.167, 1.   ])
+    """
+    one_of(scale, ValueScale, "The scale of values")
+    values = a_vector(values, "Values")
+    if scale != "rank" or len(values) < 2:
+        return values if scale == "none" else scaled(values, "minmax")
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    first = np.cumsum(counts) - counts
+    return np.asarray(((first + (counts - 1) / 2) / (len(values) - 1))[places.reshape(-1)])
+
+
+class CatalogueSources:
+    """Ways to make a world of items and their values."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, items: Points, values: ArrayLike, *, noise_scale: float = 0.1) -> None: ...
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        value: str,
+        drop: Collection[str] = (),
+        categorical: Collection[str] = (),
+        categories: Categories = "ordinal",
+        scaling: Scaling = "standard",
+        missing: float = 0.0,
+        values: ValueScale = "unit",
+        noise_scale: float = 0.1,
+    ) -> Self:
+        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
+
+        Parameters
+        ----------
+        frame
+            The table.
+        value, drop
+            The column of values, and columns to leave out.
+        categorical, categories, scaling, missing
+            How the other columns become numbers: see `encode_columns`.
+        values
+            "unit": scaled so that the lowest is 0 and the highest 1; "rank": the share of other rows with a lower
+            value, ties in the middle; "none": as they are.
+        noise_scale
+            As of `FixedCatalogue`.
+
+        Examples
+        --------
+        >>> from kernelbandits.environments import FixedCatalogue
+        >>> table = {"weight": [1.0, 3.0, 2.0], "sex": ["f", "m", "f"], "age": [4, 12, 6]}
+        >>> FixedCatalogue.from_frame(table, value="age").values
+        array([0.  , 1.  , 0.25])
+        """
+        found, columns = without_column(columns_of(frame), value, drop)
+        features = encode_columns(
+            columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
+        )
+        return cls(
+            features, scaled_values(a_vector(found, f"The values in column {value!r}"), values), noise_scale=noise_scale
+        )
+
+    @classmethod
+    def from_scikit_learn(
+        cls,
+        name: Literal["diabetes"],
+        *,
+        scaling: Scaling = "standard",
+        values: ValueScale = "unit",
+        noise_scale: float = 0.1,
+    ) -> Self:
+        """A set that comes with scikit-learn (extra `experiments`), without a download.
+
+        >>> from kernelbandits.environments import FixedCatalogue
+        >>> len(FixedCatalogue.from_scikit_learn("diabetes").catalogue)
+        442
+        """
+        features, found = bundled(name, BUNDLED_VALUES)
+        target = scaled_values(found.astype(np.float64), values)
+        return cls(scaled(features, scaling), target, noise_scale=noise_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Many points of one kind: rows, sparse rows, strings, ids, sets, or objects of your own.
+
+    >>> items = Items.of(["apple", "pear", "plum"])
+    >>> len(items), items.take(np.array([2, 0]))
+    (3, ['plum', 'apple'])
+    """
+
+    kind: PointKind
+    points: Points
+    """In the canonical form of the kind, and not shared with whoever gave them."""
+
+    @classmethod
+    def of(cls, points: Points) -> Items:
+        """Look at the points, check them and keep a copy."""
+        kind = _kind_by_looks(points)
+        checked = kind.check(points)
+        copied = kind.take(checked, np.arange(kind.count(checked)))
+        if isinstance(copied, np.ndarray):
+            copied.setflags(write=False)  # what was described stays as it was
+        return cls(kind, copied)
+
+    def __len__(self) -> int:
+        return self.kind.count(self.points)
+
+    @property
+    def are_dense_rows(self) -> bool:
+        """Whether these are rows of numbers in one array."""
+        return isinstance(self.points, np.ndarray)
+
+    @property
+    def are_rows(self) -> bool:
+        """Whether these are rows of numbers, dense or sparse."""
+        return isinstance(self.kind, Rows)
+
+    def take(self, rows: Indices) -> Points:
+        """Some of them, in this order."""
+        return self.kind.take(self.points, rows)
+
+    def one(self, row: int) -> Point:
+        """One of them, as a user would write it."""
+        return self.kind.one(self.points, row)
+
+    @cached_property
+    def _description(self) -> Parameters:
+        shape = [int(length) for length in self.points.shape] if self.are_rows else [len(self)]
+        return {"kind": type(self.kind).__name__, "shape": shape, "digest": digest_of_anything(self.kind, self.points)}
+
+    def describe(self) -> Parameters:
+        """Kind, size and digest: equal for equal points in equal order. Objects of your own are told by their repr."""
+        return dict(self._description)
+
+
+def digest_of_anything(kind: PointKind, points: Points) -> str:
+    """A few characters, equal for equal points; points without a plain form are told by their repr."""
+    try:
+        return digest_of(kind, kind.check(points))
+    except (CannotSave, InvalidContexts):
+        return hashlib.sha256(repr(points).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def described_numbers(values: Vector) -> Parameters:
+    """Length and digest of a row of numbers."""
+    column = np.ascontiguousarray(values, dtype=np.float64)[:, None]
+    return {"shape": [len(column)], "digest": digest_of(Rows(), column)}
+
+
+def _kind_by_looks(points: Points) -> PointKind:
+    kind = kind_of(points)
+    if not isinstance(kind, Rows) or is_sparse(points):
+        return kind
+    try:
+        is_numbers = np.asarray(points).dtype.kind in "buif"
+    except ValueError:  # rows of different lengths
+        is_numbers = True
+    if is_numbers or isinstance(points, np.ndarray):
+        return kind
+    if not isinstance(points, list | tuple):
+        raise InvalidContexts(f"Points are an array or a sequence, one entry a point, got {type(points).__name__}.")
+    return Objects()
+
+
+@dataclass(frozen=True, eq=False)
+class FixedCatalogue(CatalogueSources):
+    """The same items in every round, each with an expected reward of its own: value + noise.
+
+    Every round shows one and the same `Catalogue`, so that policies keep what they computed for it. The noise of a
+    round is drawn once for all items, N(0, noise_scale²), whatever is chosen: a reward is right on average, rewards of
+    different rounds are independent, and two policies meet the same luck; a noise for each of a hundred thousand items
+    would cost more than the choice.
+
+    Parameters
+    ----------
+    items
+        A `Catalogue`, or the items to make one of: rows, strings, whatever the kernels of the policies take.
+    values
+        Expected reward of each item.
+    ids
+        Names of the items, each once. None: they go by their rows. A catalogue brings its own.
+    noise_scale
+        Standard deviation of the noise.
+
+    Examples
+    --------
+    >>> environment = FixedCatalogue([[0.0], [0.5], [1.0]], [0.1, 0.7, 0.4], noise_scale=0.05)
+    >>> world = environment.start(np.random.default_rng(3))
+    >>> shown = world.show()
+    >>> len(shown.contexts), shown.expected
+    (3, array([0.1, 0.7, 0.4]))
+    >>> abs(world.pay(1) - 0.7) < 0.2
+    True
+
+    References
+    ----------
+    Calandriello, Carratino, Lazaric, Valko and Rosasco (2020), BBKB, for regression data as a fixed set of actions.
+    """
+
+    items: Catalogue | Points
+    values: ArrayLike
+    _: KW_ONLY
+    ids: Sequence[ItemId] | None = None
+    noise_scale: float = 0.1
+    catalogue: Catalogue = field(init=False, repr=False)
+    """What every round shows."""
+
+    _described: Parameters = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        catalogue = self._catalogue()
+        values = a_vector(self.values, "The values of items")
+        if len(values) != len(catalogue):
+            raise InvalidParameter(f"There has to be one value an item: {len(catalogue)} items, {len(values)} values.")
+        values.setflags(write=False)
+        object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
+        points = Items.of(catalogue.points(catalogue.kind) if catalogue is self.items else self.items)
+        names = None if catalogue.ids is None else Items.of(catalogue.ids).describe()
+        described = {"items": points.describe(), "ids": names, "values": described_numbers(values)}
+        items = catalogue if catalogue is self.items else points.points
+        own = {"items": items, "values": values, "catalogue": catalogue, "_described": described}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Lowest and highest value without noise; Gaussian noise knows no bounds."""
+        values: Vector = np.asarray(self.values)
+        return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
+
+    def start(self, rng: np.random.Generator) -> CatalogueWorld:
+        """Begin a run; only its noise is drawn."""
+        values: Vector = np.asarray(self.values)
+        if len(self.catalogue) != len(values):
+            raise InvalidParameter(
+                f"The catalogue has grown to {len(self.catalogue)} items since this environment was made for "
+                f"{len(values)}. Make a new one, with a value for each item."
+            )
+        return CatalogueWorld(Round(self.catalogue, expected=values), self.noise_scale, rng)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values, the data as digests."""
+        return {"class": type(self).__name__, **self._described, "noise_scale": self.noise_scale}
+
+    def _catalogue(self) -> Catalogue:
+        if not isinstance(self.items, Catalogue):
+            return Catalogue(self.items, ids=self.ids)
+        if self.ids is not None:
+            raise InvalidParameter("A catalogue has its own ids, so none can be given beside it. Leave `ids` out.")
+        return self.items
+
+
+class CatalogueWorld:
+    """One run of `FixedCatalogue`: the same round again and again, with a noise of its own each time."""
+
+    def __init__(self, shown: Round, noise_scale: float, rng: np.random.Generator) -> None:
+        self._shown, self._noise_scale, self._rng = shown, noise_scale, rng
+        self._noise: float | None = None
+
+    def show(self) -> Round:
+        """Show the items, and draw the noise of this round."""
+        self._noise = self._noise_scale * float(self._rng.standard_normal())
+        return self._shown
+
+    def pay(self, action: int) -> float:
+        """Value of that item, with the noise of the round last shown."""
+        if self._noise is None:
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
+        values = self._shown.expected
+        assert values is not None
+        return float(values[place_of(self._shown.contexts, action)] + self._noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Each round shows `n_actions` of the items, all sets equally likely; a reward is the item's value.
+
+    Items may be known by nothing but their similarity: strings, say, such as the links of news feeds of which only some
+    are on the wanted topic. What was learnt of the items seen has to serve for those that were not.
+
+    Parameters
+    ----------
+    items
+        Rows, sparse rows, strings, ids, sets: whatever the kernels of the policies take.
+    values
+        Expected reward of each item, 0 or 1 or any number.
+    n_actions
+        Items that a round shows, each at most once.
+    ids
+        Names of the items, each once; their numbers from 0 unless given.
+    noise_scale
+        Standard deviation of Gaussian noise, drawn for each item of a round.
+
+    Examples
+    --------
+    >>> words = ["goal", "match", "goals", "vote", "votes", "election"]
+    >>> world = Candidates(words, [1, 1, 1, 0, 0, 0], n_actions=2).start(np.random.default_rng(0))
+    >>> shown = world.show()
+    >>> shown.contexts, shown.ids, [world.pay(0), world.pay(1)]
+    (['election', 'votes'], [5, 4], [0.0, 0.0])
+    """
+
+    items: Points
+    values: ArrayLike
+    _: KW_ONLY
+    n_actions: int
+    ids: Sequence[ItemId] | None = None
+    noise_scale: float = 0.0
+    _items: Items = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        items = Items.of(self.items)
+        values = a_vector(self.values, "The values of items")
+        if len(values) != len(items):
+            raise InvalidParameter(f"There has to be one value an item: {len(items)} items, {len(values)} values.")
+        n_actions = a_count(self.n_actions, "The number of actions")
+        if n_actions > len(items):
+            raise InvalidParameter(
+                f"A round shows an item at most once, so {n_actions} actions need as many items, got {len(items)}."
+            )
+        values.setflags(write=False)
+        own = {"items": items.points, "_items": items, "values": values, "n_actions": n_actions}
+        own["ids"] = None if self.ids is None else Catalogue(np.empty((len(items), 0)), ids=self.ids).ids  # checks them
+        own["noise_scale"] = not_negative(self.noise_scale, "The noise scale")
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Lowest and highest value without noise; Gaussian noise knows no bounds."""
+        values: Vector = np.asarray(self.values)
+        return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
+
+    def start(self, rng: np.random.Generator) -> DrawnRounds:
+        """Begin a run; candidates and noise have a generator each."""
+        candidate_rng, noise_rng = rng.spawn(2)
+        return DrawnRounds(self._rounds(candidate_rng, noise_rng))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values, the data as digests."""
+        return {
+            "class": type(self).__name__,
+            "items": self._items.describe(),
+            "ids": None if self.ids is None else Items.of(self.ids).describe(),
+            "values": described_numbers(np.asarray(self.values)),
+            "n_actions": self.n_actions,
+            "noise_scale": self.noise_scale,
+        }
+
+    def _rounds(
+        self, candidate_rng: np.random.Generator, noise_rng: np.random.Generator
+    ) -> Iterator[tuple[Round, Vector]]:
+        values: Vector = np.asarray(self.values)
+        while True:
+            rows = candidate_rng.choice(len(values), size=self.n_actions, replace=False)
+            ids = rows.tolist() if self.ids is None else [self.ids[row] for row in rows]
+            noise = self.noise_scale * noise_rng.standard_normal(self.n_actions)
+            yield Round(self._items.take(rows), ids=ids, expected=values[rows]), values[rows] + noise

@@ -1,0 +1,257 @@
+"""Environment wrappers: delayed feedback and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain, groupby, islice, repeat
+from sys import maxsize
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
+from kernelbandits.errors import DecisionError, InvalidParameter
+from kernelbandits.kernels.wrappers import function_name
+from kernelbandits.types import Parameters, Vector
+from kernelbandits.validation import a_count, an_object, shown
+
+__all__ = ["Delay", "Delayed", "DelayedWorld", "Drifting", "DriftingWorld"]
+
+Delay: TypeAlias = int | tuple[int, int] | Callable[[np.random.Generator], int]
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """Another world, whose rewards are told some rounds after the choice.
+
+    A reward of round t with delay d > 0 is told at the start of round t + d, before that round's choice; 0 tells it at
+    once. So a delay of 1 keeps no choice waiting, and with a delay of d, d − 1 choices are made without the reward.
+    Delays do not depend on what is chosen. Contexts, luck and expected rewards are those of the other world under the
+    same seed. Wrap it around all others: `Drifting` refuses it inside, since it would not pass delays on.
+
+    Parameters
+    ----------
+    environment
+        The world whose rewards come late.
+    delay
+        Rounds: one number for all; (low, high), both included, for uniform draws; or a function from a random generator
+        to a number, described by its name: a study takes one that is defined at the top of a module, or an object with
+        `describe()`.
+
+    Examples
+    --------
+    >>> from kernelbandits.environments import Clustered
+    >>> world = Delayed(Clustered(n_actions=3), delay=(2, 5)).start(np.random.default_rng(0))
+    >>> shown = world.show()
+    >>> world.delay() in (2, 3, 4, 5)
+    True
+    """
+
+    environment: Environment
+    _: KW_ONLY
+    delay: Delay
+
+    def __post_init__(self) -> None:
+        an_object(self.environment, "The environment", "start", "describe", way_out="Clustered(n_actions=3) is one.")
+        if isinstance(self.environment, Delayed):
+            raise InvalidParameter("This world tells its rewards late already. Give the sum of both delays once.")
+        if not callable(self.delay):
+            object.__setattr__(self, "delay", _checked(self.delay))
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """What the other world pays."""
+        return self.environment.reward_range
+
+    def start(self, rng: np.random.Generator) -> DelayedWorld:
+        """Begin a run of the other world, as it would begin alone; delays have a generator of their own."""
+        world = self.environment.start(rng)
+        (delay_rng,) = rng.spawn(1)
+        return DelayedWorld(world, lambda: self._draw(delay_rng))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        described = {"class": type(self).__name__, "environment": self.environment.describe()}
+        return {**described, "delay": _described(self.delay)}
+
+    def _draw(self, rng: np.random.Generator) -> int:
+        if callable(self.delay):
+            return a_count(self.delay(rng), "A delay", least=0)
+        if isinstance(self.delay, tuple):
+            return int(rng.integers(*self.delay, endpoint=True))
+        return self.delay
+
+
+class DelayedWorld:
+    """One run of `Delayed`."""
+
+    def __init__(self, world: World, draw: Callable[[], int]) -> None:
+        self.world = world
+        """Run of the other world, for what it can tell."""
+        self._draw = draw
+        self._delay: int | None = None
+
+    def show(self) -> Round:
+        """Show the next round, and draw how late its reward will be."""
+        shown = self.world.show()
+        self._delay = self._draw()
+        return shown
+
+    def pay(self, action: int) -> float:
+        """Reward of that action in the round last shown."""
+        return self.world.pay(action)
+
+    def delay(self) -> int:
+        """In how many rounds the reward of the round last shown is told."""
+        if self._delay is None:
+            raise DecisionError("No round has been shown yet, so no reward is on its way. Call show() first.")
+        return self._delay
+
+
+def _described(delay: Any) -> Any:
+    """The delay as plain values."""
+    if hasattr(delay, "describe"):
+        return delay.describe()
+    if callable(delay):
+        return function_name(delay)
+    return list(delay) if isinstance(delay, tuple) else delay
+
+
+def _checked(delay: Any) -> int | tuple[int, int]:
+    if not isinstance(delay, tuple | list):
+        return a_count(delay, "A delay", least=0)
+    if len(delay) != 2:
+        raise InvalidParameter(f"A range of delays is two numbers, (low, high), got {shown(delay)}.")
+    low, high = (a_count(end, "An end of the range of delays", least=0) for end in delay)
+    if low > high:
+        raise InvalidParameter(f"A range of delays is given lower end first, got {shown(delay)}.")
+    return low, high
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """One world for the first `change_at` rounds, another one from then on: at once, or gradually.
+
+    Every round belongs to one of the two as a whole: contexts, expected rewards and luck. A gradual change takes each
+    of the next `gradual` rounds from `after` with a probability that grows linearly, i/(gradual + 1) in the i-th of
+    them; nothing is interpolated, so that any two worlds can be joined. Which round is whose is drawn from the seed and
+    does not depend on actions. A world stands still while the other one is shown; when the one whose turn it is ends,
+    all ends.
+
+    Parameters
+    ----------
+    before, after
+        The two worlds; they have nothing to do with each other unless you see to it. The same contexts with another
+        reward function: two `SyntheticRKHS` with fresh contexts; or with `fixed_actions` and the same `action_seed`.
+    change_at
+        Rounds before the change; 0 for none.
+    gradual
+        Rounds that the change takes; 0 changes all at once.
+
+    Examples
+    --------
+    >>> from kernelbandits.environments import SyntheticRKHS
+    >>> from kernelbandits.kernels import Gaussian
+    >>> half = SyntheticRKHS(Gaussian(length_scale=0.3), n_actions=5, n_features=1, fixed_actions=True, action_seed=7)
+    >>> world = Drifting(half, half, change_at=2).start(np.random.default_rng(1))
+    >>> first, second, third = (world.show() for _ in range(3))
+    >>> bool((first.contexts == third.contexts).all()), bool((first.expected == third.expected).all())
+    (True, False)
+    """
+
+    before: Environment
+    after: Environment
+    _: KW_ONLY
+    change_at: int
+    gradual: int = 0
+
+    def __post_init__(self) -> None:
+        for environment, name in ((self.before, "The environment before"), (self.after, "The environment after")):
+            an_object(environment, name, "start", "describe", way_out="Clustered(n_actions=3) is one.")
+        if isinstance(self.before, Delayed) or isinstance(self.after, Delayed):
+            raise InvalidParameter(
+                "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "
+                "Delayed(Drifting(...), delay=...)."
+            )
+        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0, most=maxsize))
+        object.__setattr__(
+            self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0, most=maxsize)
+        )
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """What either world can pay; None where one of them has no bounds."""
+        first, second = self.before.reward_range, self.after.reward_range
+        if first is None or second is None:
+            return None
+        return min(first[0], second[0]), max(first[1], second[1])
+
+    def start(self, rng: np.random.Generator) -> DriftingWorld:
+        """Begin a run of both worlds; they and the turns have a generator each. It foresees what both foresee."""
+        before_rng, after_rng, turn_rng = rng.spawn(3)
+        before, after = self.before.start(before_rng), self.after.start(after_rng)
+        turns = self._turns(turn_rng)
+        if isinstance(before, ForeseeableWorld) and isinstance(after, ForeseeableWorld):
+            return _ForeseeableDriftingWorld(before, after, turns)
+        return DriftingWorld(before, after, turns)
+
+    def _turns(self, rng: np.random.Generator) -> Iterator[bool]:
+        """Whether a round is the later world's, round after round."""
+        mixed = (bool(rng.random() < i / (self.gradual + 1)) for i in range(1, self.gradual + 1))
+        return chain(repeat(False, self.change_at), mixed, repeat(True))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {
+            "class": type(self).__name__,
+            "before": self.before.describe(),
+            "after": self.after.describe(),
+            "change_at": self.change_at,
+            "gradual": self.gradual,
+        }
+
+
+class DriftingWorld:
+    """One run of `Drifting`."""
+
+    def __init__(self, before: World, after: World, turns: Iterator[bool]) -> None:
+        self.before, self.after = before, after
+        """Runs of the two worlds, for what these can tell."""
+        self._turns = turns
+        self._shown: World | None = None
+
+    def show(self) -> Round:
+        """Show the next round, of whichever world it is."""
+        world = self._world(next(self._turns))
+        shown = world.show()
+        self._shown = world
+        return shown
+
+    def pay(self, action: int) -> float:
+        """Reward of that action in the round last shown."""
+        if self._shown is None:
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
+        return self._shown.pay(action)
+
+    def _world(self, is_after: bool) -> World:
+        return self.after if is_after else self.before
+
+
+class _ForeseeableDriftingWorld(DriftingWorld):
+    before: ForeseeableWorld
+    after: ForeseeableWorld
+
+    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+        """The next rounds with what every action pays, as if each had been shown."""
+        foreseen: list[tuple[Round, Vector]] = []
+        for is_after, turns in groupby(islice(self._turns, n_rounds)):
+            world = self.after if is_after else self.before
+            asked = len(list(turns))
+            seen = world.foresee(asked)
+            foreseen += seen
+            if seen:
+                self._shown = world
+            if len(seen) < asked:
+                break
+        return foreseen

@@ -1,0 +1,211 @@
+"""Inputs of evaluation: argument checks, distinct rounds, and stacked actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from kernelbandits.environments import Log
+from kernelbandits.environments.base import Environment, n_points
+from kernelbandits.evaluation.trace import Trace
+from kernelbandits.kernels import PointKind
+from kernelbandits.policies.base import Policy
+from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.types import Indices, ItemId, Points, Vector
+from kernelbandits.validation import an_instance, an_object
+
+__all__ = [
+    "DistinctRounds",
+    "WeightedActions",
+    "a_log",
+    "a_policy",
+    "a_trace",
+    "an_environment",
+    "gathered",
+    "parts",
+    "points_of",
+    "sizes_of",
+    "stacked",
+]
+
+
+def an_environment(value: Environment) -> Environment:
+    """What can be started and described, or InvalidParameter."""
+    swapped = " This is a policy: the world comes first, the policy second." if hasattr(value, "choose") else ""
+    return an_object(value, "The environment", "start", "describe", way_out=f"Clustered(n_actions=3) is one.{swapped}")
+
+
+def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
+    """What has these methods, `choose`, `learn` and `describe` where none are named, or InvalidParameter."""
+    swapped = " This is a world: the world comes first, the policy second." if hasattr(value, "start") else ""
+    needed = methods or ("choose", "learn", "describe")
+    return an_object(value, name, *needed, way_out=f"KernelUCB(kernel) is one.{swapped}")
+
+
+def a_log(value: Log) -> Log:
+    """A log, or InvalidParameter."""
+    return an_instance(value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one.")
+
+
+def a_trace(value: Trace) -> Trace:
+    """A trace, or InvalidParameter."""
+    return an_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
+
+
+class DistinctRounds:
+    """Sets of actions that were shown, each once: rounds that hold the very same object are the same set.
+
+    Parameters
+    ----------
+    shown
+        Actions and their names, or None, of every round; held by the caller, so that no identity is used again.
+
+    Examples
+    --------
+    >>> items = ["a", "b"]
+    >>> DistinctRounds([(items, None), (["c"], None), (items, None)]).which
+    array([0, 1, 0])
+    """
+
+    def __init__(self, shown: Sequence[tuple[Points, Sequence[ItemId] | None]]) -> None:
+        places: dict[tuple[int, int], int] = {}
+        self.contexts: list[Points] = []
+        """One set of actions each."""
+        self.ids: list[Sequence[ItemId] | None] = []
+        """Names of the actions of each, where they have some."""
+        self.which: Indices = np.empty(len(shown), dtype=np.intp)
+        """Which of them each round has shown."""
+        for t, (contexts, ids) in enumerate(shown):
+            place = places.setdefault((id(contexts), id(ids)), len(places))
+            if place == len(self.contexts):
+                self.contexts.append(contexts)
+                self.ids.append(ids)
+            self.which[t] = place
+
+    @classmethod
+    def of_log(cls, log: Log) -> DistinctRounds:
+        """The sets of actions of a log."""
+        return cls([(log.rounds[t], log.ids_of(t)) for t in range(len(log))])
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def probabilities(self, policy: Policy) -> list[Vector]:
+        """Those of every action of each set; of a catalogue's part, of the items it shows."""
+        found = policy.probabilities_many(self.contexts, ids=self.ids)
+        return [
+            own[contexts.rows] if isinstance(contexts, CatalogueView) else own
+            for contexts, own in zip(self.contexts, found, strict=True)
+        ]
+
+
+def points_of(kind: PointKind, contexts: Points) -> Points:
+    """The actions of a round in the canonical form of a kernel's kind."""
+    if isinstance(contexts, Catalogue | CatalogueView):
+        return contexts.points(kind)
+    return kind.check(contexts)
+
+
+THINNING_SEED: Final = 0
+"""The same actions stand for all whenever the same question is asked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedActions:
+    """Actions of some rounds, each with a weight: Σ weight · reward is what a policy earns, or a model gets wrong.
+
+    >>> sets = [["a", "b"], ["c"]]
+    >>> both = WeightedActions(sets, np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.75]))
+    >>> (both + both.scaled(-2.0)).weights
+    array([ 0.25,  0.75, -0.5 , -1.5 ])
+    """
+
+    rounds: Sequence[Points]
+    """Sets of actions."""
+
+    which: Indices
+    """Place of each action's set among the rounds."""
+
+    actions: Indices
+    """Its row there."""
+
+    weights: Vector
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __add__(self, other: WeightedActions) -> WeightedActions:
+        """All of both, which are of the same rounds."""
+        return WeightedActions(
+            self.rounds,
+            np.concatenate([self.which, other.which]),
+            np.concatenate([self.actions, other.actions]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+    def at(self, places: Indices) -> WeightedActions:
+        """Those at some places, which may be repeated."""
+        return WeightedActions(self.rounds, self.which[places], self.actions[places], self.weights[places])
+
+    def scaled(self, factor: float) -> WeightedActions:
+        """The same with other weights."""
+        return replace(self, weights=factor * self.weights)
+
+    def thinned(self, most: int) -> WeightedActions:
+        """At most so many of them with the same sum of weights, which are not negative.
+
+        Where there are more, the cumulated weight is cut into as many equal parts, and an action drawn by its weight
+        stands for each: every share is right on average. Even steps would meet the same row of every round where sets
+        are of one size, and never the others.
+
+        >>> many = WeightedActions([["a", "b"]] * 4, np.arange(4), np.zeros(4, dtype=int), np.array([1.0, 1, 1, 3]))
+        >>> many.thinned(2).which, many.thinned(2).weights
+        (array([1, 3]), array([3., 3.]))
+        """
+        if len(self) <= most:
+            return self
+        ends = np.cumsum(self.weights)
+        steps = (np.arange(most) + np.random.default_rng(THINNING_SEED).random(most)) * (ends[-1] / most)
+        places = np.minimum(np.searchsorted(ends, steps, side="right"), len(self) - 1)
+        return replace(self.at(places), weights=np.full(most, ends[-1] / most))
+
+
+POINTS_AT_ONCE: Final = 65_536
+"""Actions of different rounds that are stacked together: some tens of megabytes of rows."""
+
+
+def sizes_of(rounds: Sequence[Points]) -> Indices:
+    """How many actions each round has."""
+    return np.array([n_points(contexts) for contexts in rounds], dtype=np.intp)
+
+
+def parts(sizes: Indices) -> Iterator[slice]:
+    """Rounds in a row that have about so many points together."""
+    block_of = np.cumsum(sizes) // POINTS_AT_ONCE
+    ends = [*(np.flatnonzero(np.diff(block_of)) + 1).tolist(), len(sizes)]
+    for first, last in pairwise([0, *ends]):
+        yield slice(first, last)
+
+
+def stacked(kind: PointKind, rounds: Sequence[Points]) -> Points:
+    """All actions of these rounds, in their order."""
+    return kind.stack(*(points_of(kind, contexts) for contexts in rounds))
+
+
+def gathered(kind: PointKind, rounds: Sequence[Points], which: Indices, actions: Indices) -> Points:
+    """The points of some actions, each named by its round and its row there, in the order given."""
+    used, which = np.unique(which, return_inverse=True)
+    rounds = [rounds[place] for place in used]
+    sizes = sizes_of(rounds)
+    starts = np.cumsum(sizes) - sizes  # of each set, had all been stacked
+    found, owners = [], []
+    for part in parts(sizes):
+        own = np.flatnonzero((which >= part.start) & (which < part.stop))
+        rows = starts[which[own]] + actions[own] - starts[part.start]
+        found.append(kind.take(stacked(kind, rounds[part]), rows))
+        owners.append(own)
+    return kind.take(kind.stack(*found), np.argsort(np.concatenate(owners)))

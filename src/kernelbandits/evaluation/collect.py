@@ -1,0 +1,177 @@
+"""Logs collected in simulated environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.environments import Log
+from kernelbandits.environments.base import Environment, Round, World, place_of
+from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_user
+from kernelbandits.evaluation._inputs import DistinctRounds, a_policy, an_environment
+from kernelbandits.evaluation.off_policy import (
+    CONFIDENCE,
+    Estimate,
+    mean_with_error,
+    normal_interval,
+    shows_one_action_only,
+)
+from kernelbandits.evaluation.simulation import simulate, start_world
+from kernelbandits.policies.base import Policy
+from kernelbandits.types import Parameters, Seed, Vector
+from kernelbandits.validation import a_confidence, a_count
+
+__all__ = ["collect_log", "true_value"]
+
+
+def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed: Seed = None) -> Log:
+    """Let a policy choose and learn as in `simulate`, and keep its decisions as a log.
+
+    Propensities are those that the policy states. A policy that leaves nothing to chance makes a log that says nothing
+    about others: a warning says so. Rounds whose reward is not known are left out.
+
+    Parameters
+    ----------
+    environment
+        The world's description; a run of it is started.
+    policy
+        The logging rule; goes on learning from where it is. `UniformRandom` makes the log that is fair to all.
+    horizon
+        Most rounds to play.
+    seed
+        Of the world alone, as in `simulate`.
+
+    Examples
+    --------
+    >>> import kernelbandits as kb
+    >>> world = kb.environments.Clustered(n_actions=4)
+    >>> log = collect_log(world, kb.UniformRandom(seed=0), horizon=10, seed=1)
+    >>> len(log), float(log.propensities[0])
+    (10, 0.25)
+    """
+    watched = _Watched(an_environment(environment))
+    trace = simulate(watched, policy, horizon=horizon, seed=seed)
+    shown = watched.shown[: len(trace)]  # a world may have shown a round that was not played
+    actions = np.array(
+        [place_of(one.contexts, row) for one, row in zip(shown, trace.action, strict=True)], dtype=np.intp
+    )
+    is_known = np.flatnonzero(np.isfinite(trace.reward))
+    log = Log(
+        [shown[t].contexts for t in is_known],
+        actions[is_known],
+        trace.propensity[is_known],
+        trace.reward[is_known],
+        _ids([shown[t] for t in is_known]),
+    )
+    if shows_one_action_only(log):
+        warn_user(
+            f"{type(policy).__name__} left nothing to chance, so that this log says nothing about other policies. "
+            "Log with UniformRandom, or with Mixed(policy, epsilon=0.1).",
+            KernelBanditWarning,
+        )
+    return log
+
+
+def true_value(
+    environment: Environment, policy: Policy, *, horizon: int, seed: Seed = None, confidence: float = CONFIDENCE
+) -> Estimate:
+    """What a policy as it stands earns a round, from the expected rewards of a simulated world: Σ_a π(a|x) f(x, a).
+
+    There is no noise of rewards in it and no learning; only contexts are drawn, which is what the standard error
+    measures. The seed that made a log meets the same world again, with the same contexts at first, so that a longer
+    horizon gives the truth that the log should be judged by.
+
+    Parameters
+    ----------
+    environment
+        A world that knows its expected rewards.
+    policy
+        Asked for its probabilities; it learns nothing.
+    horizon
+        Rounds to look at.
+    seed
+        Of the world alone, as in `simulate`.
+    confidence
+        Of the interval, which is normal.
+
+    Examples
+    --------
+    >>> import kernelbandits as kb
+    >>> world = kb.environments.Clustered(n_actions=4, values=(0.5, 0.5))
+    >>> true_value(world, kb.UniformRandom(), horizon=10, seed=1).value
+    0.5
+    """
+    horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
+    confidence = a_confidence(confidence)
+    a_policy(policy, "probabilities_many")
+    rounds = list(_shown_by(world, horizon))
+    expected = [_expected(shown) for shown in rounds]
+    sets = DistinctRounds([(shown.contexts, shown.ids) for shown in rounds])
+    probabilities = sets.probabilities(policy)
+    values = [float(probabilities[place] @ rewards) for place, rewards in zip(sets.which, expected, strict=True)]
+    value, error = mean_with_error(np.array(values))
+    low, high = normal_interval(value, error, confidence)
+    return Estimate(
+        value=value, standard_error=error, low=low, high=high, n_rounds=len(values), n_matched=len(values),
+        effective_sample_size=float(len(values)), confidence=confidence,
+    )  # fmt: skip
+
+
+def _shown_by(world: World, horizon: int) -> Iterator[Round]:
+    """Rounds of a run, to its end or the horizon."""
+    for _ in range(horizon):
+        try:
+            yield world.show()
+        except StopIteration:
+            return
+
+
+class _Watched:
+    """An environment that remembers what its run shows."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.shown: list[Round] = []
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        return self._environment.reward_range
+
+    def start(self, rng: np.random.Generator) -> World:
+        return _WatchedWorld(self._environment.start(rng), self.shown)
+
+    def describe(self) -> Parameters:
+        return self._environment.describe()
+
+
+class _WatchedWorld:
+    """A run that writes down every round; it foresees none, so that each is shown in its turn."""
+
+    def __init__(self, world: World, shown: list[Round]) -> None:
+        self._world, self._shown = world, shown
+
+    def show(self) -> Round:
+        self._shown.append(self._world.show())
+        return self._shown[-1]
+
+    def pay(self, action: int) -> float:
+        return self._world.pay(action)
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the world can do, such as say how late a reward will be."""
+        if name.startswith("_") or name == "foresee":
+            raise AttributeError(name)
+        return getattr(self._world, name)
+
+
+def _expected(shown: Round) -> Vector:
+    if shown.expected is None:
+        raise InvalidParameter("This world does not know its expected rewards, so there is no true value to tell.")
+    return shown.expected
+
+
+def _ids(shown: list[Round]) -> list[Any] | None:
+    ids = [one.ids for one in shown]
+    return ids if ids and all(names is not None for names in ids) else None

@@ -1,0 +1,242 @@
+"""Composite kernels: sums, products, scaling, normalization and column selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels._distances import as_rows
+from kernelbandits.kernels.base import Kernel, a_kernel, pack_value
+from kernelbandits.kernels.linear import Constant
+from kernelbandits.kernels.points import PointKind, describe_kind
+from kernelbandits.kernels.rows import Rows
+from kernelbandits.types import Matrix, Parameters, Points, Vector
+from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, positive, shown
+
+__all__ = ["Columns", "Normalised", "Product", "Scaled", "Sum"]
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """factor · k."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        a_kernel(self.kernel)
+        object.__setattr__(self, "factor", positive(self.factor, "The factor of a kernel"))
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.kernel.kind
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return self.factor * self.kernel.gram(first, second)
+
+    def diagonal(self, points: Points) -> Vector:
+        return self.factor * self.kernel.diagonal(points)
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(points)
+
+    def features(self, points: Points) -> Matrix:
+        return sqrt(self.factor) * self.kernel.features(points)
+
+
+@dataclass(frozen=True)
+class _Several(Kernel):
+    """Parts that look at the same points."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(a_kernel(part) for part in a_list(self.parts, "Parts"))
+        if not parts:
+            raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
+        choosy = [part.kind for part in parts if not _takes_any_kind(part)]
+        if choosy:  # a constant takes any point: the others say which
+            parts = tuple(_over(part, choosy[0]) for part in parts)
+        if any(part.kind != parts[0].kind for part in parts):
+            kinds = ", ".join(repr(describe_kind(part.kind)) for part in parts)
+            raise InvalidParameter(
+                f"Kernels over different kinds of points cannot be combined, got {kinds}. For (context, action) "
+                "pairs take PairSum or PairProduct; ids have to be looked up in one and the same table."
+            )
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.parts[0].kind
+
+    def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
+        parts, arrays = self.parts, dict[str, NDArray[Any]]()
+        if not _takes_any_kind(self):  # constants took their kind from the others, and will again
+            parts = tuple(_over(part, Rows()) for part in parts)
+        return {"class": type(self).__name__, "parts": pack_value(parts, "parts", arrays)}, arrays
+
+
+def _takes_any_kind(kernel: Kernel) -> bool:
+    """Whether the kernel is made of constants only, which do not look at their points."""
+    if isinstance(kernel, (Scaled, Normalised)):
+        return _takes_any_kind(kernel.kernel)
+    if isinstance(kernel, _Several):
+        return all(map(_takes_any_kind, kernel.parts))
+    return isinstance(kernel, Constant)
+
+
+def _over(kernel: Kernel, kind: PointKind) -> Kernel:
+    """The same kernel; one that takes any kind of point takes this kind."""
+    if not _takes_any_kind(kernel):
+        return kernel
+    if isinstance(kernel, (Scaled, Normalised)):
+        return replace(kernel, kernel=_over(kernel.kernel, kind))
+    if isinstance(kernel, _Several):
+        return replace(kernel, parts=tuple(_over(part, kind) for part in kernel.parts))
+    return replace(kernel, kind=kind)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class Sum(_Several):
+    """Sum of kernels over the same points: features side by side."""
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return reduce(np.add, (part.gram(first, second) for part in self.parts))
+
+    def diagonal(self, points: Points) -> Vector:
+        return reduce(np.add, (part.diagonal(points) for part in self.parts))
+
+    def n_features(self, points: Points) -> int | None:
+        sizes = [part.n_features(points) for part in self.parts]
+        return None if None in sizes else sum(filter(None, sizes))
+
+    def features(self, points: Points) -> Matrix:
+        return np.hstack([part.features(points) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """Product of kernels over the same points: similar only where all parts agree."""
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return reduce(np.multiply, (part.gram(first, second) for part in self.parts))
+
+    def diagonal(self, points: Points) -> Vector:
+        return reduce(np.multiply, (part.diagonal(points) for part in self.parts))
+
+    def n_features(self, points: Points) -> int | None:
+        total = 1
+        for part in self.parts:
+            size = part.n_features(points)
+            if size is None:
+                return None
+            total *= size
+        return total
+
+    def features(self, points: Points) -> Matrix:
+        """All products of one feature of each part."""
+        return reduce(paired_features, (part.features(points) for part in self.parts))
+
+
+def paired_features(first: Matrix, second: Matrix) -> Matrix:
+    """Row by row, every product of an entry of the first with an entry of the second."""
+    return np.asarray(np.einsum("ni,nj->nij", first, second).reshape(len(first), -1))
+
+
+@dataclass(frozen=True)
+class Normalised(Kernel):
+    """k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; a point with k(x, x) = 0 stays similar to nothing."""
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        a_kernel(self.kernel)
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return self.kernel.kind
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        left = self._inverse_norms(first)
+        right = left if second is None else self._inverse_norms(second)
+        return left[:, None] * self.kernel.gram(first, second) * right[None, :]
+
+    def diagonal(self, points: Points) -> Vector:
+        return (self.kernel.diagonal(points) > 0).astype(np.float64)
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(points)
+
+    def features(self, points: Points) -> Matrix:
+        return self._inverse_norms(points)[:, None] * self.kernel.features(points)
+
+    def _inverse_norms(self, points: Points) -> Vector:
+        norms = np.sqrt(np.maximum(self.kernel.diagonal(points), 0.0))
+        return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+@dataclass(frozen=True)
+class Columns(Kernel):
+    """A kernel that sees some columns only."""
+
+    kernel: Kernel
+    columns: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if not isinstance(a_kernel(self.kernel).kind, Rows):
+            raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
+        try:
+            columns = tuple(a_count(column, "A column", least=0) for column in a_list(self.columns, "Columns"))
+            a_count(max(columns, default=-1), "The last column", least=0, most=MOST_IN_MEMORY)
+        except InvalidParameter as error:
+            raise InvalidParameter(
+                f"Columns have to be whole numbers from 0, at least one, got {shown(self.columns)}."
+            ) from error
+        object.__setattr__(self, "columns", columns)
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        return self.kernel.gram(self._seen(first), None if second is None else self._seen(second))
+
+    def diagonal(self, points: Points) -> Vector:
+        return self.kernel.diagonal(self._seen(points))
+
+    def n_features(self, points: Points) -> int | None:
+        return self.kernel.n_features(self._seen(points))
+
+    def features(self, points: Points) -> Matrix:
+        return self.kernel.features(self._seen(points))
+
+    def _seen(self, points: Points) -> Points:
+        rows = as_rows(points)
+        if max(self.columns) >= rows.shape[1]:
+            raise InvalidContexts(
+                f"The kernel looks at column {max(self.columns)}, but the contexts have only {rows.shape[1]} "
+                "(columns count from 0)."
+            )
+        return rows[:, list(self.columns)]
+
+
+def add(first: Kernel, second: Kernel | float) -> Kernel:
+    """First + second; a number is the constant kernel; sums are kept flat."""
+    if not isinstance(second, Kernel) and second == 0:  # `sum` starts from it
+        return first
+    other = second if isinstance(second, Kernel) else Constant(second)
+    left = first.parts if isinstance(first, Sum) else (first,)
+    right = other.parts if isinstance(other, Sum) else (other,)
+    return Sum((*left, *right))
+
+
+def multiply(first: Kernel, second: Kernel | float) -> Kernel:
+    """First · second; a number scales; products are kept flat."""
+    if not isinstance(second, Kernel):
+        return Scaled(first, second)
+    left = first.parts if isinstance(first, Product) else (first,)
+    right = second.parts if isinstance(second, Product) else (second,)
+    return Product((*left, *right))

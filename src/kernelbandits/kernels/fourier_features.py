@@ -1,0 +1,162 @@
+"""Random Fourier features of stationary kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.kernels._distances import as_rows
+from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.composite import Scaled
+from kernelbandits.kernels.stationary import Gaussian, Matern
+from kernelbandits.types import Matrix, Parameters, Points, Seed
+from kernelbandits.validation import a_count, a_generator, a_size, shown
+
+__all__ = ["RandomFeatures", "an_even_count", "has_random_features", "random_features"]
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatures:
+    """Features φ with φ φᵀ ≈ gram, by which a kernel of distance becomes a linear one.
+
+    For n frequencies w, two features each,
+
+        φ(x) = sqrt(variance / n) · (cos w₁·x, …, cos w_n·x, sin w₁·x, …, sin w_n·x),
+
+    so that φ(x)·φ(z) is the average of variance · cos w·(x − z). `random_features` draws the frequencies such that its
+    expectation is k(x, z); its standard error is at most k(x, x) / sqrt(n_features), and 0 for x = z.
+    """
+
+    kernel: Kernel
+    frequencies: Matrix
+    """One row a frequency, one entry a column of the points."""
+
+    variance: float
+    """k(x, x)."""
+
+    @property
+    def n_features(self) -> int:
+        """Length of a row φ."""
+        return 2 * len(self.frequencies)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the points."""
+        return int(self.frequencies.shape[1])
+
+    def features(self, points: Points) -> Matrix:
+        """One row φ a point."""
+        rows = as_rows(points)
+        if rows.shape[1] != self.n_columns:
+            raise InvalidContexts(
+                f"These features were drawn for {self.n_columns} columns, and the points have {rows.shape[1]}."
+            )
+        phases = np.asarray(rows @ self.frequencies.T)
+        n_waves = phases.shape[1]
+        features = np.empty((len(phases), 2 * n_waves))
+        np.cos(phases, out=features[:, :n_waves])
+        np.sin(phases, out=features[:, n_waves:])
+        features *= sqrt(self.variance / n_waves)
+        return features
+
+    def describe(self) -> Parameters:
+        """Class, kernel and sizes as plain values."""
+        return {
+            "class": "RandomFeatures",
+            "kernel": self.kernel.describe(),
+            "n_columns": self.n_columns,
+            "n_features": self.n_features,
+        }
+
+
+def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed = None) -> RandomFeatures:
+    """Draw features of a kernel of distance (Rahimi and Recht 2007).
+
+    By Bochner's theorem such a kernel is the characteristic function of a distribution of frequencies: the normal
+    distribution for `Gaussian`, Student's t with 2 ν degrees of freedom for `Matern` of smoothness ν, both divided by
+    the length scale; a factor (`Scaled`) changes the height of the waves. NotSupported for any other kernel.
+
+    Parameters
+    ----------
+    kernel
+        `Gaussian` or `Matern`, or one of these times a number; one length scale, or one per column.
+    n_columns
+        Columns of the points.
+    n_features
+        Features to draw, an even number: every frequency gives a cosine and a sine.
+    seed
+        Equal seeds give equal features.
+
+    Examples
+    --------
+    >>> kernel, points = 2.0 * Gaussian(length_scale=0.5), np.array([[0.1], [0.3]])
+    >>> features = random_features(kernel, n_columns=1, n_features=2_000, seed=0).features(points)
+    >>> np.abs(features @ features.T - kernel.gram(points)).max() < 0.05
+    np.True_
+    """
+    n_columns, n_features = a_count(n_columns, "The number of columns"), an_even_count(n_features)
+    a_size("Random frequencies", n_features // 2, n_columns)
+    plain, variance = _unscaled(kernel)
+    if type(plain) not in SPECTRA:
+        names = ", ".join(known.__name__ for known in SPECTRA)
+        raise NotSupported(
+            f"Random features are drawn for {names}, or one of these times a number, got {shown(kernel)}."
+        )
+    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, a_generator(seed))
+    return RandomFeatures(kernel, frequencies, variance)
+
+
+def has_random_features(kernel: Kernel) -> bool:
+    """Whether `random_features` can draw features of such a kernel."""
+    return type(_unscaled(kernel)[0]) in SPECTRA
+
+
+def _unscaled(kernel: Kernel) -> tuple[Kernel, float]:
+    """The kernel without its factors, and their product, which is k(x, x)."""
+    if not isinstance(kernel, Scaled):
+        return kernel, 1.0
+    plain, factor = _unscaled(kernel.kernel)
+    return plain, kernel.factor * factor
+
+
+def _gaussian(kernel: Gaussian, n_waves: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+    return rng.standard_normal((n_waves, n_columns)) / _scales(kernel, n_columns)
+
+
+def _matern(kernel: Matern, n_waves: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+    """Multivariate Student t: all columns of a frequency share one chi-square."""
+    freedom = 2.0 * kernel.smoothness
+    stretch = np.sqrt(freedom / rng.chisquare(freedom, size=(n_waves, 1)))
+    return stretch * rng.standard_normal((n_waves, n_columns)) / _scales(kernel, n_columns)
+
+
+def _scales(kernel: Gaussian | Matern, n_columns: int) -> Matrix:
+    scales = np.atleast_2d(np.asarray(kernel.length_scale, dtype=np.float64))
+    if scales.size not in (1, n_columns):
+        raise InvalidContexts(
+            f"There are {scales.size} length scales for {n_columns} columns. Give one number, or one per column."
+        )
+    return scales
+
+
+SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian, Matern: _matern}
+"""How to draw n frequencies of a kernel: (kernel, n, n_columns, rng) → one row each."""
+
+
+MOST_FEATURES: Final = 1_000_000
+"""Random features: every point of a query takes 8 bytes for each."""
+
+
+def an_even_count(n_features: int) -> int:
+    """A number of random features, or InvalidParameter."""
+    number = a_count(n_features, "The number of features", most=MOST_FEATURES)
+    if number % 2:
+        raise InvalidParameter(
+            f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."
+        )
+    return number

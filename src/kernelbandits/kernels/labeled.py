@@ -1,0 +1,142 @@
+"""Kernels over (label, row) pairs: separate weights per label, and the disjoint encoding without its zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels._distances import dense, squared_norms
+from kernelbandits.kernels.base import Kernel, a_kernel
+from kernelbandits.kernels.composite import Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.discrete import Delta
+from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
+from kernelbandits.kernels.pairs import PairPoints, PairRows
+from kernelbandits.kernels.points import PointKind
+from kernelbandits.kernels.rows import Rows
+from kernelbandits.kernels.sequences import Ids
+from kernelbandits.kernels.stationary import Gaussian, Matern, RationalQuadratic
+from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list
+
+__all__ = ["Blocks", "LabelledLinear"]
+
+LABELLED_ROWS: Final = PairPoints(Ids(), Rows())
+
+
+@dataclass(frozen=True)
+class LabelledLinear(Kernel):
+    """k((a, x), (b, z)) = x_S · z_S + 1[a = b] x_O · z_O, with S the shared columns and O all others.
+
+    KernelUCB with this kernel is LinUCB: disjoint without shared columns, hybrid with some. Points are pairs of a
+    label and a row.
+    """
+
+    shared_columns: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        columns = tuple(
+            a_count(c, "A shared column", least=0, most=MOST_IN_MEMORY)
+            for c in a_list(self.shared_columns, "Shared columns")
+        )
+        if any(column < 0 for column in columns) or len(set(columns)) < len(columns):
+            raise InvalidParameter(f"Shared columns have to be different numbers from 0, got {list(columns)!r}.")
+        object.__setattr__(self, "shared_columns", columns)
+
+    @property
+    def kind(self) -> PointKind:  # type: ignore[override]
+        return LABELLED_ROWS
+
+    def columns(self, n_columns: int) -> tuple[Indices, Indices]:
+        """Shared and own columns of rows that have so many."""
+        shared = np.array(self.shared_columns, dtype=np.intp)
+        if shared.size and shared.max() >= n_columns:
+            raise InvalidContexts(
+                f"Column {shared.max()} is shared, but the contexts have only {n_columns} (columns count from 0)."
+            )
+        return shared, np.setdiff1d(np.arange(n_columns), shared)
+
+    def gram(self, first: PairRows, second: PairRows | None = None) -> Matrix:
+        first = self.kind.check(first)
+        second = first if second is None else self.kind.check(second)
+        left, right = dense(first.actions), dense(second.actions)
+        if left.shape[1] != right.shape[1]:
+            raise InvalidContexts(f"Rows of {left.shape[1]} and of {right.shape[1]} columns cannot be compared.")
+        shared, own = self.columns(left.shape[1])
+        numbers: dict[object, int] = {}
+        codes = [
+            np.array([numbers.setdefault(label, len(numbers)) for label in side.contexts]) for side in (first, second)
+        ]
+        same = codes[0][:, None] == codes[1][None, :]
+        return np.asarray(left[:, shared] @ right[:, shared].T + same * (left[:, own] @ right[:, own].T))
+
+    def diagonal(self, points: PairRows) -> Vector:
+        rows = dense(self.kind.check(points).actions)
+        return np.asarray(np.einsum("nd,nd->n", rows, rows))
+
+
+ROUND: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
+MADE_OF_ROUND: Final = (Normalised, Product, Scaled, Sum)
+
+
+@dataclass(frozen=True)
+class Blocks(Kernel):
+    """k between rows of which each lies in its label's own block of columns, all other columns being zero.
+
+    The disjoint encoding of a context x for N actions has N·d columns, all but d of them zero. This is the same kernel
+    over `Pairs(x, labels)`: k(x, z) for equal labels, and k of two rows that share no column for different ones. A
+    kernel that sees only lengths and angles need not see those rows: it is k((‖x‖, 0), (0, ‖z‖)).
+
+    Parameters
+    ----------
+    kernel
+        Of rows, and blind to rotations: `Gaussian`, `Matern`, `RationalQuadratic` with one length scale, `Linear`,
+        `Polynomial`, `Cosine`, and what is made of these.
+
+    >>> from kernelbandits.types import Pairs
+    >>> kernel = Blocks(Matern(smoothness=0.5, length_scale=1.0))
+    >>> kernel.gram(Pairs([0.6, 0.8], ["left", "right"])).round(3)
+    array([[1.   , 0.243],
+           [0.243, 1.   ]])
+    """
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        a_kernel(self.kernel)
+        _refuse_directions(self.kernel)
+
+    @property
+    def kind(self) -> PairPoints:  # type: ignore[override]
+        return PairPoints(Rows(), Ids())
+
+    def gram(self, first: Points, second: Points | None = None) -> Matrix:
+        left = self.kind.check(first)
+        right = left if second is None else self.kind.check(second)
+        is_same = Delta().gram(left.actions, right.actions) > 0.0
+        lengths, others = _lengths(left), _lengths(right)
+        across = self.kernel.gram(np.outer(lengths, [1.0, 0.0]), np.outer(others, [0.0, 1.0]))
+        return np.where(is_same, self.kernel.gram(left.contexts, right.contexts), across)
+
+    def diagonal(self, points: Points) -> Vector:
+        pairs = self.kind.check(points)
+        return np.broadcast_to(self.kernel.diagonal(pairs.contexts), (self.kind.count(pairs),)).copy()
+
+
+def _lengths(points: PairRows) -> Vector:
+    return np.sqrt(squared_norms(points.contexts))
+
+
+def _refuse_directions(kernel: Any) -> None:
+    """InvalidParameter for a kernel that can tell directions apart."""
+    if isinstance(kernel, MADE_OF_ROUND):
+        for part in kernel._parts():
+            _refuse_directions(part)
+    elif not isinstance(kernel, ROUND) or not isinstance(getattr(kernel, "length_scale", 1.0), float):
+        raise InvalidParameter(
+            f"Blocks need a kernel of rows that sees lengths and angles only, with one length scale, got {kernel!r}. "
+            "Encode the rows yourself, or take PairProduct(kernel, Delta()) for labels that have nothing in common."
+        )

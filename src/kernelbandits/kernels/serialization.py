@@ -1,0 +1,107 @@
+"""Kernels from saved files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from kernelbandits._saved_state import below
+from kernelbandits.errors import DamagedFile, ForeignFile
+from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels.composite import Columns, Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.discrete import Delta, Jaccard
+from kernelbandits.kernels.kinds import unpack_kind
+from kernelbandits.kernels.labeled import Blocks, LabelledLinear
+from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
+from kernelbandits.kernels.pairs import PairProduct, PairSum
+from kernelbandits.kernels.precomputed import Precomputed
+from kernelbandits.kernels.similarity_table import SimilarityTable
+from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic
+from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
+from kernelbandits.types import Parameters
+from kernelbandits.validation import a_mapping
+
+__all__ = ["unpack_kernel"]
+
+KNOWN: Final[dict[str, type[Kernel]]] = {
+    known.__name__: known
+    for known in (
+        Blocks,
+        Columns,
+        Constant,
+        Cosine,
+        Delta,
+        Gaussian,
+        Jaccard,
+        LabelledLinear,
+        Laplacian,
+        Linear,
+        Matern,
+        Normalised,
+        PairProduct,
+        PairSum,
+        Polynomial,
+        Positionwise,
+        Precomputed,
+        Product,
+        RationalQuadratic,
+        Scaled,
+        Spectrum,
+        Sum,
+        TfIdf,
+    )
+}
+"""Every kernel that a file can hold, by name; nothing is ever imported by a name that a file holds."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def unpack_kernel(parameters: Parameters, arrays: Arrays) -> Kernel:
+    """Inverse of `Kernel.pack`; ForeignFile when a kernel is not one of ours.
+
+    Tables that are equal in every entry were one table and become one again, so that it grows as a whole.
+
+    >>> from kernelbandits.kernels import Gaussian, Linear
+    >>> unpack_kernel(*(2.0 * Gaussian(length_scale=0.5) + Linear()).pack())
+    Sum(parts=(Scaled(kernel=Gaussian(length_scale=0.5), factor=2.0), Linear()))
+    """
+    return _unpack(a_mapping(parameters, "The parameters of a kernel"), a_mapping(arrays, "The arrays of a kernel"), {})
+
+
+def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Kernel:
+    name = parameters.get("class")
+    if not isinstance(name, str) or name not in KNOWN:
+        raise ForeignFile(
+            f"The file holds a kernel that this version does not know: {name!r}. It may come from a later version."
+        )
+    values = {field: _unpack_value(value, field, arrays, tables) for field, value in parameters.items()}
+    try:
+        kernel = KNOWN[name].unpack(values, arrays)
+    except (DamagedFile, KeyError, TypeError) as error:
+        raise ForeignFile(
+            f"The file describes a {name} kernel in a way this version does not know: {error}."
+        ) from error
+    if isinstance(kernel, Precomputed):
+        return Precomputed(tables.setdefault(_content(kernel.table), kernel.table))
+    return kernel
+
+
+def _unpack_value(value: Any, name: str, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Any:
+    """A field as its class wants it: nested kernels as kernels, kinds of points as kinds."""
+    if name == "kind":
+        return unpack_kind(value)
+    if isinstance(value, dict) and "class" in value:
+        return _unpack(value, below(f"{name}.", arrays), tables)
+    if isinstance(value, list):
+        return tuple(_unpack_value(part, f"{name}.{place}", arrays, tables) for place, part in enumerate(value))
+    return value
+
+
+def _content(table: SimilarityTable) -> bytes:
+    """Fingerprint of everything that a table holds now."""
+    content = sha256(repr((table.origin, table.ids)).encode("utf-8", "surrogatepass"))
+    content.update(table.values.tobytes())
+    return content.digest()

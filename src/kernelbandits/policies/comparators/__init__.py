@@ -1,0 +1,24 @@
+"""Systems that the paper compares with, for comparison rather than for use.
+
+`UCB1` and `KLUCB` keep one index per action, `ContextualZooming` uses distances only, and `GridGP` queries a grid once
+where rewards have no noise. `SupLinRel`, `ConfidenceBall`, `UncertaintyEllipsoid` and `PEGE` are linear; the last three
+are defined for one fixed action set.
+"""
+
+from kernelbandits.policies.comparators.confidence_ball import ConfidenceBall
+from kernelbandits.policies.comparators.grid_gp import GridGP
+from kernelbandits.policies.comparators.index import KLUCB, UCB1
+from kernelbandits.policies.comparators.spanning import PEGE, UncertaintyEllipsoid
+from kernelbandits.policies.comparators.sup_lin_rel import SupLinRel
+from kernelbandits.policies.comparators.zooming import ContextualZooming
+
+__all__ = [
+    "KLUCB",
+    "PEGE",
+    "UCB1",
+    "ConfidenceBall",
+    "ContextualZooming",
+    "GridGP",
+    "SupLinRel",
+    "UncertaintyEllipsoid",
+]

@@ -1,0 +1,206 @@
+"""ConfidenceBall (Dani et al. 2008), and barycentric spanners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log, sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from kernelbandits._saved_state import saved_part
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Linear, Rows
+from kernelbandits.policies.base import Choice
+from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
+from kernelbandits.policies.comparators.spanning import coordinates_of, spanning_rows, to_one
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior import PrimalPosterior
+from kernelbandits.posterior.pending import Pending
+from kernelbandits.selection import tied_for_best
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, Vector
+from kernelbandits.validation import a_probability, positive, shown
+
+__all__ = ["ConfidenceBall", "barycentric_spanner"]
+
+
+def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
+    """Rows of independent points of which every point is a combination with coefficients in [−factor, factor].
+
+    By determinant swaps: a coefficient z_i of x is the factor by which the volume of the spanner changes when x takes
+    the place of its i-th point. So while some coefficient is larger than `factor`, that point takes that place, which
+    makes the volume more than `factor` times as large. Starting from greedy volume there are O(r log r / log factor)
+    swaps for rank r, of O(N r) each. Points that span only a part of the space have the spanner of that part.
+
+    Reference: Awerbuch and Kleinberg (2004), approximate barycentric spanners.
+
+    >>> barycentric_spanner(np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 5.0], [0.3, 0.3]])).tolist()
+    [2, 0]
+    """
+    if not positive(factor, "The factor of a barycentric spanner") > 1.0:
+        raise InvalidParameter(
+            f"The factor of a barycentric spanner has to be above 1, got {factor!r}: a spanner with factor 1 exists, "
+            "but finding it can take exponentially many swaps. 2.0 is usual."
+        )
+    rows = spanning_rows(points)
+    coordinates = coordinates_of(points, rows)
+    while True:
+        row, place = np.unravel_index(int(np.abs(coordinates).argmax()), coordinates.shape)
+        if abs(coordinates[row, place]) <= factor:
+            return rows
+        rows[place] = row
+        share = coordinates[:, place] / coordinates[row, place]  # of the new point in every point
+        coordinates = coordinates - np.outer(share, coordinates[row])
+        coordinates[:, place] = share
+
+
+class ConfidenceBall(FixedActionsPolicy):
+    """Highest reward that any θ in a confidence set allows (Dani, Hayes and Kakade 2008); one fixed set of actions.
+
+    With b_1 … b_d a barycentric spanner of the actions, which regularises and is not played, A = Σ b bᵀ + Σ x xᵀ over
+    the plays, θ̂ = A⁻¹ Σ r x, and β_t = max(128 d ln t ln(t²/δ), (8/3 ln(t²/δ))²) in round t:
+
+        norm=2   ellipsoid ‖A^½ (θ − θ̂)‖₂ ≤ sqrt(β):     score = x·θ̂ + sqrt(β)   · sqrt(xᵀ A⁻¹ x)
+        norm=1   its hull  ‖A^½ (θ − θ̂)‖₁ ≤ sqrt(d β):   score = x·θ̂ + sqrt(d β) · max_i |(A^−½ x)_i|
+
+    In the coordinates of the spanner A is I + Σ z zᵀ: ridge regression with regularisation 1. So norm=2 is LinUCB over
+    those coordinates with exploration sqrt(β). A round costs O(N d² + d³), whatever t.
+
+    β is made for a proof: with it little but exploration is seen for many thousands of rounds. `beta_factor` 0.0001 to
+    0.001 learns. Actions that span only a part of the space are taken in that part: d is then its dimension, and norm=1
+    takes an orthonormal basis of it. Decisions that are awaited count in A and not in θ̂, with the radius widened so
+    that its claim survives.
+
+    Parameters
+    ----------
+    actions
+        The fixed set, one row an action.
+    norm
+        2, or 1: wider by up to sqrt(d); its maximum over a polytope takes only 2d linear problems.
+    failure_probability
+        δ: the chance that θ leaves the confidence set in some round.
+    beta_factor
+        Multiplies β; the claim is made for 1.
+    reward_range
+        The theory has [−1, 1]; for another range the radius is multiplied by its largest absolute reward.
+
+    Examples
+    --------
+    >>> actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    >>> policy = ConfidenceBall(actions, beta_factor=0.001)
+    >>> for _ in range(60):
+    ...     decision = policy.choose(actions)
+    ...     policy.learn(decision, reward=float(decision.context @ [0.2, 0.5]))
+    >>> policy.choose(actions).action
+    1
+    """
+
+    needs_reward_range = True
+    learns_from_any_action = True
+
+    def __init__(
+        self,
+        actions: Points,
+        *,
+        norm: Literal[1, 2] = 2,
+        failure_probability: float = 0.05,
+        beta_factor: float = 1.0,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+    ) -> None:
+        super().__init__(actions, kind=Rows(), reward_range=reward_range)
+        if not isinstance(norm, int | np.integer) or isinstance(norm, bool) or norm not in (1, 2):
+            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={shown(norm)}.")
+        self._norm = int(norm)
+        self._failure_probability = a_probability(failure_probability)
+        self._beta_factor = positive(beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns.")
+        assert self.reward_range is not None
+        self._largest_reward = max(abs(end) for end in self.reward_range)
+        self._features: Matrix = Linear().features(self.actions)
+        self.spanner: Indices = barycentric_spanner(self._features)
+        """Rows of the barycentric spanner, factor 2."""
+        self._coordinates = coordinates_of(self._features, self.spanner)
+        self.posterior = PrimalPosterior(Linear(), regularisation=1.0)
+        """What is known so far, in coordinates of the spanner."""
+        self._own_posterior(self.posterior)
+        self._from_own_axes = self._own_axes() if norm == 1 else None
+
+    def _own_axes(self) -> tuple[Matrix, Matrix]:
+        """The actions in their own coordinates, or in an orthonormal basis of their span, and the spanner's inverse."""
+        points = to_one(self._features)
+        if len(self.spanner) < points.shape[1]:
+            basis = np.linalg.qr(points[self.spanner].T)[0]  # (d, rank)
+            points = points @ basis
+        inverse: Matrix = np.linalg.inv(points[self.spanner]).astype(np.float64)
+        return points, inverse
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def beta(self) -> float:
+        """β of the next round: the squared radius of the confidence set, for rewards in [−1, 1]."""
+        share = log(self.round_index**2 / self._failure_probability)
+        return self._beta_factor * max(
+            128.0 * len(self.spanner) * log(self.round_index) * share, (8.0 / 3.0 * share) ** 2
+        )
+
+    def _pick(self, actions: Actions) -> Choice:
+        rows = self._eligible(actions)
+        awaited, times = np.unique(self._awaited_rows(), return_counts=True)
+        waiting = (
+            Pending(self.posterior, self._coordinates[awaited], times.astype(np.float64)) if len(awaited) else None
+        )
+        prediction = self.posterior._estimate(self._coordinates[rows])
+        radius = sqrt(self.beta) * self._largest_reward * (waiting.inflation if waiting else 1.0)
+        widths = self._widths(rows, prediction, waiting)
+        scores = prediction.mean + radius * widths
+        place = int(tied_for_best(scores)[0])
+        return Choice(place, float(prediction.mean[place]), float(widths[place]), float(scores[place]))
+
+    def _widths(self, rows: Indices, prediction: Prediction, waiting: Pending | None) -> Vector:
+        """What the radius is multiplied with: the dual norm of x, with the sqrt(d) of norm 1."""
+        if self._from_own_axes is None:
+            if waiting is None:
+                return prediction.width
+            return waiting.narrowed(self._coordinates[rows], prediction).width
+        points, spanner_inverse = self._from_own_axes
+        axes = np.eye(len(self.spanner))
+        inverse = self.posterior.covariance(axes) if waiting is None else waiting.covariance(axes, axes)
+        # A = Bᵀ (I + Σ z zᵀ) B with B the spanner's rows, so A⁻¹ = B⁻¹ (I + Σ z zᵀ)⁻¹ B⁻ᵀ.
+        spread, directions = np.linalg.eigh(spanner_inverse @ inverse @ spanner_inverse.T)
+        root = (directions * np.sqrt(np.maximum(spread, 0.0))) @ directions.T  # A^−½
+        return np.asarray(sqrt(len(axes)) * np.abs(points[rows] @ root).max(axis=1))
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _point_of(self, decision: Decision) -> Matrix:
+        row = self._row_of(decision)
+        return self._coordinates[row : row + 1]
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self.posterior._observe_one(self._point_of(decision), reward)
+
+    def _note_model(self) -> None:
+        self.posterior._note_change()
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.posterior.amend(self._point_of(decision), was=[was], now=[now])
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self.posterior.remove(self._point_of(decision), [reward])
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        return {
+            **self._set_parameters(),
+            "norm": self._norm,
+            "failure_probability": self._failure_probability,
+            "beta_factor": self._beta_factor,
+            "reward_range": self.reward_range,
+        }
+
+    def _state(self) -> Parameters:
+        return {"posterior": self.posterior.state()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.posterior.restore(saved_part(state, "posterior"))

@@ -1,0 +1,178 @@
+"""Base class of policies for one fixed action set, with counts and sums per action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from kernelbandits._saved_state import saved_array
+from kernelbandits._transactions import Journal
+from kernelbandits.errors import DecisionError, InvalidContexts, InvalidReward, NotLearnt, NotSupported
+from kernelbandits.kernels import PointKind, Rows
+from kernelbandits.kernels.points import digest_of
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior.observations import two_sum
+from kernelbandits.types import Decision, Indices, Parameters, Points, Seed, Vector
+
+__all__ = ["FixedActionsPolicy", "RowTally"]
+
+
+class FixedActionsPolicy(Policy):
+    """Chooses among the same actions in every round: they are given once, and every round has to bring the same.
+
+    A round may leave some of them out: `eligible`, or a catalogue's `only` and `without`. `actions.rows` in `_pick`
+    are then rows of the whole set; `_eligible` gives them in any case.
+    """
+
+    needs_fixed_actions = True
+
+    def __init__(
+        self,
+        actions: Points,
+        *,
+        kind: PointKind,
+        reward_range: tuple[float, float] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+        self._own_kind = kind
+        checked = kind.check(actions)
+        if not kind.count(checked):
+            raise InvalidContexts("A fixed set has at least one action, got none.")
+        self.actions: Points = kind.take(checked, np.arange(kind.count(checked)))
+        """The fixed set, as a copy."""
+        self._keys = kind.keys(self.actions)
+
+    @property
+    def n_actions(self) -> int:
+        """Actions of the fixed set."""
+        return len(self._keys)
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self._own_kind
+
+    def _eligible(self, actions: Actions) -> Indices:
+        """Rows, in the fixed set, of the actions that may be taken; a place in `_pick` counts these."""
+        return np.arange(self.n_actions) if actions.rows is None else actions.rows
+
+    def _row_of(self, decision: Decision) -> int:
+        """Row of a decision in the fixed set, or DecisionError."""
+        row = decision.action
+        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < self.n_actions:
+            raise DecisionError(f"An action is a row of the {self.n_actions} of the fixed set, got action={row!r}.")
+        if decision is not self._ledger.latest:
+            point = super()._point(decision)
+            if self._own_kind.keys(point)[0] != self._keys[row]:
+                raise DecisionError(
+                    f"Decision {decision.id!r} names row {row} of the fixed set, and its context is another one. Keep "
+                    "the decision that `choose` gave."
+                )
+        return int(row)
+
+    def _awaited_rows(self) -> Indices:
+        """Rows of the decisions that are awaited."""
+        return np.array([self._row_of(decision) for decision in self._ledger.pending.values()], dtype=np.intp)
+
+    def _point(self, decision: Decision) -> Points:
+        self._row_of(decision)
+        return super()._point(decision)
+
+    def _refuse_other_set(self, points: Points) -> None:
+        if isinstance(points, np.ndarray) and isinstance(self.actions, np.ndarray):
+            is_same = np.array_equal(points, self.actions)
+        else:
+            is_same = self._own_kind.keys(points) == self._keys
+        if not is_same:
+            raise NotSupported(
+                f"{type(self).__name__} is defined for one fixed set of actions: every round has to bring the same "
+                f"{self.n_actions} that it was made with. Leave some out with `eligible`; for sets that change, take "
+                "KernelUCB or LinUCB."
+            )
+
+    def _set_parameters(self) -> Parameters:
+        """What `_parameters` says of the fixed set."""
+        return {"actions": {"n_actions": self.n_actions, "digest": digest_of(self._own_kind, self.actions)}}
+
+    def _structure(self) -> Parameters:
+        return {"actions": self._own_kind.pack(self.actions)}
+
+    @classmethod
+    def _saved_kind(cls, saved: Saved) -> PointKind:
+        """The kind of point of a saved fixed set."""
+        return Rows() if saved.kernel is None else saved.kernel.kind
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        actions = cls._saved_kind(saved).unpack(saved.structure["actions"])
+        return super()._build(saved._replace(structure={**saved.structure, "actions": actions}))
+
+
+class RowTally:
+    """A count and a sum of rewards for each row; what is refused leaves both as they were.
+
+    >>> tally = RowTally(3)
+    >>> tally.add(1, 0.5)
+    >>> tally.counts, tally.sums
+    (array([0, 1, 0]), array([0. , 0.5, 0. ]))
+    """
+
+    def __init__(self, n_rows: int, journal: Journal | None = None) -> None:
+        self._journal = Journal() if journal is None else journal
+        self.counts: Indices = np.zeros(n_rows, dtype=np.int64)
+        """Rewards of each row. Not to be changed."""
+        self.sums: Vector = np.zeros(n_rows)
+        """Their sum. Not to be changed."""
+        self._errors: Vector = np.zeros(n_rows)  # the exact sum is sums + _errors
+
+    def add(self, row: int, reward: float) -> None:
+        """One more reward of a row."""
+        self._put(row, self.counts.item(row) + 1, reward)
+
+    def amend(self, row: int, was: float, now: float) -> None:
+        """A reward of a row is another one; NotLearnt where it has none."""
+        self._refuse_unlearnt(row)
+        self._put(row, self.counts.item(row), -was, now)
+
+    def take_back(self, row: int, reward: float) -> None:
+        """A reward of a row never happened; NotLearnt where it has none."""
+        self._refuse_unlearnt(row)
+        self._put(row, self.counts.item(row) - 1, -reward)
+
+    def _put(self, row: int, count: int, *changes: float) -> None:
+        total, error = self._total(row, *changes)
+        self._journal.note(self._put_back, row, self.counts.item(row), self.sums.item(row), self._errors.item(row))
+        self.counts[row] = count
+        self.sums[row], self._errors[row] = (total, error) if count else (0.0, 0.0)
+
+    def _put_back(self, row: int, count: int, total: float, error: float) -> None:
+        self.counts[row], self.sums[row], self._errors[row] = count, total, error
+
+    def _refuse_unlearnt(self, row: int) -> None:
+        if not self.counts[row]:
+            raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
+
+    def _total(self, row: int, *changes: float) -> tuple[float, float]:
+        """The sum of a row once these come in, and its rounding error; or InvalidReward."""
+        total, error = self.sums.item(row), self._errors.item(row)
+        for change in changes:
+            total, error = two_sum(total, error, change)
+        if not isfinite(total):
+            raise InvalidReward(
+                f"The rewards of action {row} add up to more than a float64 holds, with {changes[-1]:.3g}. Scale them "
+                "down."
+            )
+        return total, error
+
+    def state(self) -> Parameters:
+        """Arrays that `restore` needs."""
+        return {"counts": self.counts.copy(), "sums": self.sums.copy(), "errors": self._errors.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a saved state."""
+        self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
+        self.sums = saved_array(state, "sums", "f", self.sums.shape).copy()
+        self._errors = saved_array(state, "errors", "f", self.sums.shape).copy()

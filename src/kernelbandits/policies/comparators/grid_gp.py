@@ -1,0 +1,198 @@
+"""GridGP (Grünewälder et al. 2010): a grid strategy for noise-free Gaussian-process bandits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Kernel, KernelLike, Linear, as_kernel
+from kernelbandits.kernels.stationary import feature_distances
+from kernelbandits.policies.base import Choice
+from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.selection import tied_for_best
+from kernelbandits.types import Decision, Indices, Parameters, Points
+from kernelbandits.validation import a_count, positive, shown
+
+__all__ = ["GridGP", "spread_rows"]
+
+
+def spread_rows(kernel: Kernel, points: Points, n_points: int) -> Indices:
+    """Rows of so many points, each the one farthest from those before; the first is row 0, ties go to the lowest row.
+
+    Distances are those of the kernel's feature space; `Linear` gives the ordinary ones. The largest distance that is
+    left is at most twice the least possible with so many points (Gonzalez 1985). Fewer come back where fewer are
+    distinct. It costs n_points · N similarities.
+
+    >>> from kernelbandits.kernels import Linear
+    >>> spread_rows(Linear(), np.linspace(0, 1, 9)[:, None], 5)
+    array([0, 8, 4, 2, 6])
+    """
+    kind = kernel.kind
+    n_rows = min(n_points, len(set(kind.keys(points))))
+    rows = np.zeros(n_rows, dtype=np.intp)
+    nearest = np.full(kind.count(points), np.inf)
+    for place in range(n_rows):
+        if place:
+            rows[place] = np.argmax(nearest)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            column = feature_distances(kernel, points, kind.take(points, rows[place : place + 1]))[:, 0]
+        refuse_overflow(column)
+        np.minimum(nearest, column, out=nearest)
+        nearest[rows[place]] = -1.0  # no second time, whatever the rounding
+    return rows
+
+
+class GridGP(FixedActionsPolicy):
+    """Try n actions spread evenly over the set, then keep playing the best one seen (Grünewälder et al. 2010).
+
+    Made for rewards without noise: f is drawn from a Gaussian process with k(x, x) − k(x, y) ≤ c ‖x − y‖^a on [0, 1]^D.
+    After n tries the best one seen is O(n^(−a/2D) sqrt(ln n)) below the best there is, so that over T rounds
+    n = T^(2D/(2D + a)) balances what trying costs with what playing the second best costs. It looks at no reward while
+    it tries: a baseline that shows what adaptive policies (`GPUCB` with a tiny noise variance) gain.
+
+    The fixed set stands for the continuous domain, and the paper's regular grid becomes the first n of a sequence in
+    which every action is the one farthest from those before it: no action is then farther from a tried one than twice
+    what n points could do at best, a regular grid's distance up to a factor, whatever the shape of the set. Distances
+    are those of the rows, or of a kernel's feature space. With noise, an action is judged by the mean of its rewards.
+
+    Making it costs n · N similarities, a round O(N). While first rewards are awaited, tries go on; when all n have
+    been tried, the best of those whose rewards are known is played. Actions that are not eligible are tried later;
+    where no reward of an eligible action is known and all are tried, the lowest row is taken.
+
+    Parameters
+    ----------
+    actions
+        The fixed set; every round has to bring the same.
+    kernel
+        Makes distances of anything: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). None: Euclidean, between rows.
+    n_points
+        n: how many actions to try; at most those that are distinct. For finding the best action at the end of a
+        budget, give the budget.
+    horizon
+        T, instead of `n_points`: n = T^(2D/(2D + a)), rounded up.
+    smoothness
+        a, with `horizon`: 2 for a Gaussian or a smooth Matérn kernel, 1 for the Laplacian one.
+    dimension
+        D, with `horizon`; None: the number of columns.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+
+    Examples
+    --------
+    >>> actions = np.linspace(0, 1, 101)[:, None]
+    >>> policy = GridGP(actions, n_points=9)
+    >>> for _ in range(12):
+    ...     decision = policy.choose(actions)
+    ...     policy.learn(decision, reward=-abs(actions[decision.action, 0] - 0.6))
+    >>> float(decision.context[0])
+    0.62
+    """
+
+    learns_from_any_action = True
+
+    def __init__(
+        self,
+        actions: Points,
+        kernel: KernelLike | None = None,
+        *,
+        n_points: int | None = None,
+        horizon: int | None = None,
+        smoothness: float = 2.0,
+        dimension: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        self.kernel = None if kernel is None else as_kernel(kernel)
+        closeness = self.kernel or Linear()
+        super().__init__(actions, kind=closeness.kind, reward_range=reward_range)
+        if (n_points is None) == (horizon is None):
+            raise InvalidParameter(
+                f"The number of actions to try is n_points=…, or follows from horizon=…; one of them is needed, got "
+                f"n_points={shown(n_points)}, horizon={shown(horizon)}."
+            )
+        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._smoothness = _at_most_two(smoothness)
+        self._dimension = None if dimension is None else a_count(dimension, "The dimension")
+        self._n_points = None if n_points is None else a_count(n_points, "The number of points")
+        self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
+        """Rows of the actions to try, in turn."""
+        self._tally = RowTally(self.n_actions, self._journal)
+
+    def _balanced(self) -> int:
+        """T^(2D/(2D + a))."""
+        assert self._horizon is not None
+        dimension = self._dimension
+        if dimension is None:
+            if not hasattr(self.actions, "shape"):
+                raise InvalidParameter("Actions that are no rows have no columns to count: give dimension=….")
+            dimension = int(self.actions.shape[1])
+        return math.ceil(math.pow(self._horizon, 2.0 * dimension / (2.0 * dimension + self._smoothness)))
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _pick(self, actions: Actions) -> Choice:
+        rows = self._eligible(actions)
+        counts, sums = self._tally.counts, self._tally.sums
+        is_free = counts == 0
+        is_free[self._awaited_rows()] = False
+        is_free[np.setdiff1d(self.grid, rows, assume_unique=True)] = False
+        untried = self.grid[is_free[self.grid]]
+        if untried.size:
+            return Choice(int(np.searchsorted(rows, untried[0])))
+        known = np.flatnonzero(counts[rows])
+        if not known.size:
+            return Choice(0)
+        means = sums[rows[known]] / counts[rows[known]]
+        best = int(tied_for_best(means)[0])
+        return Choice(int(known[best]), mean=float(means[best]), score=float(means[best]))
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self._tally.add(self._row_of(decision), reward)
+
+    def _note_model(self) -> None:
+        """The tally notes every row that changes."""
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._row_of(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._tally.amend(self._row_of(decision), was, now)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._tally.take_back(self._row_of(decision), reward)
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        return {
+            **self._set_parameters(),
+            **({} if self.kernel is None else {"kernel": self.kernel.describe()}),
+            "n_points": self._n_points,
+            "horizon": self._horizon,
+            "smoothness": self._smoothness,
+            "dimension": self._dimension,
+            "reward_range": self.reward_range,
+        }
+
+    def _probe(self) -> Points | None:
+        return None if self.kernel is None else self.actions
+
+    def _state(self) -> Parameters:
+        return self._tally.state()
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._tally.restore(state)
+
+
+def _at_most_two(smoothness: float) -> float:
+    number = positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
+    if number > 2.0:  # a kernel for which k(x, x) − k(x, y) vanishes faster is constant
+        raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
+    return number

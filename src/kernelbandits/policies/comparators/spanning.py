@@ -1,0 +1,404 @@
+"""Linear policies that learn from a spanning set of actions: UncertaintyEllipsoid and PEGE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log, sqrt
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kernelbandits._saved_state import saved_count
+from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotLearnt
+from kernelbandits.kernels import Linear, Rows
+from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.policies.base import Choice
+from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.selection import tied_for_best
+from kernelbandits.theory.exploration import Constant, as_exploration
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Vector
+
+__all__ = ["PEGE", "SpanningPolicy", "UncertaintyEllipsoid", "coordinates_of", "spanning_rows", "to_one", "unit_rows"]
+
+SPAN_TOLERANCE: Final = 1e-10
+"""What is left of an action beside those chosen, relative to the longest one, up to which it counts as their
+combination: far above rounding errors, far below any feature that was meant."""
+
+
+def to_one(points: Matrix) -> Matrix:
+    """The same points in a unit in which the largest number is 1, so that no square over- or underflows.
+
+    InvalidContexts where every number is zero: there is no direction to learn in.
+    """
+    largest = float(np.abs(points).max())
+    if largest == 0.0:
+        raise InvalidContexts(
+            f"All {len(points)} actions are zero, so that no linear reward tells them apart. Add a column of ones."
+        )
+    return points / largest
+
+
+def spanning_rows(points: Matrix) -> Indices:
+    """Rows of linearly independent points that span all, by greedy volume: each adds the longest side it can.
+
+    The first is the longest point, the next the one furthest from the line through it, then from the plane through
+    both, and so on; ties go to the lowest row. The volume is at least 1/r! of the largest that r points can have.
+    O(N d r).
+
+    >>> spanning_rows(np.array([[1.0, 0.0], [3.0, 0.0], [1.0, 1.0]])).tolist()
+    [1, 2]
+    """
+    left = to_one(points)
+    chosen: list[int] = []
+    directions: list[Matrix] = []
+    longest = 0.0
+    for _ in range(min(points.shape)):
+        lengths = np.linalg.norm(left, axis=1)
+        most = float(lengths.max())
+        longest = longest or most
+        if most <= SPAN_TOLERANCE * longest:
+            break
+        row = int(tied_for_best(lengths / most)[0])
+        direction = left[row] / lengths[row]
+        for earlier in directions:  # once more: what little was left of them has grown by the division
+            direction = direction - (direction @ earlier) * earlier
+        direction = direction / np.linalg.norm(direction)
+        left = left - np.outer(left @ direction, direction)
+        chosen.append(row)
+        directions.append(direction)
+    return np.array(chosen, dtype=np.intp)
+
+
+def coordinates_of(points: Matrix, rows: Indices) -> Matrix:
+    """Every point as a combination of spanning ones: z with x = Σ z_i · points[rows[i]]; a spanning point is a unit.
+
+    >>> coordinates_of(np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]]), np.array([0, 1]))
+    array([[1.  , 0.  ],
+           [0.  , 1.  ],
+           [0.5 , 0.25]])
+    """
+    scaled = to_one(points)
+    coordinates = np.ascontiguousarray(np.linalg.lstsq(scaled[rows].T, scaled.T)[0].T)
+    coordinates[rows] = np.eye(len(rows))
+    return coordinates
+
+
+class SpanningPolicy(FixedActionsPolicy):
+    """Keeps a count and a sum of rewards for every action of a fixed set, and knows some that span all.
+
+    Coordinates are those of the spanning actions: a spanning action is a unit vector, and the reward of an action is
+    the same combination of the spanning actions' rewards as the action is of them.
+    """
+
+    def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None) -> None:
+        super().__init__(actions, kind=Rows(), reward_range=reward_range)
+        features = Linear().features(self.actions)
+        self.spanning: Indices = spanning_rows(features)
+        """Rows of the spanning actions, chosen by greedy volume, in the order in which they are played."""
+        self._coordinates: Matrix = coordinates_of(features, self.spanning)
+        self._tally = RowTally(self.n_actions, self._journal)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self._tally.add(self._row_of(decision), reward)
+
+    def _note_model(self) -> None:
+        self._note_references()
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._row_of(decision)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._tally.amend(self._row_of(decision), was, now)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._tally.take_back(self._row_of(decision), reward)
+
+    def _state(self) -> Parameters:
+        return self._tally.state()
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._tally.restore(state)
+
+
+def unit_rows(like: Points) -> Points:
+    """One row an axis, dense or sparse as the rows `like`: what a posterior of theirs says of the axes is C⁻¹ and θ̂.
+
+    >>> unit_rows(np.array([[3.0, 4.0]]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    axes = np.eye(like.shape[1])
+    if not is_sparse(like):
+        return axes
+    from scipy.sparse import csr_array
+
+    return csr_array(axes)
+
+
+UNSEEN: Final = 1e-10
+"""Eigenvalues of Σ z zᵀ up to this, relative to the largest and to 1, belong to directions that no play has shown."""
+
+
+class _Fit(NamedTuple):
+    """Least squares from the plays so far, for every action."""
+
+    mean: Vector
+    width: Vector
+    unseen: Vector
+    """Length of the part that lies in directions that no play has shown; zero once all spanning actions were played."""
+
+
+class UncertaintyEllipsoid(SpanningPolicy):
+    """Least squares without a ridge, after playing actions that span all (Rusmevichientong and Tsitsiklis 2010, UE).
+
+    First each of d spanning actions, chosen by greedy volume, is played once. From then on, with C = (Σ x xᵀ)⁻¹ and
+    θ̂ = C Σ r x over all plays, in round t among N actions:
+
+        score = x·θ̂ + exploration · sqrt(ln t) · sqrt(min(d ln t, N)) · sqrt(xᵀ C x)
+
+    Made for one fixed set of actions. A round costs O(N d² + d³), whatever t. The theory's exploration is large;
+    0.1 to 0.5 learns, for noise of about 1. Decisions that are awaited count in C and not in θ̂. Actions that span only
+    a part of the space are taken in that part: d is then its dimension. Where the spanning action whose turn it is may
+    not be taken, the one that shows most of what is unseen is.
+
+    Parameters
+    ----------
+    actions
+        The fixed set, one row an action.
+    exploration
+        α: a number in units of the reward's noise, tuned.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+
+    Examples
+    --------
+    >>> actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    >>> policy = UncertaintyEllipsoid(actions, exploration=0.1)
+    >>> for _ in range(30):
+    ...     decision = policy.choose(actions)
+    ...     policy.learn(decision, reward=float(decision.context @ [0.2, 0.5]))
+    >>> policy.choose(actions).action
+    1
+    """
+
+    learns_from_any_action = True
+
+    def __init__(
+        self,
+        actions: Points,
+        *,
+        exploration: float | Constant = 1.0,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(actions, reward_range=reward_range)
+        self._exploration = _constant(exploration)
+        self._known: _Fit | None = None  # None when counts, sums or awaited decisions have changed
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def exploration(self) -> Constant:
+        """What the prescribed schedule is multiplied with; a number that is assigned becomes `Constant`."""
+        return self._exploration
+
+    @exploration.setter
+    def exploration(self, value: float | Constant) -> None:
+        self._exploration = _constant(value)
+
+    @property
+    def radius(self) -> float:
+        """What widths are multiplied with in the next round."""
+        logarithm = log(self.round_index)
+        n_directions = min(len(self.spanning) * logarithm, self.n_actions)
+        return self.exploration.value * sqrt(logarithm) * sqrt(n_directions)
+
+    def _pick(self, actions: Actions) -> Choice:
+        rows = self._eligible(actions)
+        played = self._tally.counts
+        if self._ledger.pending:
+            played = played + np.bincount(self._awaited_rows(), minlength=self.n_actions)
+        missing = self.spanning[played[self.spanning] == 0]
+        to_play = missing[np.isin(missing, rows)] if missing.size else missing
+        if to_play.size:
+            return Choice(int(np.searchsorted(rows, to_play[0])))
+        fit = self._fit(played)
+        unseen = fit.unseen[rows]
+        if unseen.any():
+            return Choice(int(tied_for_best(unseen / unseen.max())[0]))
+        scores = fit.mean[rows] + self.radius * fit.width[rows]
+        place = int(tied_for_best(scores)[0])
+        return Choice(place, float(fit.mean[rows[place]]), float(fit.width[rows[place]]), float(scores[place]))
+
+    def _fit(self, played: Indices) -> _Fit:
+        if self._known is None:
+            values, directions, hidden = self._decomposed(self._tally.counts)
+            # θ̂ of least length where rewards of spanning actions are still awaited.
+            weights = directions @ ((directions.T @ (self._tally.sums @ self._coordinates)) / values)
+            if played is not self._tally.counts:
+                values, directions, hidden = self._decomposed(played)
+            rotated = self._coordinates @ directions
+            unseen = np.linalg.norm(self._coordinates @ hidden, axis=1)
+            unseen[unseen <= UNSEEN * max(1.0, float(unseen.max(initial=0.0)))] = 0.0
+            self._known = _Fit(self._coordinates @ weights, np.sqrt((rotated**2 / values).sum(axis=1)), unseen)
+        return self._known
+
+    def _decomposed(self, counts: Indices) -> tuple[Vector, Matrix, Matrix]:
+        """Eigenvalues and -vectors of Σ n z zᵀ, and the directions in which it is zero."""
+        seen = np.flatnonzero(counts)
+        weighted = self._coordinates[seen] * np.sqrt(counts[seen])[:, None]
+        values, directions = np.linalg.eigh(weighted.T @ weighted)
+        is_seen = values > UNSEEN * max(1.0, float(values[-1]))
+        return values[is_seen], directions[:, is_seen], directions[:, ~is_seen]
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        super()._take_in(decision, reward)
+        self._known = None
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._correct(decision, was, now, number)
+        self._known = None
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._take_back(decision, reward, number)
+        self._known = None
+
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        self._known = None
+
+    def _parameters(self) -> Parameters:
+        return {
+            **self._set_parameters(),
+            "exploration": self.exploration.describe(),
+            "reward_range": self.reward_range,
+        }
+
+
+def _constant(exploration: float | Constant) -> Constant:
+    constant = as_exploration(exploration)
+    if not isinstance(constant, Constant):
+        raise InvalidParameter(
+            f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
+            f"{exploration!r}."
+        )
+    return constant
+
+
+class PEGE(SpanningPolicy):
+    """Phased exploration and greedy exploitation (Rusmevichientong and Tsitsiklis 2010); no width, nothing to tune.
+
+    In cycle c = 1, 2, … each of d spanning actions b, chosen by greedy volume, is played once; then the action of
+    highest x·θ̂ is played c times, where θ̂ = (1/c) (Σ b bᵀ)⁻¹ Σ b r averages the estimates of all cycles so far. The b
+    are linearly independent, so b·θ̂ is simply the mean reward of b in its explorations. Exploiting teaches nothing.
+
+    Which round explores follows from what was learnt or is awaited: with c the fewest explorations of a spanning
+    action, the cycle exploits until it has done so c (c + 1) / 2 times in all. So rewards may come late and in any
+    order. `decision.stage` is the cycle that explores; it is None where a decision exploits. Spanning actions that may
+    not be taken in a round are passed over in it.
+
+    Made for one fixed set whose best action moves smoothly with θ, such as points on a sphere: regret d sqrt(T) there.
+    On a set with corners it pays for exploring when all is known. A round costs O(N d), whatever t.
+
+    Parameters
+    ----------
+    actions
+        The fixed set, one row an action; every round has to bring the same.
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+
+    Examples
+    --------
+    >>> angles = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
+    >>> actions = np.column_stack([np.cos(angles), np.sin(angles)])
+    >>> policy = PEGE(actions)
+    >>> for _ in range(40):
+    ...     decision = policy.choose(actions)
+    ...     policy.learn(decision, reward=float(decision.context @ [0.0, 1.0]))
+    >>> actions[policy.greedy_action].round(1)
+    array([0., 1.])
+    """
+
+    learns_from_any_action = True
+
+    def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None = None) -> None:
+        super().__init__(actions, reward_range=reward_range)
+        self._n_exploited = 0
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    @property
+    def greedy_action(self) -> int:
+        """Row of the action that looks best now."""
+        return int(tied_for_best(self._means(np.arange(self.n_actions)))[0])
+
+    def _means(self, rows: Indices) -> Vector:
+        """x·θ̂: the combination of the spanning actions' mean rewards; 0 for one whose reward is not known yet."""
+        counts, sums = self._tally.counts[self.spanning], self._tally.sums[self.spanning]
+        return np.asarray(self._coordinates[rows] @ (sums / np.maximum(counts, 1)))
+
+    def _pick(self, actions: Actions) -> Choice:
+        rows = self._eligible(actions)
+        explored, n_exploited = self._progress()
+        open_to_us = np.flatnonzero(np.isin(self.spanning, rows))
+        fewest = int(explored[open_to_us].min(initial=np.iinfo(np.int64).max))
+        if open_to_us.size and n_exploited >= fewest * (fewest + 1) // 2:
+            row = int(self.spanning[open_to_us[explored[open_to_us] == fewest][0]])
+            return Choice(int(np.searchsorted(rows, row)), stage=fewest + 1)
+        means = self._means(rows)
+        place = int(tied_for_best(means)[0])
+        return Choice(place, mean=float(means[place]), score=float(means[place]))
+
+    def _progress(self) -> tuple[Indices, int]:
+        """Explorations of each spanning action and exploitations, learnt or awaited."""
+        explored, n_exploited = self._tally.counts.copy(), self._n_exploited
+        for decision in self._ledger.pending.values():
+            if self._explores(decision):
+                explored[decision.action] += 1
+            else:
+                n_exploited += 1
+        return explored[self.spanning], n_exploited
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _explores(self, decision: Decision) -> bool:
+        row = self._row_of(decision)
+        if decision.stage is None:
+            return False
+        if row not in self.spanning:
+            raise DecisionError(
+                f"Only the spanning actions {self.spanning.tolist()} are explored, got action={decision.action} with "
+                f"stage={decision.stage!r}."
+            )
+        return True
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        if self._explores(decision):
+            super()._take_in(decision, reward)
+        else:
+            self._n_exploited += 1
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        if self._explores(decision):
+            super()._correct(decision, was, now, number)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        if self._explores(decision):
+            super()._take_back(decision, reward, number)
+        elif self._n_exploited:
+            self._n_exploited -= 1
+        else:
+            raise NotLearnt("No exploiting decision has been learnt, so none can be taken back.")
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        return {**self._set_parameters(), "reward_range": self.reward_range}
+
+    def _state(self) -> Parameters:
+        return {**super()._state(), "n_exploited": self._n_exploited}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._n_exploited = saved_count(state, "n_exploited")

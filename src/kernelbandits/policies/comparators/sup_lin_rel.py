@@ -1,0 +1,210 @@
+"""SupLinRel (Auer 2002)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, sqrt
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.kernels import Linear
+from kernelbandits.policies.comparators.spanning import unit_rows
+from kernelbandits.policies.explanation import Explanation
+from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, LevelPolicy
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, StageStep, Vector
+from kernelbandits.validation import a_count, not_negative
+
+__all__ = ["BaseLinRel", "SupLinRel"]
+
+EIGENVALUE_TOLERANCE: Final = 1e-10
+"""An eigenvalue that falls short of 1 by less counts as 1: a unit vector played once has exactly that."""
+
+NORM_TOLERANCE: Final = 1e-9
+"""Rounding that a context of length 1 is forgiven."""
+
+
+class _Axes(NamedTuple):
+    """Eigen-decomposition of G = Σ x xᵀ over a level's rounds: what is well known, and what is not."""
+
+    known: Matrix
+    """Eigenvectors of eigenvalues λ ≥ 1, as columns."""
+
+    weights: Vector
+    """(Σ r x)_i / λ_i along them."""
+
+    inverse: Vector
+    """Their 1/λ_i."""
+
+    unknown: Matrix
+    """The other eigenvectors."""
+
+
+class BaseLinRel(BaseKernelUCB):
+    """Least squares along the directions that one level's rounds have shown well, and no guess about the others.
+
+    With G = Σ x xᵀ = Σ λ_i e_i e_iᵀ, u the part of x along eigenvectors with λ_i ≥ 1 and v the rest:
+
+        a = X G⁺ u,   mean = a·y = Σ u_i (e_i·Σ r x) / λ_i,   width = ‖a‖ + bias · ‖v‖,   ‖a‖² = Σ u_i² / λ_i
+
+    G is read off the ridge posterior with regularisation 1, whose C = G + I has the same eigenvectors; so rewards can
+    be corrected as there. The decomposition is kept until the level learns.
+    """
+
+    def __init__(self, *, bias: float) -> None:
+        super().__init__(Linear(), regularisation=1.0, posterior="primal")
+        self._bias = bias
+        self._axes: _Axes | None = None
+
+    def estimate(self, contexts: Points) -> Prediction:
+        """Mean and width of the actions still active."""
+        axes = self._axes
+        if axes is None or len(axes.known) != contexts.shape[1]:  # else refused, where something was learnt
+            axes = self._axes = self._decomposed(contexts)
+        features = self.posterior.kernel.features(contexts)
+        along = features @ axes.known  # u
+        noise = np.sqrt(along**2 @ axes.inverse)
+        return Prediction(along @ axes.weights, noise + self._bias * np.linalg.norm(features @ axes.unknown, axis=1))
+
+    def _decomposed(self, like: Points) -> _Axes:
+        units = unit_rows(like)
+        # C⁻¹ has the eigenvalues s = 1/(λ + 1), so λ ≥ 1 is s ≤ 1/2 and 1/λ is s/(1 − s).
+        shrunk, directions = np.linalg.eigh(self.posterior.covariance(units))
+        is_known = shrunk <= 0.5 + EIGENVALUE_TOLERANCE / 4.0
+        known, inverse = directions[:, is_known], shrunk[is_known] / (1.0 - shrunk[is_known])
+        # The ridge estimate is Σ r x divided by λ + 1: divide by λ instead.
+        weights = (self.posterior.predict(units).mean @ known) / (1.0 - shrunk[is_known])
+        return _Axes(known, weights, inverse, directions[:, ~is_known])
+
+    def observe(self, context: Points, reward: float) -> None:
+        """One more round of this level; `context` is a collection of one."""
+        super().observe(context, reward)
+        self._axes = None
+
+    def forget_axes(self) -> None:
+        """The posterior has changed by itself: decompose anew."""
+        self._axes = None
+
+
+class SupLinRel(LevelPolicy):
+    """Elimination by levels for linear rewards, with estimates from an eigen-decomposition (Auer 2002, SupLinRel).
+
+    SupLinUCB's older sibling: a level's estimate uses only the directions in which its rounds have an eigenvalue of at
+    least 1. With a and v as in `BaseLinRel`, w = sqrt(ln(2TN/δ)) ‖a‖ + B ‖v‖, a round goes through levels s = 1, 2, …:
+
+    - some w > 2^(−s): play such an action, and let level s learn from it;
+    - every w ≤ 1/sqrt(T): play the highest mean + w, and learn nothing from it;
+    - otherwise: keep the actions within 2^(1−s) of the highest mean + w, and go to level s + 1.
+
+    Every context has to be of length 1 or less (others are refused: divide all by the largest length there can be). The
+    contexts may not react to rewards. Like its siblings it explores for a very long time; a smaller `scale` set by hand
+    learns sooner, without the guarantee. A round costs O(N d²) for each level visited, and O(d³) for one that has
+    learnt since.
+
+    Parameters
+    ----------
+    horizon, n_actions
+        Rounds to come and the most actions in one of them; a round with more is refused.
+    failure_probability
+        δ.
+    norm_bound
+        B ≥ ‖θ‖; 1 in the paper.
+    reward_range
+        Rewards outside are refused; thresholds and sqrt(ln(2TN/δ)) are multiplied by its length.
+    scale
+        What ‖a‖ is multiplied with, set by hand; no guarantee.
+    explore
+        Which wide action to explore: the "widest", or the "lowest" row.
+
+    Examples
+    --------
+    >>> policy = SupLinRel(horizon=1000, n_actions=2)
+    >>> decision = policy.choose(np.array([[0.6, 0.0], [0.0, 1.0]]))
+    >>> decision.action, decision.stage
+    (1, 1)
+    >>> policy.learn(decision, reward=0.4)
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        n_actions: int,
+        failure_probability: float = 0.05,
+        norm_bound: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        scale: float | None = None,
+        explore: Literal["widest", "lowest"] = "widest",
+    ) -> None:
+        super().__init__(
+            horizon=a_count(horizon, "The horizon"),
+            n_actions=a_count(n_actions, "The number of actions"),
+            failure_probability=failure_probability,
+            norm_bound=not_negative(norm_bound, "The bound on the norm"),
+            noise_scale=None,
+            reward_range=reward_range,
+            mode="valid",
+            scale=scale,
+            unknown_horizon="anytime",
+            explore=explore,
+        )
+
+    def _new_level(self) -> BaseLinRel:
+        assert self._horizon is not None
+        assert self._n_actions is not None
+        assert self._norm_bound is not None
+        # Widths are multiplied by the scale, and what is not known counts without it.
+        scale = self._scale_for(self._horizon, self._n_actions, self._failure_probability)
+        return BaseLinRel(bias=self._norm_bound / scale)
+
+    def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
+        if self._scale is not None:
+            return self._scale
+        return self._span * sqrt(log(2.0 * horizon * n_actions / failure_probability))
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _walk(self, points: Points, n_actions: int) -> Any:
+        longest = float(Linear().diagonal(points).max())
+        if not longest <= (1.0 + NORM_TOLERANCE) ** 2:
+            raise InvalidContexts(
+                f"SupLinRel is defined for contexts of length at most 1, got one of length {sqrt(longest):.6g}. Divide "
+                "all contexts of all rounds by the largest length there can be, and multiply norm_bound by it."
+            )
+        return super()._walk(points, n_actions)
+
+    def _step(self, stage: int, active: Indices, prediction: Prediction, rules: Any) -> StageStep:
+        step = super()._step(stage, active, prediction, rules)
+        # Auer looks for wide actions first; it matters where 2^(−s) has fallen below 1/sqrt(T).
+        if step.outcome == "exploit" and (step.scaled_width > self._coarse(stage)).any():
+            return replace(step, outcome="explore")
+        return step
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Not for this policy: its mean is no sum over similar past actions."""
+        raise NotSupported("SupLinRel's mean is made along eigenvectors, not of past actions. SupLinUCB explains.")
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._journal.note(self._forget_axes)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._correct(decision, was, now, number)
+        self._forget_axes()
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._take_back(decision, reward, number)
+        self._forget_axes()
+
+    def _forget_axes(self) -> None:
+        for level in self._levels:
+            assert isinstance(level, BaseLinRel)
+            level.forget_axes()
+
+    def _parameters(self) -> Parameters:
+        own = ("horizon", "n_actions", "failure_probability", "norm_bound", "reward_range", "scale", "explore")
+        everything = self._level_parameters()
+        return {name: everything[name] for name in own}

@@ -1,0 +1,375 @@
+"""Contextual zooming (Slivkins 2014): balls of a metric space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import log
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits._saved_state import saved_array, saved_part
+from kernelbandits._transactions import Journal
+from kernelbandits.errors import (
+    CannotSave,
+    DamagedFile,
+    DecisionError,
+    GuaranteeVoid,
+    InvalidContexts,
+    InvalidParameter,
+    warn_user,
+)
+from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows, as_kernel
+from kernelbandits.kernels.points import describe_kind
+from kernelbandits.kernels.stationary import feature_distances
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.selection import tied_for_best
+from kernelbandits.types import Decision, Matrix, Parameters, Points, Vector
+from kernelbandits.validation import a_count, positive
+
+__all__ = ["Balls", "ContextualZooming", "Metric"]
+
+Metric: TypeAlias = Callable[[Points, Points], Matrix]
+"""Distances of every pair of two collections, none above 1."""
+
+
+class Balls:
+    """Centres, radii, plays and rewards of balls, each with the domain that no smaller ball takes from it.
+
+    A ball's domain is what lies in it and in no ball of smaller radius. As the first ball has radius 1 and no distance
+    is larger, every point is in some domain. Distances between centres are kept: a new ball costs one row of them.
+    """
+
+    def __init__(self, metric: Metric, kind: PointKind, journal: Journal) -> None:
+        self._metric, self._kind, self._journal = metric, kind, journal
+        self._count = 0
+        self._centres: Any = None
+        self._numbers = np.zeros((3, 4))  # radii, plays and rewards
+        self._apart = np.zeros((4, 4))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def centres(self) -> Points:
+        """A point a ball; only where there is one."""
+        return self._kind.view(self._centres, self._count)
+
+    @property
+    def radii(self) -> Vector:
+        """1 of the first, half of its parent's of every other."""
+        return self._numbers[0, : self._count]
+
+    @property
+    def plays(self) -> Vector:
+        """Rewards learnt by each."""
+        return self._numbers[1, : self._count]
+
+    @property
+    def rewards(self) -> Vector:
+        """Their sums."""
+        return self._numbers[2, : self._count]
+
+    @property
+    def apart(self) -> Matrix:
+        """Distances between centres."""
+        return self._apart[: self._count, : self._count]
+
+    def distances(self, points: Points) -> Matrix:
+        """From every centre to every point, or InvalidContexts for points of another sort."""
+        self._kind.refuse_unlike(self.centres, points)
+        return self._metric(self.centres, points)
+
+    def domains(self, distances: Matrix) -> NDArray[np.bool_]:
+        """Which of these points lie in which domain, a row a ball."""
+        radii = self.radii[:, None]
+        inside = distances <= radii
+        smallest = np.where(inside, radii, np.inf).min(axis=0)
+        shared_out: NDArray[np.bool_] = inside & (radii == smallest)
+        return shared_out
+
+    def add(self, point: Points, radius: float) -> None:
+        """One more ball around a collection of one point."""
+        count = self._count
+        to_others = self.distances(point)[:, 0] if count else np.zeros(0)
+        if not count:
+            self._metric(point, point)  # says no to what cannot be compared at all
+        self._journal.note(vars(self).update, {"_count": count, "_centres": self._centres})
+        self._centres = self._kind.grow(self._centres, count, point)
+        if count == len(self._apart):
+            self._numbers = np.pad(self._numbers, ((0, 0), (0, count)))
+            self._apart = np.pad(self._apart, (0, count))
+        self._numbers[:, count] = radius, 0.0, 0.0
+        self._apart[:count, count] = self._apart[count, :count] = to_others
+        self._count = count + 1
+
+    def play(self, ball: int, reward: float) -> None:
+        """One more reward of a ball."""
+        before = self._numbers[:, ball].copy()
+        self._journal.note(self._put_back, ball, before)
+        self._numbers[:, ball] = before + np.array([0.0, 1.0, reward])
+
+    def _put_back(self, ball: int, numbers: Vector) -> None:
+        self._numbers[:, ball] = numbers
+
+    def state(self) -> Parameters:
+        """Plain values and arrays that `restore` needs."""
+        if not self._count:
+            return {}
+        return {"centres": self._kind.pack(self.centres), "numbers": self._numbers[:, : self._count].copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a saved state; only before there are balls."""
+        if not state:
+            return
+        centres = self._kind.check(self._kind.unpack(saved_part(state, "centres")))
+        numbers = saved_array(state, "numbers", "f", (3, self._kind.count(centres)))
+        if numbers[0, 0] != 1.0 or (numbers[0] <= 0.0).any() or (numbers[1] < 0.0).any():
+            raise DamagedFile("The balls in the file have to have radii above zero, the first 1, and counts from zero.")
+        for ball, radius in enumerate(numbers[0]):  # one by one, as they came: the distances are the same to the bit
+            self.add(self._kind.take(centres, np.array([ball])), float(radius))
+        self._numbers[:, : self._count] = numbers
+
+
+class _Closeness:
+    """Dist: what a kernel or a function says, times a factor, and at most 1."""
+
+    def __init__(
+        self, kernel: Kernel | None, distance: Callable[[Any, Any], Matrix] | None, kind: PointKind, factor: float
+    ) -> None:
+        self._kernel, self.distance, self._kind, self._factor = kernel, distance, kind, factor
+
+    def __call__(self, first: Points, second: Points) -> Matrix:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            if self._kernel is not None:
+                distances = feature_distances(self._kernel, first, second)
+            else:
+                distances = self._checked(first, second)
+            refuse_overflow(distances)
+            return np.minimum(1.0, self._factor * distances)
+
+    def _checked(self, first: Points, second: Points) -> Matrix:
+        assert self.distance is not None
+        distances = np.asarray(self.distance(first, second), dtype=np.float64)
+        shape = self._kind.count(first), self._kind.count(second)
+        if distances.shape != shape or not (distances >= 0.0).all():  # also catches NaN
+            raise InvalidContexts(
+                f"A distance gives one number from zero up for every pair, shape {shape}; got shape {distances.shape}"
+                f"{'' if distances.shape != shape else ' with negative entries or NaN'}."
+            )
+        return distances
+
+
+class ContextualZooming(Policy):
+    """Covers the actions with balls, and with smaller ones where it plays much (Slivkins 2009, 2014).
+
+    All it knows of the rewards is that close actions pay alike: |f(p) − f(q)| ≤ Dist(p, q). A kernel gives such a
+    distance from similarities alone, Dist = min(1, B ‖φ(p) − φ(q)‖) with B ≥ ‖f‖. Over the active balls b, at first a
+    single one of radius 1:
+
+        conf(b)  = confidence_factor · 4 sqrt(ln T / (1 + plays))
+        pre(b)   = mean reward + radius + conf(b)
+        index(b) = radius + min over active b′ of [ pre(b′) + Dist(centre of b, centre of b′) ]
+
+    where a ball without a reward has mean 0, and mean + conf of at least 1, the highest reward, whatever the factor.
+    A round looks at the balls whose domain (the ball without all smaller active ones) holds an action, takes the one
+    of largest index, and plays the lowest row in its domain. A ball played so often that conf ≤ radius gets a child of
+    half its radius around the action played. Points are actions in their contexts, as a round gives them: rows,
+    strings, `Pairs`, whatever the kernel takes.
+
+    The guarantee needs the whole promise: rewards in the range, and Dist true for them. With the paper's constant the
+    first ball alone takes 16 ln T plays and a child four times as many, all of them at the lowest row of its domain:
+    it takes tens of thousands of rounds to learn, and a smaller `confidence_factor` to see it happen sooner. Where the
+    kernel itself is believed, and not its distance alone, KernelUCB learns far faster.
+
+    A round among N actions costs M · N distances, M the number of active balls, and at most M² for the indices; a
+    reward costs M distances. M grows with the rounds and never shrinks, most slowly with the paper's constant: a ball
+    of radius r has children only after 16 ln T / r² plays. Memory is 8 M² bytes.
+
+    Rewards may come late: a decision's memo carries its ball, and a child is not made where a smaller ball has come to
+    lie in the meantime. Awaited decisions count in conf, and not in the mean, of their ball. A reward cannot be taken
+    back, as the balls that it brought stay.
+
+    Parameters
+    ----------
+    kernel
+        As in KernelUCB; or None, and a `distance`.
+    distance
+        A function of two collections of points (in the canonical form of `kind`; rows: float64 arrays) that gives the
+        matrix of their distances. A policy with one cannot be saved.
+    kind
+        What the points of a `distance` are; rows by default.
+    horizon
+        T: rounds to come.
+    norm_bound
+        B ≥ ‖f‖ in the kernel's space; with a `distance`, what it has to be multiplied with to bound the change of f.
+    confidence_factor
+        Multiplies conf. 1 is the paper's; 0.1 to 0.5 learns in practice and proves nothing.
+    reward_range
+        Smallest and largest reward; others are refused. Distances are divided by its length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelbandits.kernels import Linear
+    >>> policy = ContextualZooming(Linear(), horizon=400, confidence_factor=0.1)
+    >>> contexts = np.linspace(0, 1, 9)[:, None]
+    >>> for _ in range(400):
+    ...     decision = policy.choose(contexts)
+    ...     policy.learn(decision, reward=1.0 - abs(contexts[decision.action, 0] - 0.75))
+    >>> contexts[decision.action]
+    array([0.75])
+    """
+
+    needs_reward_range = True
+
+    def __init__(
+        self,
+        kernel: KernelLike | None = None,
+        *,
+        distance: Callable[[Any, Any], Matrix] | None = None,
+        kind: PointKind | None = None,
+        horizon: int,
+        norm_bound: float = 1.0,
+        confidence_factor: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(reward_range=reward_range)
+        if (kernel is None) == (distance is None):
+            raise InvalidParameter("Closeness is given by a kernel or by a distance, and by one of them.")
+        if distance is not None and not callable(distance):
+            raise InvalidParameter(f"The distance is a function of two collections, got {type(distance).__name__}.")
+        if kernel is not None and kind is not None:
+            raise InvalidParameter("A kernel knows the kind of its points; `kind` is for those of a distance.")
+        self.kernel = None if kernel is None else as_kernel(kernel)
+        self._own_kind = self.kernel.kind if self.kernel is not None else kind or Rows()
+        self._horizon = a_count(horizon, "The horizon")
+        self._norm_bound = positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
+        self._confidence_factor = positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
+        self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
+        self.balls = Balls(self._closeness, self._own_kind, self._journal)
+        """The active balls; rewards are scaled to [0, 1] there. Not to be changed."""
+        self._has_warned = False
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self._own_kind
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _pick(self, actions: Actions) -> Choice:
+        self._warn_beyond_horizon()
+        balls = self.balls
+        if not len(balls):  # the first ball will have the first pair learnt as its centre
+            return Choice(0, memo={"ball": np.array([0])})
+        domains = balls.domains(balls.distances(actions.points))
+        relevant = np.flatnonzero(domains.any(axis=1))
+        confidence = self._confidence(balls.plays + self._awaited())
+        means = balls.rewards / np.maximum(1.0, balls.plays)
+        likely = np.where(balls.plays > 0.0, means + confidence, np.maximum(confidence, 1.0))
+        pre = likely + balls.radii
+        index = balls.radii[relevant] + (pre + balls.apart[relevant]).min(axis=1)
+        best = int(tied_for_best(index)[0])
+        ball = int(relevant[best])
+        return Choice(
+            action=int(np.argmax(domains[ball])),  # the lowest
+            mean=self._rewards.from_unit(float(means[ball])) if balls.plays[ball] else np.nan,
+            width=self._rewards.span * float(confidence[ball]),
+            score=self._rewards.from_unit(float(index[best])),
+            memo={"ball": np.array([ball])},
+        )
+
+    def domains(self, contexts: Points) -> NDArray[np.bool_]:
+        """Which actions lie in the domain of which active ball, a row a ball; every action is in one at least.
+
+        Before the first reward there are no balls, hence no rows.
+        """
+        points = self._points(contexts, None)
+        if not len(self.balls):
+            return np.zeros((0, self._own_kind.count(points)), dtype=bool)
+        return self.balls.domains(self.balls.distances(points))
+
+    def _confidence(self, plays: Vector) -> Vector:
+        return np.asarray(self._confidence_factor * 4.0 * np.sqrt(log(self._horizon) / (1.0 + plays)))
+
+    def _awaited(self) -> Vector:
+        """Awaited decisions of each ball."""
+        awaited = np.zeros(len(self.balls))
+        for decision in self._ledger.pending.values():
+            awaited[self._ball_of(decision)] += 1.0
+        return awaited
+
+    def _warn_beyond_horizon(self) -> None:
+        if self.round_index > self._horizon and not self._has_warned:
+            warn_user(
+                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the confidence was made for. "
+                "Give a longer one.",
+                GuaranteeVoid,
+            )
+            self._has_warned = True
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _note_model(self) -> None:
+        """The balls note what changes."""
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._ball_of(decision)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        balls, point, ball = self.balls, self._point(decision), self._ball_of(decision)
+        if not len(balls):
+            balls.add(point, 1.0)
+        is_full = self._confidence(balls.plays[ball]).item() <= balls.radii[ball]
+        if is_full and balls.domains(balls.distances(point))[ball, 0]:  # nothing smaller has come to lie there since
+            balls.add(point, float(balls.radii[ball]) / 2.0)
+        balls.play(ball, self._rewards.unit(reward))
+
+    def _ball_of(self, decision: Decision) -> int:
+        """The ball that a decision was made by, or DecisionError."""
+        noted = np.asarray(decision.memo.get("ball", ()))
+        n_balls = max(1, len(self.balls))
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
+            raise DecisionError(
+                f"The memo of a decision names one of the {n_balls} active balls, got {dict(decision.memo)!r:.80}. "
+                "Stored decisions have to be learnt in the order in which they were."
+            )
+        return int(noted[0])
+
+    def _refuse_incomparable(self, point: Points) -> None:
+        if len(self.balls):
+            self.balls.distances(point)
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        closeness: Parameters
+        if self.kernel is not None:
+            closeness = {"kernel": self.kernel.describe()}
+        else:
+            distance = self._closeness.distance
+            name = getattr(distance, "__qualname__", type(distance).__name__)
+            closeness = {"distance": name, "kind": describe_kind(self._own_kind)}
+        return {
+            **closeness,
+            "horizon": self._horizon,
+            "norm_bound": self._norm_bound,
+            "confidence_factor": self._confidence_factor,
+            "reward_range": self.reward_range,
+        }
+
+    def _structure(self) -> Parameters:
+        if self.kernel is None:
+            raise CannotSave("A distance is a function, which a file cannot hold. A policy with a kernel can be saved.")
+        return {}
+
+    def _probe(self) -> Points | None:
+        return self.balls.centres if len(self.balls) else None
+
+    def _state(self) -> Parameters:
+        return {"balls": self.balls.state()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.balls.restore(saved_part(state, "balls"))

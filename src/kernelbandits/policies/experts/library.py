@@ -1,0 +1,531 @@
+"""Experts and policy classes: constant, stump, linear and kernel ridge."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.kernels import Kernel, KernelLike, Rows, as_kernel, kind_of, unpack_kernel
+from kernelbandits.kernels._distances import dense
+from kernelbandits.kernels.points import digest_of
+from kernelbandits.kernels.rows import is_sparse
+from kernelbandits.policies.experts.base import (
+    Expert,
+    JointAdvice,
+    Panel,
+    all_on,
+    checked_experts,
+    picks_of,
+    shared_row,
+)
+from kernelbandits.posterior import ExactPosterior
+from kernelbandits.selection.ties import best_of_each
+from kernelbandits.types import Matrix, Parameters, Points, Seed, Vector
+from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_generator, a_list, a_number, a_size, a_vector, positive
+
+__all__ = [
+    "ConstantExpert",
+    "FiniteClass",
+    "GreedyRidge",
+    "LinearScorer",
+    "PolicyClass",
+    "Stump",
+    "StumpClass",
+    "UniformExpert",
+    "constant_experts",
+    "linear_experts",
+    "ridge_experts",
+    "stump_experts",
+    "thresholds_between",
+    "with_uniform",
+]
+
+
+@dataclass(frozen=True)
+class UniformExpert:
+    """Every action alike.
+
+    >>> UniformExpert().advise([[1.0], [2.0]])
+    array([0.5, 0.5])
+    """
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 / n for each of n actions."""
+        n_actions = kind_of(contexts).count(contexts)
+        return np.full(n_actions, 1.0 / n_actions)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "UniformExpert"}
+
+
+@dataclass(frozen=True)
+class ConstantExpert:
+    """Always the same row; the last one of a round that has fewer.
+
+    >>> ConstantExpert(1).advise([[1.0], [2.0], [3.0]])
+    array([0., 1., 0.])
+    """
+
+    action: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", a_count(self.action, "The action", least=0, most=MOST_IN_MEMORY))
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 at its row."""
+        advice = np.zeros(kind_of(contexts).count(contexts))
+        advice[min(self.action, len(advice) - 1)] = 1.0
+        return advice
+
+    @staticmethod
+    def together(experts: Sequence[ConstantExpert]) -> JointAdvice:
+        """The advice of many."""
+        rows = np.array([expert.action for expert in experts], dtype=np.intp)
+        return lambda _, n_actions: all_on(rows, n_actions)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "ConstantExpert", "action": self.action}
+
+
+def with_uniform(experts: Sequence[Expert]) -> tuple[Expert, ...]:
+    """The experts, and one who advises uniformly behind them where none of them is `UniformExpert`."""
+    listed = checked_experts(experts)
+    return listed if any(isinstance(expert, UniformExpert) for expert in listed) else (*listed, UniformExpert())
+
+
+@dataclass(frozen=True)
+class LinearScorer:
+    """The row x of highest weights · x; among tied rows the lowest.
+
+    >>> LinearScorer((1.0, -1.0)).advise([[0.5, 0.5], [2.0, 1.0]])
+    array([0., 1.])
+    """
+
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        weights = a_vector(self.weights, "The weights of a linear scorer")
+        if not len(weights):
+            raise InvalidParameter("A linear scorer has a weight for each column of the contexts, got none.")
+        object.__setattr__(self, "weights", tuple(weights.tolist()))
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 at the row of highest score."""
+        rows = Rows().check(contexts)
+        advice: Vector = self.together([self])(rows, rows.shape[0])[0]
+        return advice
+
+    @staticmethod
+    def together(experts: Sequence[LinearScorer]) -> JointAdvice:
+        """The advice of many: one matrix product for all that have equally many weights."""
+        lengths = {len(expert.weights) for expert in experts}
+        if len(lengths) > 1:
+            raise InvalidParameter(f"All linear scorers of a policy have equally many weights, got {sorted(lengths)}.")
+        weights = np.array([expert.weights for expert in experts])
+
+        def advice(contexts: Points, n_actions: int) -> Matrix:
+            if not (is_sparse(contexts) or isinstance(contexts, np.ndarray)) or contexts.shape[1] != weights.shape[1]:
+                raise InvalidContexts(
+                    f"These linear scorers weigh {weights.shape[1]} columns; actions have to be rows of as many "
+                    f"numbers, got {type(contexts).__name__}{getattr(contexts, 'shape', '')}."
+                )
+            return all_on(best_of_each((contexts @ weights.T).T), n_actions)
+
+        return advice
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "LinearScorer", "weights": list(self.weights)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stump:
+    """One row where a column that all actions share is at most a threshold, another row where it is above.
+
+    The column is that of the round's first row, or of the context where the round is `Pairs`. A row beyond the last of
+    a round means the last.
+
+    >>> Stump(column=0, threshold=0.5, below=0, above=2).advise([[0.7], [0.7], [0.7]])
+    array([0., 0., 1.])
+    """
+
+    column: int
+    threshold: float
+    below: int
+    above: int
+
+    def __post_init__(self) -> None:
+        for name in ("column", "below", "above"):
+            object.__setattr__(
+                self, name, a_count(getattr(self, name), f"A stump's `{name}`", least=0, most=MOST_IN_MEMORY)
+            )
+        threshold = a_number(self.threshold, "A stump's threshold")
+        if not np.isfinite(threshold):
+            raise InvalidParameter(
+                f"A stump's threshold has to be finite, got {threshold}. ConstantExpert(row) never asks."
+            )
+        object.__setattr__(self, "threshold", threshold)
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 at the row that the column asks for."""
+        advice: Vector = self.together([self])(contexts, kind_of(contexts).count(contexts))[0]
+        return advice
+
+    @staticmethod
+    def together(experts: Sequence[Stump]) -> JointAdvice:
+        """The advice of many."""
+        columns = np.array([expert.column for expert in experts], dtype=np.intp)
+        thresholds = np.array([expert.threshold for expert in experts])
+        below = np.array([expert.below for expert in experts], dtype=np.intp)
+        above = np.array([expert.above for expert in experts], dtype=np.intp)
+        last = int(columns.max())
+
+        def advice(contexts: Points, n_actions: int) -> Matrix:
+            row = shared_row(contexts)
+            if last >= len(row):
+                raise InvalidContexts(f"A stump looks at column {last}; this round has columns 0 to {len(row) - 1}.")
+            return all_on(np.where(row[columns] <= thresholds, below, above), n_actions)
+
+        return advice
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {
+            "class": "Stump",
+            "column": self.column,
+            "threshold": self.threshold,
+            "below": self.below,
+            "above": self.above,
+        }
+
+
+def thresholds_between(values: Vector) -> Vector:
+    """One threshold in each gap between the distinct values of a column.
+
+    >>> thresholds_between(np.array([4.0, 0.0, 1.0, 0.0]))
+    array([0.5, 2.5])
+    """
+    distinct = np.unique(values)
+    low, high = distinct[:-1], distinct[1:]
+    middle = np.maximum(low / 2.0 + high / 2.0, low)
+    return np.where(middle < high, middle, low)  # neighbours in floating point have nothing between them
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyRidge:
+    """The action of highest estimated reward Σ α k(x, z) over points z; among tied ones the lowest row.
+
+    Made by `taught`: α are the dual weights of kernel ridge regression, α = (K + γI)⁻¹ y.
+
+    >>> from kernelbandits.kernels import Linear
+    >>> GreedyRidge.taught(Linear(), [[1.0], [2.0]], [0.1, 0.4], regularisation=0.5).advise([[0.5], [3.0]])
+    array([0., 1.])
+    """
+
+    kernel: Kernel
+    regularisation: float
+    points: Points
+    weights: Vector
+
+    @classmethod
+    def taught(cls, kernel: KernelLike, contexts: Points, rewards: ArrayLike, *, regularisation: float) -> GreedyRidge:
+        """The model of these actions and what they paid.
+
+        Parameters
+        ----------
+        kernel
+            Similarity of actions.
+        contexts
+            Actions that were played, one per reward.
+        rewards
+            What they paid.
+        regularisation
+            γ, above zero.
+        """
+        posterior = ExactPosterior(as_kernel(kernel), regularisation=regularisation)
+        posterior.observe(contexts, rewards)
+        if not posterior.n_observations:
+            raise InvalidContexts("A ridge expert is taught by at least one action and its reward, got none.")
+        points, weights, _, _ = posterior.support()
+        kind = posterior.kernel.kind
+        own = kind.take(points, np.arange(kind.count(points)))  # a copy: the caller's may change
+        return cls(posterior.kernel, posterior.regularisation, own, weights)
+
+    def estimate(self, contexts: Points) -> Vector:
+        """Estimated reward of each action."""
+        estimates: Vector = self.kernel.gram(self.kernel.kind.check(contexts), self.points) @ self.weights
+        return estimates
+
+    def advise(self, contexts: Points) -> Vector:
+        """1 at the action of highest estimate."""
+        estimates = self.estimate(contexts)
+        advice: Vector = all_on(best_of_each(estimates[None]), len(estimates))[0]
+        return advice
+
+    @staticmethod
+    def together(experts: Sequence[GreedyRidge]) -> JointAdvice:
+        """The advice of many: one Gram matrix for all of the same kernel and points."""
+        groups: dict[tuple[int, str], list[int]] = {}
+        kernels: list[Kernel] = []
+        for place, expert in enumerate(experts):
+            known = next((n for n, kernel in enumerate(kernels) if kernel == expert.kernel), len(kernels))
+            if known == len(kernels):
+                kernels.append(expert.kernel)
+            groups.setdefault((known, expert.points_digest()), []).append(place)
+        stacked = [
+            (experts[rows[0]], rows, np.array([experts[row].weights for row in rows])) for rows in groups.values()
+        ]
+
+        def advice(contexts: Points, n_actions: int) -> Matrix:
+            estimates = np.empty((len(experts), n_actions))
+            for first, rows, weights in stacked:
+                kernel = first.kernel
+                estimates[rows] = weights @ kernel.gram(first.points, kernel.kind.check(contexts))
+            return all_on(best_of_each(estimates), n_actions)
+
+        return advice
+
+    def points_digest(self) -> str:
+        """Equal for equal points."""
+        return digest_of(self.kernel.kind, self.points)
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {
+            "class": "GreedyRidge",
+            "kernel": self.kernel.describe(),
+            "regularisation": self.regularisation,
+            "points": self.points_digest(),
+            "weights": hashlib.sha256(self.weights.tobytes()).hexdigest()[:16],
+        }
+
+    def pack(self) -> Parameters:
+        """Plain values and arrays, for a file; CannotSave where the kernel is one of your own."""
+        parameters, arrays = self.kernel.pack()
+        return {
+            "kernel": {"parameters": parameters, "arrays": arrays},
+            "regularisation": self.regularisation,
+            "points": self.kernel.kind.pack(self.points),
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> GreedyRidge:
+        """Inverse of `pack`."""
+        kernel = unpack_kernel(packed["kernel"]["parameters"], packed["kernel"]["arrays"])
+        return cls(kernel, packed["regularisation"], kernel.kind.unpack(packed["points"]), packed["weights"])
+
+
+MOST_EXPERTS: Final = 10**7
+"""That are made one by one."""
+
+
+def constant_experts(n_actions: int) -> list[ConstantExpert]:
+    """One expert per row that always advises this row.
+
+    >>> constant_experts(2)
+    [ConstantExpert(action=0), ConstantExpert(action=1)]
+    """
+    return [ConstantExpert(action) for action in range(a_count(n_actions, "The number of actions", most=MOST_EXPERTS))]
+
+
+def stump_experts(
+    contexts: Points, *, n_actions: int, per_feature: int = 10, columns: Sequence[int] | None = None
+) -> list[Stump]:
+    """Thresholds on single columns: for each of them every two different rows, one below and one above.
+
+    A column that takes one value only has no threshold. `constant_experts` are what stumps with equal rows would be.
+
+    Parameters
+    ----------
+    contexts
+        What rounds look like, one row per round (rounds × columns): thresholds are quantiles of its columns.
+    n_actions
+        Rows 0 to n_actions − 1 are played.
+    per_feature
+        Thresholds per column at most, evenly spread over its quantiles.
+    columns
+        The columns to look at; None: all.
+
+    >>> [stump.threshold for stump in stump_experts([[0.0], [1.0], [4.0]], n_actions=2, per_feature=2)]
+    [0.5, 0.5, 2.5, 2.5]
+    """
+    n_actions = a_count(n_actions, "The number of actions", least=2, way_out="One action leaves nothing to choose.")
+    per_feature = a_count(per_feature, "The number of thresholds per feature")
+    rows = Rows().check(contexts)
+    rows = dense(rows)
+    looked_at = range(rows.shape[1]) if columns is None else a_list(columns, "Columns")
+    a_size("Stumps", len(looked_at) * per_feature, n_actions, n_actions)
+    experts = []
+    for column in looked_at:
+        if a_count(column, "A column", least=0) >= rows.shape[1]:
+            raise InvalidParameter(f"There is no column {column}: the contexts have {rows.shape[1]}, counted from 0.")
+        between = thresholds_between(rows[:, int(column)])
+        if len(between) > per_feature:
+            between = between[np.linspace(0, len(between) - 1, per_feature + 2)[1:-1].round().astype(np.intp)]
+        experts += [
+            Stump(column=int(column), threshold=float(threshold), below=below, above=above)
+            for threshold in between
+            for below, above in permutations(range(n_actions), 2)
+        ]
+    return experts
+
+
+def linear_experts(n_features: int, *, n_experts: int = 100, seed: Seed = None) -> list[LinearScorer]:
+    """Linear scorers whose weights are drawn evenly from all directions.
+
+    >>> [len(expert.weights) for expert in linear_experts(3, n_experts=2, seed=0)]
+    [3, 3]
+    """
+    n_features = a_count(n_features, "The number of features")
+    n_experts = a_count(n_experts, "The number of experts")
+    a_size("The weights of experts", n_experts, n_features)
+    weights = a_generator(seed).normal(size=(n_experts, n_features))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    return [LinearScorer(tuple(row)) for row in weights.tolist()]
+
+
+def ridge_experts(
+    kernels: Iterable[KernelLike] | KernelLike,
+    contexts: Points,
+    rewards: ArrayLike,
+    *,
+    regularisation: float | Sequence[float] = 1.0,
+) -> list[GreedyRidge]:
+    """Greedy kernel ridge models, one per kernel and regularisation, all taught by the same history.
+
+    Parameters
+    ----------
+    kernels
+        Similarities of actions, or one.
+    contexts
+        Actions that were played, one per reward.
+    rewards
+        What they paid.
+    regularisation
+        One γ or several.
+
+    >>> from kernelbandits.kernels import Gaussian, Linear
+    >>> len(ridge_experts([Linear(), Gaussian(length_scale=0.5)], [[1.0], [2.0]], [0.1, 0.4], regularisation=[0.1, 1]))
+    4
+    """
+    listed = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
+    are_many = isinstance(regularisation, Iterable) and getattr(regularisation, "ndim", 1) > 0
+    gammas = a_list(regularisation, "The regularisations") if are_many else [regularisation]  # type: ignore[arg-type]
+    return [
+        GreedyRidge.taught(kernel, contexts, rewards, regularisation=positive(gamma, "The regularisation"))  # type: ignore[arg-type]
+        for kernel in listed
+        for gamma in gammas
+    ]
+
+
+@runtime_checkable
+class PolicyClass(Protocol):
+    """A class of policies, each of which plays one action of a round."""
+
+    def look(self, contexts: Points, n_actions: int) -> Vector:
+        """All that the class needs to know of a round: always as many numbers."""
+
+    def distinct(self, looks: Matrix) -> Sequence[Expert]:
+        """One policy per distinct labelling of these rounds: per way in which a policy of the class plays them."""
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+
+
+class FiniteClass:
+    """Experts that each put all probability on one action.
+
+    >>> from kernelbandits.policies.experts.library import ConstantExpert
+    >>> policies = FiniteClass([ConstantExpert(0), ConstantExpert(1), ConstantExpert(2)])
+    >>> looks = np.array([policies.look([[1.0], [2.0]], 2)])
+    >>> policies.distinct(looks)  # of two actions, ConstantExpert(2) plays the last as well
+    [ConstantExpert(action=0), ConstantExpert(action=1)]
+    """
+
+    def __init__(self, experts: Sequence[Expert]) -> None:
+        self.panel = Panel(experts)
+
+    def look(self, contexts: Points, n_actions: int) -> Vector:
+        """The row that each policy plays."""
+        return picks_of(self.panel.advice_on(contexts, n_actions)).astype(np.float64)
+
+    def distinct(self, looks: Matrix) -> list[Expert]:
+        """The first policy of each labelling, in their order."""
+        _, first = np.unique(looks, axis=1, return_index=True)
+        return self.panel.subset(np.sort(first))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "FiniteClass", "n_experts": len(self.panel), "digest": self.panel.digest}
+
+
+MOST_COLUMNS: Final = 10**6
+"""That a class looks at when it is given their number."""
+
+
+class StumpClass:
+    """Every threshold on every one of some columns, with every two rows below and above it; constant rows among them.
+
+    Infinitely many policies, of which n rounds can tell apart only as many as there are gaps between their values: with
+    two actions and one column of distinct values, 2n.
+
+    Parameters
+    ----------
+    columns
+        Columns that a stump may look at; a number means so many, from the first.
+    n_actions
+        Rows 0 to n_actions − 1 are played.
+
+    >>> StumpClass(1).distinct(np.array([[0.5], [1.5]]))  # doctest: +NORMALIZE_WHITESPACE
+    [ConstantExpert(action=0), ConstantExpert(action=1),
+     Stump(column=0, threshold=1.0, below=0, above=1), Stump(column=0, threshold=1.0, below=1, above=0)]
+    """
+
+    def __init__(self, columns: int | Sequence[int], *, n_actions: int = 2) -> None:
+        if isinstance(columns, int):
+            columns = range(a_count(columns, "The number of columns", most=MOST_COLUMNS))
+        listed = [a_count(column, "A column", least=0, most=MOST_IN_MEMORY) for column in a_list(columns, "Columns")]
+        self.columns = tuple(dict.fromkeys(listed))
+        a_count(len(self.columns), "The number of columns")
+        self.n_actions = a_count(n_actions, "The number of actions", least=2)
+
+    def look(self, contexts: Points, n_actions: int) -> Vector:
+        """The columns, as all actions of the round share them."""
+        del n_actions
+        row = shared_row(contexts)
+        if max(self.columns) >= len(row):
+            raise InvalidContexts(
+                f"These stumps look at column {max(self.columns)}; this round has columns 0 to {len(row) - 1}."
+            )
+        return row[list(self.columns)]
+
+    def distinct(self, looks: Matrix) -> list[Expert]:
+        """Constant rows first, then each division of the rounds in two with all pairs of rows.
+
+        A division and its complement are one, since every pair of rows comes in both orders.
+        """
+        known: dict[bytes, tuple[int, float]] = {}
+        for place, column in enumerate(self.columns):
+            for threshold in thresholds_between(looks[:, place]):
+                is_below = looks[:, place] <= threshold
+                known.setdefault(np.packbits(is_below ^ is_below[0]).tobytes(), (column, float(threshold)))
+        constants: list[Expert] = [ConstantExpert(action) for action in range(self.n_actions)]
+        return constants + [
+            Stump(column=column, threshold=threshold, below=below, above=above)
+            for column, threshold in known.values()
+            for below, above in permutations(range(self.n_actions), 2)
+        ]
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "StumpClass", "columns": list(self.columns), "n_actions": self.n_actions}

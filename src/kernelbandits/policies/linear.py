@@ -1,0 +1,358 @@
+"""Linear policies: LinUCB (shared, disjoint, hybrid) and OFUL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log1p
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits._saved_state import saved_array, saved_count, saved_part
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.kernels import Ids, LabelledLinear, Linear, Rows
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.policies.comparators.spanning import unit_rows
+from kernelbandits.policies.rounds import one_id_per_action
+from kernelbandits.policies.ties import Ties
+from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
+from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
+from kernelbandits.posterior.base import SMALLEST_REGULARISATION
+from kernelbandits.selection import CatalogueView
+from kernelbandits.theory.exploration import Exploration, SelfNormalised, as_exploration
+from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
+from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, is_one_of, not_negative, shown
+
+__all__ = ["OFUL", "LinUCB"]
+
+KEPT: Final = 100_000
+"""Contexts that are kept, so that their rewards can be amended, unlearnt and explained."""
+
+
+class LinUCB(UpperConfidencePolicy):
+    """Ridge regression on features, highest mean + exploration · width (Li et al. 2010).
+
+    shared: one weight vector for all actions; KernelUCB with the linear kernel. disjoint: a weight vector per action.
+    hybrid: the shared columns have one weight vector for all, the other columns one per action. For the last two,
+    `ids` (or the row numbers, where there are none) say which action is which. A round costs the same however much was
+    learnt: O(N d² + d³) shared, O(N d³) otherwise. The last 100,000 distinct contexts are kept, so that their rewards
+    can be amended, unlearnt and explained; of older ones only sums, in which every reward goes on to count.
+
+    Parameters
+    ----------
+    model
+        "shared", "disjoint" or "hybrid".
+    shared_columns
+        hybrid only: columns whose weights all actions share. A column that should count both ways is given twice.
+    regularisation, exploration, reward_range, ties, seed
+        As in KernelUCB. Li et al. suggest exploration 1 + sqrt(ln(2/δ)/2); 0.1 to 2 is usual.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> policy = LinUCB(regularisation=1.0, exploration=0.5)
+    >>> contexts = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> decision = policy.choose(contexts)
+    >>> decision.action
+    1
+    >>> policy.learn(decision, reward=-1.0)
+    >>> policy.choose(contexts).action
+    0
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Literal["shared", "disjoint", "hybrid"] = "shared",
+        shared_columns: Sequence[int] | None = None,
+        regularisation: float = 1.0,
+        exploration: float | Exploration = 1.0,
+        reward_range: tuple[float, float] | None = None,
+        ties: Ties = "lowest",
+        seed: Seed = None,
+    ) -> None:
+        if not is_one_of(model, ("shared", "disjoint", "hybrid")):
+            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {shown(model)}.")
+        if shared_columns is not None and not isinstance(shared_columns, Iterable):
+            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shown(shared_columns)}.")
+        listed = [] if shared_columns is None else a_list(shared_columns, "`shared_columns`")
+        columns = [a_count(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
+        if (model == "hybrid") != bool(columns):
+            raise InvalidParameter(
+                f"`shared_columns` names the columns that a hybrid model shares, and only there; got model={model!r}, "
+                f"shared_columns={shown(shared_columns)}."
+            )
+        posterior: Posterior
+        if model == "shared":
+            posterior = PrimalPosterior(Linear(), regularisation=regularisation, keep=KEPT)
+        else:
+            posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation, keep=KEPT)
+        super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
+        self._model = model
+        self._has_plain_rows = model == "shared"
+        self._uses_engines = model == "shared"  # labels are no part of a catalogue's items
+        self._shared_columns = columns or None
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        if self._model == "shared":
+            return super()._points(contexts, ids)
+        rows = Rows().check(contexts)
+        n_actions = Rows().count(rows)
+        labels = list(range(n_actions)) if ids is None else list(ids)
+        one_id_per_action(labels, n_actions)
+        return PairRows(labels, rows, is_shared=False)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        if self._model == "shared":
+            return super()._catalogue_points(view)
+        return PairRows(list(view.ids), view.points(Rows()), is_shared=False)
+
+    def _context(self, points: Points, row: int) -> Point:
+        return super()._context(points, row) if self._model == "shared" else Rows().one(points.actions, row)
+
+    def _point(self, decision: Decision) -> Points:
+        if self._model == "shared":
+            return super()._point(decision)
+        return PairRows([Ids().check_one(decision.item)], Rows().single(decision.context), is_shared=False)
+
+    def _parameters(self) -> Parameters:
+        return {
+            "model": self._model,
+            "shared_columns": self._shared_columns,
+            "regularisation": self.posterior.regularisation,
+            "exploration": self.exploration.describe(),
+            "reward_range": self.reward_range,
+            "ties": self._ties,
+        }
+
+
+LARGEST_REWARD: Final = 1e100
+"""A reward beyond it is fitted at once, so that a sum that overflows is refused together with the reward at fault."""
+
+
+class _Growth(NamedTuple):
+    """How the determinant of C = γI + Σ x xᵀ has grown since the last refit."""
+
+    inverse: Matrix
+    """C⁻¹ with all that was learnt."""
+
+    logarithm: float
+    """ln det C − ln det C at the last refit."""
+
+    @classmethod
+    def since(cls, posterior: Posterior, like: Points) -> _Growth:
+        """None yet."""
+        return cls(posterior.covariance(unit_rows(like)), 0.0)
+
+    def after(self, rows: Matrix) -> _Growth:
+        """With more rows: det(C + x xᵀ) = (1 + xᵀ C⁻¹ x) det C, and the Sherman–Morrison formula."""
+        inverse, logarithm = self
+        for row in rows:
+            pulled = inverse @ row
+            squared_width = max(float(row @ pulled), 0.0)  # rounding may push it below
+            logarithm += log1p(squared_width)
+            inverse = inverse - np.outer(pulled, pulled / (1.0 + squared_width))
+        return _Growth(inverse, logarithm)
+
+
+class OFUL(UpperConfidencePolicy):
+    """Optimism for linear rewards with self-normalised confidence sets (Abbasi-Yadkori, Pál and Szepesvári 2011).
+
+    With C = γI + Σ x xᵀ over what was learnt, θ̂ = C⁻¹ Σ r x, noise scale R and ‖θ‖ ≤ B:
+
+        score = x·θ̂ + η · sqrt(xᵀ C⁻¹ x),   η = R sqrt(ln det(C/γ) + 2 ln(1/δ)) + sqrt(γ) B
+
+    KernelUCB with the linear kernel and the schedule `SelfNormalised`, choice by choice. Action sets may change, even
+    in reaction to rewards. (`Mixture`, with LinUCB or KernelUCB, assumes the same and is never wider.)
+
+    With `switching` c > 0 it switches rarely: θ̂, C and η are all those of the last refit, and a refit happens when
+    det C has become more than 1 + c times what it was then: O(d log T / log(1 + c)) refits, at the price of a factor of
+    sqrt(1 + c) in the regret bound. Between refits choices depend on the actions only, so they can be made far ahead;
+    rounds do not get cheaper, because a refit for one reward is a change of rank one here.
+    Corrections (`amend`, `unlearn`) and `warm_start` refit at once. A round costs O(N d²), whatever t.
+
+    Parameters
+    ----------
+    regularisation
+        γ > 0.
+    noise_scale
+        R of the sub-Gaussian noise; 0.5 for rewards in [0, 1].
+    norm_bound
+        B ≥ ‖θ‖.
+    failure_probability
+        δ: the chance that any interval of any round fails.
+    switching
+        c; 0: refit with every reward. 0.5 to 1 is usual.
+    reward_range, ties, seed
+        As in KernelUCB.
+
+    Examples
+    --------
+    >>> policy = OFUL(noise_scale=0.1, norm_bound=1.0, switching=0.5)
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(200):
+    ...     decision = policy.choose(rng.uniform(size=(5, 2)))
+    ...     policy.learn(decision, reward=float(decision.context @ [0.2, 0.8]))
+    >>> policy.choose(np.array([[1.0, 0.0], [0.0, 1.0]])).action, policy.n_refits < 30
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        regularisation: float = 1.0,
+        noise_scale: float,
+        norm_bound: float,
+        failure_probability: float = 0.05,
+        switching: float = 0.0,
+        reward_range: tuple[float, float] | None = None,
+        ties: Ties = "lowest",
+        seed: Seed = None,
+    ) -> None:
+        schedule = SelfNormalised(
+            noise_scale=noise_scale, norm_bound=norm_bound, failure_probability=failure_probability
+        )
+        super().__init__(
+            PrimalPosterior(Linear(), regularisation=regularisation),
+            schedule,
+            reward_range=reward_range,
+            ties=ties,
+            seed=seed,
+        )
+        self._schedule = schedule
+        self._switching = not_negative(
+            switching, "The growth of the determinant between refits", "0 refits every time."
+        )
+        # `posterior` is what choices are made with: as of the last refit. What was learnt since waits here.
+        self._later: list[Points] = []
+        self._later_rewards: list[float] = []
+        self._growth: _Growth | None = None  # derived from both; None when to be made anew
+        self._n_refits = 0
+
+    @property
+    def n_refits(self) -> int:
+        """How often learnt rewards have moved the model that choices are made with."""
+        return self._n_refits
+
+    @property
+    def n_since_refit(self) -> int:
+        """Rewards that were learnt and wait for the next refit."""
+        return len(self._later_rewards)
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        points = super()._points(contexts, ids)
+        if self._later:  # not fitted yet, and all the same the first that later ones have to be like
+            self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
+        return points
+
+    def _choose_shortly(self, contexts: Points) -> Decision | None:
+        return None if self._later else super()._choose_shortly(contexts)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        if self._switching:
+            self._keep(self._point(decision), [reward])
+        else:
+            super()._take_in(decision, reward)
+            self._n_refits += 1
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        if self._switching:
+            stack = self.posterior.kernel.kind.stack
+            self._keep(stack(*(self._point(decision) for decision in decisions)), rewards.tolist())
+        else:
+            super()._take_in_many(decisions, rewards)
+            self._n_refits += 1
+
+    def _keep(self, points: Points, rewards: list[float]) -> None:
+        """Fit these and all that waits if the determinant has grown enough, else let them wait too."""
+        growth = self._growth_with(points)
+        if growth.logarithm <= log1p(self._switching) + TIE_TOLERANCE and self._may_wait(points, rewards):
+            kind = self.posterior.kernel.kind
+            self._journal.note(_truncate, len(self._later), self._later, self._later_rewards)
+            self._later += [kind.take(points, np.array([row])) for row in range(len(rewards))]
+            self._later_rewards += rewards
+            self._growth = growth
+        else:
+            self._refit(points, rewards)
+
+    def _growth_with(self, points: Points) -> _Growth:
+        """How far the determinant will have grown with these points; refuses points unlike those known."""
+        if self._later:
+            self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
+        growth = self._growth
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when it is fitted
+            if growth is None:
+                growth = _Growth.since(self.posterior, points)
+                for point in self._later:
+                    growth = growth.after(self.posterior.kernel.features(point))
+            return growth.after(self.posterior.kernel.features(points))
+
+    def _may_wait(self, points: Points, rewards: list[float]) -> bool:
+        """Whether fitting them later is sure to succeed."""
+        largest = float(self.posterior.kernel.diagonal(points).max())
+        is_ordinary = SMALLEST_REGULARISATION * largest <= self.posterior.regularisation
+        return is_ordinary and self.posterior.is_sure and max(map(abs, rewards)) < LARGEST_REWARD
+
+    def _refit(self, points: Points = None, rewards: Sequence[float] = ()) -> None:
+        """Fit all that waits, and these."""
+        later = self._later if points is None else [*self._later, points]
+        if not later:
+            return
+        self.posterior.observe(self.posterior.kernel.kind.stack(*later), [*self._later_rewards, *rewards])
+        self._later, self._later_rewards, self._growth, self._awaited = [], [], None, None
+        self._n_refits += 1
+
+    def _note_model(self) -> None:
+        super()._note_model()
+        self._note_references("_later", "_later_rewards", "_growth", "_n_refits")
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._refit()
+        super()._correct(decision, was, now, number)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._refit()
+        super()._take_back(decision, reward, number)
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        self._refit()
+        super()._start_from(points, rewards, times)
+
+    # -- describing and keeping ------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Parameters:
+        return {
+            "regularisation": self.posterior.regularisation,
+            "noise_scale": self._schedule.noise_scale,
+            "norm_bound": self._schedule.norm_bound,
+            "failure_probability": self._schedule.failure_probability,
+            "switching": self._switching,
+            "reward_range": self.reward_range,
+            "ties": self._ties,
+        }
+
+    def _state(self) -> Parameters:
+        later: Parameters = {}
+        if self._later:
+            kind = self.posterior.kernel.kind
+            later = {"points": kind.pack(kind.stack(*self._later)), "rewards": np.array(self._later_rewards)}
+        return {**super()._state(), "later": later, "n_refits": self._n_refits}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._n_refits = saved_count(state, "n_refits")
+        later = saved_part(state, "later")
+        if later:
+            kind = self.posterior.kernel.kind
+            points = kind.check(kind.unpack(saved_part(later, "points")))
+            self._refuse_incomparable(points)
+            self._later_rewards = saved_array(later, "rewards", "f", (kind.count(points),)).tolist()
+            self._later = [kind.take(points, np.array([row])) for row in range(len(self._later_rewards))]
+
+
+def _truncate(length: int, *lists: list[Any]) -> None:
+    for values in lists:
+        del values[length:]

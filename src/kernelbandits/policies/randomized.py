@@ -1,0 +1,142 @@
+"""Base class of randomized policies, and the uniformly random baseline."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.kernels import PointKind, kind_of
+from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.rounds import Actions, plain_points
+from kernelbandits.selection import CatalogueView
+from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Vector
+
+__all__ = ["Odds", "RandomisedPolicy", "UniformRandom", "drawn"]
+
+
+class Odds(NamedTuple):
+    """Probabilities of the eligible actions, and what a policy knows besides."""
+
+    probabilities: Vector
+    prediction: Prediction | None = None
+    """Mean and width of each action, where the policy has them."""
+
+    score: Vector | None = None
+    """What the probabilities were made of, where that is one number an action."""
+
+    memo: Mapping[str, Any] = EMPTY
+    """What `learn` will need, whatever the draw."""
+
+
+class RandomisedPolicy(Policy):
+    """Draws the action of each round, with a propensity that is exact, so that its log can evaluate any other policy.
+
+    A subclass writes `_odds` instead of `_pick`.
+    """
+
+    @abstractmethod
+    def _odds(self, actions: Actions) -> Odds:
+        """Probabilities of the eligible actions, from the model alone: no chance is used here."""
+
+    def _pick(self, actions: Actions) -> Choice:
+        return self._drawn_choice(actions, self._odds(actions))
+
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+        """One draw a round; the odds of a round that is asked about again and again are computed once."""
+        choices: list[Choice] = []
+        points, odds = None, None
+        for actions in rounds:
+            if odds is None or actions.rows is not None or actions.points is not points:
+                odds = self._odds(actions)
+                points = actions.points if actions.rows is None else None
+            choices.append(self._drawn_choice(actions, odds))
+        return choices
+
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+        """One draw, with what is known of it."""
+        probabilities, prediction, score, memo = odds
+        place = drawn(probabilities, self._rng)
+        choice = Choice(place, propensity=float(probabilities[place]), memo=memo)
+        if prediction is not None:
+            choice = choice._replace(mean=float(prediction.mean[place]), width=float(prediction.width[place]))
+        return choice if score is None else choice._replace(score=float(score[place]))
+
+    def _probabilities(self, actions: Actions) -> Vector:
+        return self._odds(actions).probabilities
+
+
+def drawn(probabilities: Vector, rng: np.random.Generator) -> int:
+    """A place drawn from probabilities (which may sum to 1 only up to rounding); never one of probability 0.
+
+    >>> drawn(np.array([0.0, 1.0, 0.0]), np.random.default_rng(0))
+    1
+    """
+    ends = np.cumsum(probabilities)
+    return int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
+
+
+class UniformRandom(Policy):
+    """Every action alike: the baseline, and a logging policy whose log can evaluate any other. A round costs O(N).
+
+    Parameters
+    ----------
+    reward_range
+        Rewards outside it are refused; None takes any finite number.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> policy = UniformRandom(seed=0)
+    >>> policy.choose(["a", "b", "c", "d"]).propensity
+    0.25
+    """
+
+    learns_from_any_action = True
+
+    def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
+        super().__init__(reward_range=reward_range, seed=seed)
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return kind_of(contexts)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return plain_points(view)
+
+    def _parameters(self) -> Parameters:
+        return {"reward_range": self.reward_range}
+
+    def _pick(self, actions: Actions) -> Choice:
+        return Choice(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)
+
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+        rows = self._rng.permutation(actions.n_actions)[:k]
+        return [Choice(int(row), propensity=1.0 / (actions.n_actions - place)) for place, row in enumerate(rows)]
+
+    def _probabilities(self, actions: Actions) -> Vector:
+        return np.full(actions.n_actions, 1.0 / actions.n_actions)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        """There is nothing to learn; the round counts all the same."""
+
+    def _note_model(self) -> None:
+        """There is nothing to undo."""
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        """There is nothing to correct."""
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        """There is nothing to take back."""
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        """There is nothing to learn."""
+
+    def _state(self) -> Parameters:
+        return {}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """There is nothing to restore."""

@@ -1,0 +1,250 @@
+"""Saving and loading of policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+
+from kernelbandits._files import read_container, write_container
+from kernelbandits._saved_state import saved_array, saved_part, saved_value
+from kernelbandits.errors import (
+    CannotSave,
+    DamagedFile,
+    ForeignFile,
+    InvalidParameter,
+    KernelBanditError,
+    SavedFileError,
+)
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.types import Parameters, Seed
+from kernelbandits.validation import a_list, a_path, shown
+
+__all__ = ["load", "packed_policy", "write_policy"]
+
+N_PROBES: Final = 4
+"""Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
+
+MISSING: Final = object()
+"""What a policy describes of a parameter that it does not have."""
+
+GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
+
+
+def write_policy(packed: Parameters, path: str | PathLike[str]) -> None:
+    """Write what `packed_policy` gave."""
+    write_container(packed, path)
+
+
+def packed_policy(policy: Policy) -> Parameters:
+    """All that a file holds of a policy, as nested plain values and arrays."""
+    description = policy.describe()
+    _refuse_what_a_file_cannot_hold(description)
+    return {
+        "policy": description,
+        "structure": policy._structure(),
+        "kernel": _packed_kernel(policy.kernel),
+        "probe": _probe(policy),
+        "model": policy._state(),
+        "ledger": policy._ledger.state(),
+        "generator": _plain_generator(policy._rng),
+        "key": policy._random.key.hex(),
+    }
+
+
+def load(
+    path: str | PathLike[str],
+    *,
+    kernel: KernelLike | None = None,
+    policies: Sequence[type[Policy]] = (),
+    seed: Seed = None,
+) -> Policy:
+    """Open a saved policy; it goes on exactly where it was.
+
+    Parameters
+    ----------
+    path
+        The file that `policy.save` wrote.
+    kernel
+        Needed when the kernel is a function or an object of your own, which a file can name and not hold. Checked
+        against similarities kept in the file. Otherwise optional, to share one similarity table.
+    policies
+        Policy classes of your own that the file may hold.
+    seed
+        Another random state, as `reseed` gives it: for several workers that open one file. None: the saved one.
+    """
+    own = a_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
+    for one in own:
+        if not (isinstance(one, type) and issubclass(one, Policy)):
+            raise InvalidParameter(f"Policy classes of your own inherit from Policy, got {shown(one)}.")
+    known = {**_known(), **{one.__name__: one for one in own}}
+    content = read_container(a_path(path))
+    given = None if kernel is None else as_kernel(kernel)
+    if given is not None and saved_value(content, "kernel") is None:
+        raise InvalidParameter("This file's policy has no kernel, so none can be given.")
+    try:
+        policy = _unpacked(content, given, known)
+    except SavedFileError:
+        raise
+    except MemoryError as error:
+        raise SavedFileError(f"{os.fspath(path)!r} holds a policy that takes more memory than there is.") from error
+    except Exception as error:  # what is left after all checks: a file cannot raise anything else than its own errors
+        raise DamagedFile(
+            f"{os.fspath(path)!r} does not hold a policy as it is saved: {type(error).__name__}: {error!s:.200}"
+        ) from error
+    if seed is not None:
+        policy.reseed(seed)
+    return policy
+
+
+def _known() -> dict[str, type[Policy]]:
+    """What a file may name: the policies of the library. Nothing is imported by a name found in a file."""
+    from kernelbandits import policies
+
+    named = {name: getattr(policies, name) for name in policies.__all__}
+    return {name: value for name, value in named.items() if isinstance(value, type) and issubclass(value, Policy)}
+
+
+def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[str, type[Policy]]) -> Policy:
+    """The policy that `packed_policy` took apart."""
+    description = saved_part(content, "policy")
+    name = saved_value(description, "class")
+    if not isinstance(name, str) or name not in known:
+        raise ForeignFile(
+            f"The file holds a {name!r}, which is not known here. Name its class: load(path, policies=[{name}])."
+        )
+    chosen = _chosen_kernel(content, kernel)
+    policy = known[name]._build(
+        Saved(
+            parameters={key: value for key, value in description.items() if key != "class"},
+            kernel=chosen,
+            structure=saved_part(content, "structure"),
+            rebuild=lambda inner: _unpacked(inner, chosen, known),
+        )
+    )
+    _refuse_another(description, policy.describe(), but_kernel=kernel is not None)
+    _check_probe(policy, saved_value(content, "probe"))
+    policy._restore(saved_part(content, "model"))
+    policy._ledger.restore(saved_part(content, "ledger"))
+    for decision in policy._ledger.pending.values():
+        policy._validate_decision(decision)
+        policy._refuse_incomparable(policy._point(decision))
+    policy._random.go_on(_generator(saved_part(content, "generator")), bytes.fromhex(saved_value(content, "key")))
+    policy._journal.commit()
+    return policy
+
+
+def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:
+    """DamagedFile where a policy that was built does not describe itself as in the file.
+
+    A kernel that the caller has given is checked by its similarities.
+    """
+    if isinstance(saved, dict) and isinstance(built, dict):
+        for key, value in saved.items():
+            if not (but_kernel and key == "kernel"):
+                _refuse_another(value, built.get(key, MISSING), but_kernel=but_kernel, name=key)
+    elif isinstance(saved, list) and isinstance(built, list | tuple) and len(saved) == len(built):
+        for one, other in zip(saved, built, strict=True):
+            _refuse_another(one, other, but_kernel=but_kernel, name=name)
+    elif isinstance(saved, bool) != isinstance(built, bool) or saved != built:
+        raise DamagedFile(f"{name!r:.60} in the file is {saved!r:.60}, and the policy made of it has {built!r:.60}.")
+
+
+def _packed_kernel(kernel: Kernel | None) -> Any:
+    """The kernel as parameters and arrays; only its name where it has no such form; None where there is none."""
+    if kernel is None:
+        return None
+    try:
+        parameters, arrays = kernel.pack()
+    except CannotSave:
+        return {"named": kernel.describe()}
+    return {"parameters": parameters, "arrays": arrays}
+
+
+def _chosen_kernel(content: Mapping[str, Any], given: Kernel | None) -> Kernel | None:
+    if saved_value(content, "kernel") is None:
+        return None
+    packed = saved_part(content, "kernel")
+    if given is not None:
+        learnt_with = saved_value(content["policy"], "kernel")
+        if "named" not in packed and given.describe() != learnt_with:
+            raise ForeignFile(
+                f"The kernel given to load is not the one this policy learnt with, {learnt_with}, but "
+                f"{given.describe()}."
+            )
+        return given
+    if "named" in packed:
+        raise ForeignFile(
+            f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over: load(path, kernel=…)."
+        )
+    return unpack_kernel(dict(saved_part(packed, "parameters")), saved_part(packed, "arrays"))
+
+
+def _probe(policy: Policy) -> Any:
+    """A few learnt points and their similarities."""
+    points = policy._probe()
+    if points is None or policy.kernel is None:
+        return None
+    kind = policy.kernel.kind
+    some = kind.take(points, np.arange(min(N_PROBES, kind.count(points))))
+    return {"points": kind.pack(some), "similarities": policy.kernel.gram(some)}
+
+
+def _check_probe(policy: Policy, probe: Any) -> None:
+    if probe is None or policy.kernel is None:
+        return
+    try:
+        points = policy.kernel.kind.check(policy.kernel.kind.unpack(saved_part(probe, "points")))
+        similarities = policy.kernel.gram(points)
+    except (KernelBanditError, KeyError, ValueError, TypeError) as error:
+        raise ForeignFile(f"The kernel given to load does not take the points of this file: {error}") from error
+    kept = saved_array(probe, "similarities", "f", similarities.shape)
+    if not np.allclose(similarities, kept, rtol=1e-8, atol=1e-12):
+        raise ForeignFile(
+            "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by "
+            f"up to {np.abs(similarities - kept).max():.3g}."
+        )
+
+
+def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
+    from kernelbandits.theory.exploration import exploration_from
+
+    posterior = description.get("posterior")
+    if isinstance(posterior, dict) and "function" in posterior:
+        raise CannotSave(
+            "A posterior made by a function of your own cannot be saved; one that posterior_factory names can."
+        )
+    if "exploration" in description:
+        try:
+            exploration_from(description["exploration"])
+        except ForeignFile as error:
+            raise CannotSave(f"An exploration schedule of your own cannot be saved: {error}") from error
+
+
+def _plain_generator(rng: np.random.Generator) -> Any:
+    state = dict(rng.bit_generator.state)
+    if state["bit_generator"] not in GENERATORS:
+        raise CannotSave(f"A file can hold NumPy's own bit generators, got {state['bit_generator']!r}.")
+    return _to_json(state)
+
+
+def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+    name = state.get("bit_generator")
+    if not isinstance(name, str) or name not in GENERATORS:
+        raise ForeignFile(f"The file names a generator that is not NumPy's own: {name!r:.60}.")
+    bits = GENERATORS[name]()
+    bits.state = state
+    if _to_json(bits.state) != dict(state):
+        raise DamagedFile(f"The state of the generator in the file is not one of {name}.")
+    return np.random.Generator(bits)
+
+
+def _to_json(value: Any) -> Any:
+    """Arrays of unsigned 64-bit words (Philox, MT19937) as lists: a JSON integer has no largest value."""
+    if isinstance(value, dict):
+        return {key: _to_json(part) for key, part in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,225 @@
+"""SquareCB with kernel ridge regression: inverse gap weighting."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter
+from kernelbandits.kernels import Kernel, KernelLike, as_kernel
+from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.posterior.factory import make_posterior
+from kernelbandits.selection import tied_for_best
+from kernelbandits.theory.exploration import Constant
+from kernelbandits.types import Parameters, Seed, Vector
+from kernelbandits.validation import a_count, positive
+
+__all__ = [
+    "ConstantGapWeight",
+    "GapWeight",
+    "GrowingGapWeight",
+    "KernelSquareCB",
+    "as_gap_weight",
+    "gap_weight_from",
+    "inverse_gap_probabilities",
+    "packed_gap_weight",
+]
+
+
+@runtime_checkable
+class GapWeight(Protocol):
+    """Weight of a gap in a round; a plain number is the constant one. Write your own with these two methods."""
+
+    @abstractmethod
+    def __call__(self, *, round_index: int, n_actions: int) -> float:
+        """What gaps are multiplied by, zero or above."""
+
+    @abstractmethod
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+
+
+@dataclass(frozen=True)
+class ConstantGapWeight:
+    """The same in every round."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", positive(self.value, "The weight of gaps", "Large is greedy."))
+
+    def __call__(self, *, round_index: int, n_actions: int) -> float:
+        """The value."""
+        return self.value
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "ConstantGapWeight", "value": self.value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowingGapWeight:
+    """scale · sqrt(N T) with a known horizon T; scale · sqrt(N t), growing with the round t, without one.
+
+    The order of Foster and Rakhlin's weight, sqrt(N T / regret of the oracle): in theory scale is one over the square
+    root of the cumulative squared error of the estimates (rewards in [0, 1]), which nobody knows beforehand.
+
+    >>> GrowingGapWeight(scale=2.0)(round_index=9, n_actions=4)
+    12.0
+    """
+
+    scale: float = 1.0
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "The scale of gap weights", "Large is greedy."))
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", a_count(self.horizon, "The horizon"))
+
+    def __call__(self, *, round_index: int, n_actions: int) -> float:
+        """The weight of this round."""
+        return self.scale * sqrt(n_actions * (round_index if self.horizon is None else self.horizon))
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        return {"class": "GrowingGapWeight", "scale": self.scale, "horizon": self.horizon}
+
+
+KNOWN: Mapping[str, type[Any]] = {known.__name__: known for known in (ConstantGapWeight, GrowingGapWeight)}
+"""What a file may name. Nothing is imported by a name found in a file."""
+
+
+def as_gap_weight(value: float | GapWeight) -> GapWeight:
+    """A number as the constant weight."""
+    if isinstance(value, type):
+        raise InvalidParameter(f"A weight of gaps is a number or a schedule, got the class {value.__name__} itself.")
+    return value if isinstance(value, GapWeight) else ConstantGapWeight(value)
+
+
+def packed_gap_weight(weight: GapWeight) -> Parameters:
+    """Its description, or CannotSave where it is not one of the library's."""
+    if KNOWN.get(type(weight).__name__) is not type(weight):
+        raise CannotSave(f"A weight of gaps of your own ({type(weight).__name__}) cannot be saved.")
+    return weight.describe()
+
+
+def gap_weight_from(description: Mapping[str, Any]) -> GapWeight:
+    """Inverse of `packed_gap_weight`."""
+    arguments = dict(description)
+    name = arguments.pop("class")
+    if name not in KNOWN:
+        raise ForeignFile(f"The file holds a weight of gaps {name!r}, which is not known here.")
+    weight: GapWeight = KNOWN[name](**arguments)
+    return weight
+
+
+class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
+    """Draw actions with probability falling in the gap of their means to the best (Foster and Rakhlin 2020, SquareCB).
+
+    Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the weight of gaps,
+
+        p_a = 1 / (N + λ (mean_b − mean_a))   for a ≠ b,      p_b = 1 − Σ p_a.
+
+    It needs no confidence widths: its regret follows from that of the regression, for any rewards whose expectation the
+    kernel can represent. Propensities are exact and above 1 / (N + λ · largest gap). The rule is Abe and Long's (1999).
+    Means cost O(N m) after m distinct contexts; the widths, which the decisions report, O(N m²).
+
+    Parameters
+    ----------
+    kernel, regularisation, posterior, reward_range
+        As in KernelUCB.
+    gap_weight
+        λ: a number (large is greedy; in units of one over the reward), or a schedule (round_index, n_actions) → number
+        such as GrowingGapWeight(scale=…, horizon=…). None: GrowingGapWeight(scale=4), that is 4 sqrt(N t); its theory
+        value is below 1 and learns slowly.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Linear
+    >>> policy = KernelSquareCB(Linear(), regularisation=1.0, gap_weight=10.0, seed=0)
+    >>> policy.warm_start([[1.0], [2.0]], [0.5, 1.0])
+    >>> policy.probabilities([[0.2], [1.4]]).round(3)
+    array([0.143, 0.857])
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        regularisation: float = 1.0,
+        gap_weight: float | GapWeight | None = None,
+        posterior: str | PosteriorFactory = "auto",
+        reward_range: tuple[float, float] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        self.kernel: Kernel = as_kernel(kernel)
+        self._form = posterior_factory(posterior)
+        super().__init__(
+            make_posterior(self._form, self.kernel, regularisation),
+            Constant(0.0),  # actions are judged by their means
+            reward_range=reward_range,
+            seed=seed,
+        )
+        self._gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+
+    @property
+    def gap_weight(self) -> GapWeight:
+        """The schedule of weights; a number that is assigned becomes the constant weight."""
+        return self._gap_weight
+
+    @gap_weight.setter
+    def gap_weight(self, value: float | GapWeight) -> None:
+        self._gap_weight = as_gap_weight(value)
+
+    def _odds(self, actions: Actions) -> Odds:
+        prediction = self._predict(actions.points, self._waiting())
+        weight = self.gap_weight(round_index=self._ledger.round_index, n_actions=actions.n_actions)
+        if not 0.0 <= weight < inf:  # also catches NaN
+            raise InvalidParameter(
+                f"A weight of gaps has to be a finite number, zero or above, got {weight!r} from "
+                f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
+            )
+        return Odds(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
+
+    def _parameters(self) -> Parameters:
+        return {
+            "kernel": self.kernel.describe(),
+            "regularisation": self.posterior.regularisation,
+            "gap_weight": self.gap_weight.describe(),
+            "posterior": describe_posterior(self._form),
+            "reward_range": self.reward_range,
+        }
+
+    def _structure(self) -> Parameters:
+        return {"gap_weight": packed_gap_weight(self.gap_weight)}
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        weight = gap_weight_from(saved.structure["gap_weight"])
+        return super()._build(saved._replace(structure={"gap_weight": weight}))
+
+
+def inverse_gap_probabilities(means: Vector, weight: float) -> Vector:
+    """1 / (N + weight · gap) for all but the best, which has the rest.
+
+    >>> inverse_gap_probabilities(np.array([0.5, 1.0, 0.5]), 4.0)
+    array([0.2, 0.6, 0.2])
+    """
+    best = tied_for_best(means)[0]
+    gaps = np.maximum(means[best] - means, 0.0)  # what is tied with the best may lie above it by a rounding error
+    with np.errstate(over="ignore"):
+        probabilities = 1.0 / (len(means) + weight * gaps)
+    probabilities[best] = 0.0
+    probabilities[best] = 1.0 - probabilities.sum()
+    return np.asarray(probabilities)

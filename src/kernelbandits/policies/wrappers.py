@@ -1,0 +1,413 @@
+"""Wrapper policies: epsilon-greedy (Mixed), Softmax, and conservative exploration (Guarded)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.kernels import Ids, PointKind
+from kernelbandits.policies.base import Choice, Policy, Saved
+from kernelbandits.policies.explanation import Explanation
+from kernelbandits.policies.posterior_policy import Estimate
+from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.rounds import Actions
+from kernelbandits.policies.ties import pick_tied, tie_probabilities, tied_rows
+from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
+from kernelbandits.selection import CatalogueView
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
+from kernelbandits.validation import a_generator, a_number, is_one_of, not_negative, positive, shown
+
+__all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPolicy"]
+
+
+class WrappedPolicy(Policy):
+    """Chooses otherwise than the policy inside, which learns every reward.
+
+    Both keep one and the same ledger of what was learnt and is awaited: rounds count alike, and what is awaited counts
+    in the widths inside. The wrapper's decisions carry its own fingerprint. The policy inside is taken over as it is,
+    with what it has learnt, and is not copied; from then on it is asked through the wrapper.
+    """
+
+    def __init__(self, policy: Policy, *, seed: Seed = None) -> None:
+        if not isinstance(policy, Policy):
+            raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
+        super().__init__(reward_range=policy.reward_range, seed=seed)
+        self._journal = policy._journal  # one lock and one undo log for both
+        self.policy = policy
+        """The one inside."""
+        self.kernel = policy.kernel
+        self.needs_fixed_actions = policy.needs_fixed_actions
+        self.learns_from_any_action = policy.learns_from_any_action
+        self._ledger = policy._ledger
+        self._is_numbered = policy._is_numbered
+        self._has_notes_to_make = policy._has_notes_to_make
+
+    # -- points are what they are inside ---------------------------------------------------------------------------
+
+    def _kind(self, contexts: Points) -> PointKind:
+        return self.policy._kind(contexts)
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        return self.policy._points(contexts, ids)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return self.policy._catalogue_points(view)
+
+    def _context(self, points: Points, row: int) -> Point:
+        return self.policy._context(points, row)
+
+    def _point(self, decision: Decision) -> Points:
+        return self.policy._point(decision)
+
+    def _refuse_other_set(self, points: Points) -> None:
+        self.policy._refuse_other_set(points)
+
+    def _refuse_incomparable(self, point: Points) -> None:
+        self.policy._refuse_incomparable(point)
+
+    def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
+        return self.policy._estimate_of(actions, place)
+
+    # -- the policy inside learns ------------------------------------------------------------------------------------
+
+    def _note_model(self) -> None:
+        self.policy._note_model()
+
+    def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
+        return self.policy._numbers_of(decisions)
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self.policy._validate_decision(decision)
+
+    def _take_in(self, decision: Decision, reward: float) -> None:
+        self.policy._take_in(decision, reward)
+
+    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        self.policy._take_in_many(decisions, rewards)
+
+    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.policy._correct(decision, was, now, number)
+
+    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+        self.policy._take_back(decision, reward, number)
+
+    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        self.policy._start_from(points, rewards, times)
+
+    def _pending_changed(self, decision: Decision, change: int) -> None:
+        self.policy._pending_changed(decision, change)
+
+    def _draw_by(self, id: str | None) -> None:
+        super()._draw_by(id)
+        self.policy._draw_by(id)
+
+    def _note_random(self) -> None:
+        super()._note_random()
+        self.policy._note_random()
+
+    def reseed(self, seed: Seed = None) -> None:
+        """As described in `Policy`; the policy inside gets a seed of its own, derived from this one."""
+        own, inner = a_generator(seed).spawn(2)
+        super().reseed(own)
+        self.policy.reseed(inner)
+
+    def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
+        """Why the action scores as it does, by the policy inside as it is now."""
+        self._require_own(decision)
+        return self.policy.explain(replace(decision, policy=""), most=most)
+
+    # -- keeping -----------------------------------------------------------------------------------------------------
+
+    def _wrapped_parameters(self) -> Parameters:
+        """What `_parameters` says of the policy inside."""
+        kernel = {} if self.kernel is None else {"kernel": self.kernel.describe()}
+        return {"policy": self.policy.describe(), **kernel}
+
+    def _structure(self) -> Parameters:
+        from kernelbandits.policies.serialization import packed_policy
+
+        return {"policy": packed_policy(self.policy)}
+
+    @classmethod
+    def _build(cls, saved: Saved) -> Policy:
+        given = {name: value for name, value in saved.parameters.items() if name not in ("policy", "kernel")}
+        return cls(saved.rebuild(saved.structure["policy"]), **given)
+
+    def _state(self) -> Parameters:
+        return {}  # the policy inside is kept whole, in `_structure`
+
+    def _restore(self, state: Any) -> None:
+        """There is nothing to restore."""
+
+
+class Mixed(WrappedPolicy):
+    """Any action with probability epsilon, the choice of another policy otherwise: a log that can evaluate others.
+
+    An action that the policy inside takes with probability p is played with (1 − epsilon) p + epsilon / N, exactly; no
+    propensity is below epsilon / N. Every reward goes to the policy inside. What it makes of an action that it did not
+    choose is a matter of the policy:
+
+    - with one posterior (KernelUCB, LinUCB, GP-UCB, KernelThompson, …) it learns from any action;
+    - with levels (SupKernelUCB, SupLinUCB) it learns nothing from an action that no level chose: each level may only
+      know rounds that it explored itself. The round counts, and its regret is part of the price;
+    - one that says that it does not learn from such actions (`learns_from_any_action`) is refused, EXP4 among them: its
+      importance weights are made of its own probabilities, and it mixes on its own.
+
+    Cost: that of the policy inside; where it randomises itself, its probabilities too in every random round.
+
+    Parameters
+    ----------
+    policy
+        The policy inside; taken over, not copied.
+    epsilon
+        Probability of a random action, from 0 to 1.
+    seed
+        Of the coin and of the random actions; the policy inside draws from its own.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Gaussian
+    >>> from kernelbandits.policies import KernelUCB
+    >>> policy = Mixed(KernelUCB(Gaussian(length_scale=0.3)), epsilon=0.1, seed=0)
+    >>> policy.probabilities([[0.0], [0.5], [1.0], [1.5]])
+    array([0.925, 0.025, 0.025, 0.025])
+    """
+
+    def __init__(self, policy: Policy, *, epsilon: float, seed: Seed = None) -> None:
+        super().__init__(policy, seed=seed)
+        if not policy.learns_from_any_action:
+            raise NotSupported(
+                f"{type(policy).__name__} cannot be mixed with random actions: it does not say that it learns rightly "
+                "from actions that it did not choose. A policy of your own that does sets learns_from_any_action = "
+                "True."
+            )
+        self._epsilon = a_number(epsilon, "Epsilon")
+        if not 0.0 <= self._epsilon <= 1.0:  # also catches NaN
+            raise InvalidParameter(f"Epsilon is a probability from 0 to 1, got {epsilon!r}. 0.05 is a good start.")
+
+    @property
+    def epsilon(self) -> float:
+        """Probability of a random action."""
+        return self._epsilon
+
+    def _pick(self, actions: Actions) -> Choice:
+        choice = self.policy._pick(actions)
+        if self._rng.random() >= self._epsilon:
+            return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
+        place = int(self._rng.integers(actions.n_actions))
+        if place == choice.action:  # it is the choice as well, and is learnt as such
+            return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
+        own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
+        taken = Choice(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
+        mean, width = self.policy._estimate_of(actions, place)
+        return taken._replace(mean=mean, width=width)
+
+    def _total(self, own: float, n_actions: int) -> float:
+        """Probability of an action that the policy inside takes with probability `own`."""
+        return (1.0 - self._epsilon) * own + self._epsilon / n_actions
+
+    def _probabilities(self, actions: Actions) -> Vector:
+        return self._probabilities_for_each([actions])[0]
+
+    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+        found = self.policy._probabilities_for_each(rounds)
+        return [
+            np.asarray((1.0 - self._epsilon) * own + self._epsilon / actions.n_actions)
+            for own, actions in zip(found, rounds, strict=True)
+        ]
+
+    def _parameters(self) -> Parameters:
+        return {**self._wrapped_parameters(), "epsilon": self._epsilon}
+
+
+class UpperConfidenceWrapper(WrappedPolicy):
+    """Wraps a policy that takes the highest mean + exploration · width."""
+
+    policy: UpperConfidencePolicy
+
+    def __init__(self, policy: UpperConfidencePolicy, *, seed: Seed = None) -> None:
+        if not isinstance(policy, UpperConfidencePolicy):
+            raise InvalidParameter(
+                f"{type(self).__name__} needs the means and widths of a policy that takes the highest upper confidence "
+                f"bound, such as KernelUCB, LinUCB or GPUCB, got {type(policy).__name__}."
+            )
+        super().__init__(policy, seed=seed)
+
+    def _estimate(self, actions: Actions) -> Estimate:
+        """Mean and width of all eligible actions, and the exploration of this round."""
+        policy = self.policy
+        return policy._estimate(actions.points, actions.n_actions, policy._waiting(), policy.round_index)
+
+
+class Softmax(UpperConfidenceWrapper, RandomisedPolicy):
+    """Draw actions with probability ∝ exp(score / temperature), score = mean + exploration · width.
+
+    The scores are those of a policy that takes the highest one, such as KernelUCB or LinUCB: this is its smoothed
+    choice, with exact propensities, and it learns like it. Exploration 0 inside is Boltzmann exploration by the means.
+    A low temperature is nearly the policy inside, a high one nearly uniform; a temperature that does not fall keeps a
+    regret that grows with the rounds. Every action of a round is scored: O(N m²) after m distinct contexts.
+
+    Parameters
+    ----------
+    policy
+        KernelUCB, LinUCB, GP-UCB or another that takes the highest upper confidence bound; taken over, not copied.
+    temperature
+        In units of the reward: actions whose scores differ by so much differ by a factor e in probability.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> from kernelbandits.policies import LinUCB
+    >>> policy = Softmax(LinUCB(exploration=1.0), temperature=0.5, seed=0)
+    >>> policy.probabilities([[1.0], [0.0]]).round(4)
+    array([0.8808, 0.1192])
+    """
+
+    def __init__(self, policy: UpperConfidencePolicy, *, temperature: float, seed: Seed = None) -> None:
+        super().__init__(policy, seed=seed)
+        way_out = "For the highest score alone take its policy."
+        self._temperature = positive(temperature, "The temperature", way_out, may_be_tiny=True)
+
+    @property
+    def temperature(self) -> float:
+        """What scores are divided by."""
+        return self._temperature
+
+    def _odds(self, actions: Actions) -> Odds:
+        estimate = self._estimate(actions)
+        scores = estimate.scores
+        with np.errstate(over="ignore"):  # a tiny temperature: all weight is on the best
+            weights = np.exp((scores - scores.max()) / self._temperature)
+        return Odds(weights / weights.sum(), estimate.prediction, scores)
+
+    def _parameters(self) -> Parameters:
+        return {**self._wrapped_parameters(), "temperature": self._temperature}
+
+
+class _Judged(NamedTuple):
+    """What a round comes down to: the places that may be taken, tied for the best, and what they were judged by."""
+
+    tied: Indices
+    estimate: Estimate
+
+
+class Guarded(UpperConfidenceWrapper):
+    """Play a baseline action unless another is better with confidence.
+
+    The baseline is left only for an action whose lower confidence bound exceeds the baseline's upper one by more than
+    `margin`, both at the exploration of the policy inside:
+
+        mean − exploration · width  >  baseline's mean + exploration · its width + margin.
+
+    Among such actions the one of highest upper confidence bound is played. Where the bounds hold, no action is ever
+    played that is not better than the baseline by the margin. In a round where the baseline is not eligible, the policy
+    inside chooses freely.
+
+    It does not explore: while the baseline is played, other actions are known only as far as they are similar to it.
+    Evidence has to come from elsewhere: `warm_start` with history, or `Mixed(Guarded(...), epsilon=0.05)`, which
+    risks a known share of the rounds. Every action of a round is scored: O(N m²) after m distinct contexts.
+
+    Parameters
+    ----------
+    policy
+        KernelUCB, LinUCB, GP-UCB or another that takes the highest upper confidence bound; taken over, not copied. Its
+        exploration says what is meant by confidence.
+    baseline
+        Id of the baseline action, as `ids` or a catalogue name it; the row where there are no ids.
+    margin
+        By how much an action has to be better, zero or above, in units of the reward.
+    absent
+        A round that does not have the baseline at all is "refuse"d, so that no misspelt name switches the guard off;
+        or the policy inside is "free" there, for baselines that come and go.
+
+    Examples
+    --------
+    >>> from kernelbandits.kernels import Delta
+    >>> from kernelbandits.policies import KernelUCB
+    >>> policy = Guarded(KernelUCB(Delta(), regularisation=0.1, exploration=0.5), baseline="old", margin=0.1)
+    >>> policy.choose(["old", "new"], ids=["old", "new"]).item
+    'old'
+    >>> policy.warm_start(["old", "new"], [0.2, 0.9], times=50)
+    >>> policy.choose(["old", "new"], ids=["old", "new"]).item
+    'new'
+    """
+
+    def __init__(
+        self,
+        policy: UpperConfidencePolicy,
+        *,
+        baseline: ItemId,
+        margin: float = 0.0,
+        absent: Literal["refuse", "free"] = "refuse",
+    ) -> None:
+        super().__init__(policy)
+        try:
+            self._baseline: ItemId = Ids().check_one(baseline)
+        except InvalidContexts as error:
+            name = shown(baseline)
+            raise InvalidParameter(
+                f"The baseline is named by its id, a whole number or a string, got {name}."
+            ) from error
+        self._margin = not_negative(margin, "The margin")
+        if not is_one_of(absent, ("refuse", "free")):
+            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={shown(absent)}.")
+        self._absent = absent
+
+    @property
+    def baseline(self) -> ItemId:
+        """Id of the baseline action."""
+        return self._baseline
+
+    @property
+    def margin(self) -> float:
+        """By how much an action has to be better."""
+        return self._margin
+
+    def _pick(self, actions: Actions) -> Choice:
+        judged = self._judged(actions)
+        if judged is None:
+            return self.policy._pick(actions)
+        place, propensity = pick_tied(judged.tied, self.policy._ties, self.policy._rng)
+        return self.policy._choice(judged.estimate, place, propensity)
+
+    def _probabilities(self, actions: Actions) -> Vector:
+        judged = self._judged(actions)
+        if judged is None:
+            return self.policy._probabilities(actions)
+        return tie_probabilities(judged.tied, self.policy._ties, actions.n_actions)
+
+    def _judged(self, actions: Actions) -> _Judged | None:
+        """None where the baseline may not be taken in this round; InvalidContexts where it is no action of it."""
+        baseline = actions.place_of(self._baseline)
+        if baseline is None:
+            if self._absent == "refuse":
+                self._require_known(actions)
+            return None
+        estimate = self._estimate(actions)
+        upper, lower = estimate.scores, estimate.prediction.lower(estimate.exploration)
+        better = np.flatnonzero(lower > upper[baseline] + self._margin)
+        if not len(better):
+            return _Judged(np.array([baseline]), estimate)
+        return _Judged(better[tied_rows(upper[better], self.policy._ties)], estimate)
+
+    def _require_known(self, actions: Actions) -> None:
+        """A guard that is silently off would be worse than none."""
+        if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
+            raise InvalidContexts(
+                f"The baseline {shown(self._baseline)} is no action of this round. Name the actions, ids=[…], with the "
+                "baseline among them, or take absent='free' for a baseline that comes and goes."
+            )
+
+    def _parameters(self) -> Parameters:
+        return {
+            **self._wrapped_parameters(),
+            "baseline": self._baseline,
+            "margin": self._margin,
+            "absent": self._absent,
+        }

@@ -1,0 +1,319 @@
+"""Compiled kernels of the primal posterior: rank-one update, best action, and both in turn."""
+
+from __future__ import annotations
+
+from math import inf, isfinite, sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits._compile import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops
+from kernelbandits._threads import few_threads
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
+
+__all__ = ["feature_loops"]
+
+# All of them stay in one file: what Numba keeps on disk is renewed when the file of a loop changes, and not when that
+# of a function it calls does.
+
+
+def solve_upper(upper: Matrix, moments: Vector, weights: Vector) -> None:
+    """Weights with UᵀU · weights = moments."""
+    size = len(moments)
+    for k in range(size):
+        weights[k] = moments[k]
+    for k in range(size):
+        value = weights[k] / upper[k, k]
+        weights[k] = value
+        for j in range(k + 1, size):
+            weights[j] -= value * upper[k, j]
+    for k in range(size - 1, -1, -1):
+        value = weights[k]
+        for j in range(k + 1, size):
+            value -= upper[k, j] * weights[j]
+        weights[k] = value / upper[k, k]
+
+
+def take_in_loop(
+    row: Vector,
+    reward: float,
+    most: float,
+    precision: Matrix,
+    upper: Matrix,
+    moments: Vector,
+    weights: Vector,
+    spare: Vector,
+) -> bool:
+    """C += φφᵀ, its factor U by plane rotations (C = UᵀU), the moments by reward · φ, and the weights C⁻¹ · moments.
+
+    False where ‖φ‖² is more than `most` allows, or no number; then nothing was changed.
+    """
+    size = len(row)
+    square = 0.0
+    for j in range(size):
+        square += row[j] * row[j]
+    if not square <= most:
+        return False
+    for j in range(size):
+        spare[j] = row[j]
+        moments[j] += reward * row[j]
+        for i in range(size):
+            precision[j, i] += row[j] * row[i]
+    for k in range(size):
+        old, new = upper[k, k], spare[k]
+        length = sqrt(old * old + new * new)
+        cosine, sine = old / length, new / length
+        upper[k, k] = length
+        for j in range(k + 1, size):
+            above = upper[k, j]
+            upper[k, j] = cosine * above + sine * spare[j]
+            spare[j] = cosine * spare[j] - sine * above
+    solve_upper(upper, moments, weights)
+    return True
+
+
+def estimate_row(features: Matrix, i: int, weights: Vector, upper: Matrix, spare: Vector) -> tuple[float, float]:
+    """Mean and width ‖U⁻ᵀφ‖ of one row."""
+    size = len(weights)
+    mean, square = 0.0, 0.0
+    for j in range(size):
+        spare[j] = features[i, j]
+        mean += features[i, j] * weights[j]
+    for k in range(size):
+        value = spare[k] / upper[k, k]
+        square += value * value
+        for j in range(k + 1, size):
+            spare[j] -= value * upper[k, j]
+    return mean, sqrt(square)
+
+
+def bound_rows(
+    features: Matrix,
+    weights: Vector,
+    direction: Vector,
+    flat: float,
+    peak: float,
+    most: float,
+    exploration: float,
+    bounds: Vector,
+) -> int:
+    """An upper bound on mean + exploration · width for every row, and the row of the highest.
+
+    −1 where a row has a squared length above `most`, or a bound overflows.
+    """
+    n_rows, size = features.shape
+    length = 0.0
+    for j in range(size):
+        length += weights[j] * weights[j]
+    slack = 1e-12 * sqrt(length)  # far above the rounding error of a mean, which is below size · 1e-16 · ‖φ‖ ‖weights‖
+    loss = 1e-15 * (size + 4)
+    leader, highest, longest, total = 0, -inf, 0.0, 0.0
+    for i in range(n_rows):
+        mean, square, along = 0.0, 0.0, 0.0
+        for j in range(size):
+            x = features[i, j]
+            mean += x * weights[j]
+            square += x * x
+            along += x * direction[j]
+        # The difference cancels where φ is close to q: what rounding can take from it is added.
+        wide = max(flat * square - peak * along * along, 0.0) + loss * flat * square
+        bound = mean + exploration * sqrt(wide) + slack * sqrt(square)
+        bounds[i] = bound
+        total += bound
+        longest = max(longest, square)
+        if bound > highest:
+            leader, highest = i, bound
+    return leader if longest <= most and isfinite(total) else -1
+
+
+def best_loop(
+    features: Matrix,
+    weights: Vector,
+    upper: Matrix,
+    direction: Vector,
+    flat: float,
+    peak: float,
+    most: float,
+    exploration: float,
+    bounds: Vector,
+    spare: Vector,
+    tied: Indices,
+) -> tuple[int, float, float, int]:
+    """Rows tied for the best mean + exploration · width: how many, mean and width of the first, and widths computed.
+
+    For all rows the mean, and from a matrix below C (`Minorant`) width² ≤ flat · ‖φ‖² − peak · (qᵀφ)²; the exact
+    width only where that bound can still win. Of the tied rows, lowest first, `tied` lists as many as fit. None are
+    tied where a row is longer than `most` allows or a number overflowed.
+    """
+    leader = bound_rows(features, weights, direction, flat, peak, most, exploration, bounds)
+    if leader < 0:
+        return 0, 0.0, 0.0, 0
+    n_rows = len(features)
+    best, worst, n_widths = -inf, -inf, 0
+    for turn in range(-1, n_rows):  # the leader first, so that few others need a width
+        i = leader if turn < 0 else turn
+        if bounds[i] < worst or turn == leader:
+            continue
+        n_widths += 1
+        mean, width = estimate_row(features, i, weights, upper, spare)
+        bounds[i] = mean + exploration * width
+        if bounds[i] > best:
+            best = bounds[i]
+            worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
+    n_tied = 0
+    for i in range(n_rows):
+        if bounds[i] >= worst:
+            if n_tied < len(tied):
+                tied[n_tied] = i
+            n_tied += 1
+    if n_tied == 0:
+        return 0, 0.0, 0.0, n_widths
+    mean, width = estimate_row(features, tied[0], weights, upper, spare)
+    return n_tied, mean, width, n_widths
+
+
+def play_loop(
+    rounds: NDArray[np.float64],
+    rewards: Matrix,
+    precision: Matrix,
+    upper: Matrix,
+    moments: Vector,
+    weights: Vector,
+    direction: Vector,
+    flat: float,
+    peak: float,
+    most: float,
+    exploration: float,
+    bounds: Vector,
+    spare: Vector,
+    tied: Indices,
+    rows: Indices,
+    means: Vector,
+    widths: Vector,
+) -> int:
+    """Round after round, the lowest row of the best is taken and its reward taken in; how many rounds were played.
+
+    It stops early at a round with too long a row.
+    """
+    for t in range(len(rounds)):
+        n_tied, mean, width, _ = best_loop(
+            rounds[t], weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
+        )
+        if n_tied == 0:
+            return t
+        row = tied[0]
+        rows[t], means[t], widths[t] = row, mean, width
+        take_in_loop(rounds[t, row], rewards[t, row], inf, precision, upper, moments, weights, spare)
+    return len(rounds)
+
+
+def take_in_twin(
+    row: Vector,
+    reward: float,
+    most: float,
+    precision: Matrix,
+    upper: Matrix,
+    moments: Vector,
+    weights: Vector,
+    spare: Vector,  # noqa: ARG001 – what the loop needs
+) -> bool:
+    """`take_in_loop` in NumPy, by a fresh factor."""
+    if not np.vdot(row, row) <= most:
+        return False
+    precision += row[:, None] * row
+    moments += reward * row
+    with few_threads(float(precision.size) * len(row)):
+        lower = np.linalg.cholesky(precision)
+        upper[:] = lower.T
+        weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
+    return True
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def best_twin(
+    features: Matrix,
+    weights: Vector,
+    upper: Matrix,
+    direction: Vector,  # noqa: ARG001 – what the loop needs
+    flat: float,  # noqa: ARG001
+    peak: float,  # noqa: ARG001
+    most: float,
+    exploration: float,
+    bounds: Vector,  # noqa: ARG001
+    spare: Vector,  # noqa: ARG001
+    tied: Indices,
+) -> tuple[int, float, float, int]:
+    """`best_loop` in NumPy, by the widths of all rows."""
+    with few_threads(float(upper.size) * (len(upper) + len(features))):
+        means = features @ weights
+        widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
+    scores = means + exploration * widths
+    best = float(scores.max())
+    if not (isfinite(best) and np.square(features).sum(axis=1).max() <= most):
+        return 0, 0.0, 0.0, 0
+    found = np.flatnonzero(scores >= best - TIE_TOLERANCE * max(1.0, abs(best)))
+    tied[: len(found)] = found[: len(tied)]
+    return len(found), float(means[found[0]]), float(widths[found[0]]), len(scores)
+
+
+def play_twin(
+    rounds: NDArray[np.float64],
+    rewards: Matrix,
+    precision: Matrix,
+    upper: Matrix,
+    moments: Vector,
+    weights: Vector,
+    direction: Vector,
+    flat: float,
+    peak: float,
+    most: float,
+    exploration: float,
+    bounds: Vector,
+    spare: Vector,
+    tied: Indices,
+    rows: Indices,
+    means: Vector,
+    widths: Vector,
+) -> int:
+    """`play_loop` in NumPy."""
+    for t, features in enumerate(rounds):
+        n_tied, mean, width, _ = best_twin(
+            features, weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
+        )
+        if not n_tied:
+            return t
+        rows[t], means[t], widths[t] = tied[0], mean, width
+        take_in_twin(features[tied[0]], rewards[t, tied[0]], inf, precision, upper, moments, weights, spare)
+    return len(rounds)
+
+
+ROW, ROWS = "Array(float64, 1, 'C', readonly=True)", "Array(float64, 2, 'C', readonly=True)"
+ROUNDS, PLACES = "Array(float64, 3, 'C', readonly=True)", "int64[::1]"
+MODEL = f"{MATRIX}, {MATRIX}, {VECTOR}, {VECTOR}"
+SEARCH = f"{VECTOR}, float64, float64, float64, float64, {VECTOR}, {VECTOR}, {PLACES}"
+
+feature_loops: Final = Loops(
+    take_in=Loop(
+        loop=take_in_loop,
+        twin=take_in_twin,
+        signature=f"boolean({ROW}, float64, float64, {MODEL}, {VECTOR})",
+        fast=SUMS_IN_ANY_ORDER,
+        parts=(solve_upper,),
+    ),
+    best=Loop(
+        loop=best_loop,
+        twin=best_twin,
+        signature=f"Tuple((int64, float64, float64, int64))({ROWS}, {VECTOR}, {MATRIX}, {SEARCH})",
+        fast=SUMS_IN_ANY_ORDER,
+        parts=(estimate_row, bound_rows),
+    ),
+    play=Loop(
+        loop=play_loop,
+        twin=play_twin,
+        signature=f"int64({ROUNDS}, {ROWS}, {MODEL}, {SEARCH}, {PLACES}, {VECTOR}, {VECTOR})",
+        fast=SUMS_IN_ANY_ORDER,
+        parts=(solve_upper, take_in_loop, estimate_row, bound_rows, best_loop),
+    ),
+)
+"""Shared by all posteriors of the process."""

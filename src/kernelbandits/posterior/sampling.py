@@ -1,0 +1,157 @@
+"""Posterior samples: joint draws at points, and sample paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final, Protocol
+
+import numpy as np
+
+from kernelbandits._threads import few_threads
+from kernelbandits.kernels import Kernel
+from kernelbandits.kernels.fourier_features import has_random_features, random_features
+from kernelbandits.posterior._chunks import blocks
+from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.cholesky import cholesky
+from kernelbandits.types import Matrix, Points, Vector
+
+__all__ = ["JITTER", "FeatureMap", "Paths", "draw_jointly", "draw_paths", "feature_map", "has_feature_map"]
+
+JITTER: Final = 1e-10
+"""Share of the trace that is added to the diagonal of a covariance, so that points which explain each other have a
+factor too: far below the sampling error of any number of draws, far above rounding."""
+
+
+def draw_jointly(mean: Vector, covariance: Matrix, n_draws: int, rng: np.random.Generator) -> Matrix:
+    """One row a draw of N(mean, covariance + JITTER · trace · I), one column a point.
+
+    >>> draw_jointly(np.array([1.0, 2.0]), np.zeros((2, 2)), 1, np.random.default_rng(0))
+    array([[1., 2.]])
+    """
+    normal = rng.standard_normal((n_draws, len(mean)))
+    jitter = JITTER * float(np.trace(covariance))
+    with few_threads(float(covariance.size) * (len(mean) + n_draws)):
+        while jitter > 0.0:
+            try:
+                return np.asarray(mean + normal @ cholesky(covariance + jitter * np.eye(len(mean))).T)
+            except np.linalg.LinAlgError:  # a variance so small beside k(x, x) is all rounding
+                jitter *= 10.0
+    return np.tile(mean, (n_draws, 1))
+
+
+class FeatureMap(Protocol):
+    """Rows φ with φ φᵀ = gram, or nearly so."""
+
+    @property
+    def n_features(self) -> int:
+        """Length of a row φ."""
+
+    def features(self, points: Points) -> Matrix:
+        """One row φ a point."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OwnFeatures:
+    """Those that a kernel has itself."""
+
+    kernel: Kernel
+    n_features: int
+
+    def features(self, points: Points) -> Matrix:
+        return self.kernel.features(points)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Functions g(x) = φ(x)·w + Σ α k(x, z), one column of w and of each α."""
+
+    kernel: Kernel
+    prior: FeatureMap
+    """φ."""
+
+    prior_weights: Matrix
+    """w."""
+
+    parts: tuple[tuple[Points, Matrix], ...]
+    """Points z and their weights α."""
+
+    def at(self, points: Points) -> Matrix:
+        """One row a function, one column a point."""
+        kind = self.kernel.kind
+        values = np.empty((self.prior_weights.shape[1], kind.count(points)))
+        n_known = len(self.prior_weights) + sum(len(weights) for _, weights in self.parts)
+        for block, some in blocks(kind, points, n_known):
+            values[:, block] = self.prior_weights.T @ self.prior.features(some).T
+            for known, weights in self.parts:
+                values[:, block] += weights.T @ self.kernel.gram(known, some)
+        return values
+
+
+def draw_paths(
+    posterior: Posterior,
+    n_draws: int,
+    *,
+    prior: FeatureMap,
+    rng: np.random.Generator,
+    spread: float = 1.0,
+    pending: Points | None = None,
+) -> Paths:
+    """Functions drawn from the posterior: a draw from the prior, corrected by the data (Wilson et al. 2020).
+
+    With g₀ = φ·w a draw from the prior and e one of the noise, e ~ N(0, γ) for each observation,
+
+        g(x) = v g₀(x) + k(x)ᵀ A⁻¹ (y − v (g₀(X) + e))
+
+    has the posterior's mean, and v² times its covariance as far as φ φᵀ is the kernel's: with random features, in
+    expectation over these. Given g₀ and e the correction is exact. A point observed n times counts as one observation
+    of its mean reward, with noise γ/n. O(m² + m D) a draw for m distinct points and D features, O(m + D) a point.
+
+    Parameters
+    ----------
+    posterior
+        What was observed.
+    n_draws
+        Functions to draw.
+    prior
+        φ, as `feature_map` gives it.
+    rng
+        Draws w (D × n_draws standard normal numbers), then e / sqrt(γ/n) (m × n_draws).
+    spread
+        v.
+    pending
+        Points whose rewards are awaited: they count in the covariance as if they had been observed, not in the mean.
+    """
+    kernel = posterior.kernel
+    prior_weights = spread * rng.standard_normal((prior.n_features, n_draws))
+    whole, parts = posterior, list[tuple[Points, Matrix]]()
+    if posterior.size:
+        points, weights, _, _ = posterior.support()
+        parts.append((points, np.repeat(weights[:, None], n_draws, axis=1)))  # A⁻¹y
+    if pending is not None:
+        whole = posterior.copy()
+        whole.observe(pending, np.zeros(kernel.kind.count(pending)))
+    if whole.size:
+        points, _, counts, _ = whole.support()
+        noise = spread * sqrt(posterior.regularisation) / np.sqrt(counts)[:, None]
+        surprise = prior.features(points) @ prior_weights
+        surprise += noise * rng.standard_normal((len(counts), n_draws))
+        correction = -whole.weights_for(surprise)
+        if whole is posterior:
+            parts = [(points, parts[0][1] + correction)]
+        else:
+            parts.append((points, correction))
+    return Paths(kernel, prior, prior_weights, tuple(parts))
+
+
+def feature_map(kernel: Kernel, points: Points, n_features: int, rng: np.random.Generator) -> FeatureMap:
+    """The kernel's own features where it has them, `n_features` random ones otherwise; NotSupported without either."""
+    own = kernel.n_features(points)
+    if own is not None:
+        return _OwnFeatures(kernel, own)
+    return random_features(kernel, points.shape[1] if has_random_features(kernel) else 1, n_features, rng)
+
+
+def has_feature_map(kernel: Kernel, points: Points) -> bool:
+    """Whether `feature_map` has one to give."""
+    return has_random_features(kernel) or kernel.n_features(points) is not None

@@ -1,0 +1,335 @@
+"""Catalogs: fixed or growing action sets that are queried many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+from kernelbandits._transactions import ForkedLock
+from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
+from kernelbandits.kernels import PointKind
+from kernelbandits.kernels.kinds import kind_of
+from kernelbandits.kernels.points import Shared
+from kernelbandits.kernels.rows import GrowingNames
+from kernelbandits.kernels.sequences import Ids
+from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
+
+__all__ = ["Catalogue", "CatalogueView"]
+
+
+class Catalogue(Shared):
+    """Actions that are asked about again and again; grows, never changes; holds no model state.
+
+    Items are whatever the kernel takes, and are copied. Ids are integers or strings, one per item, each once; without
+    ids an item goes by its row. A policy that is given the same catalogue each round keeps what it computed for it.
+
+    A catalogue can be used and can grow in several threads at once: an answer is that of the catalogue before or after
+    a growth, and a growth that is interrupted adds nothing. `copy` gives the catalogue itself, so that several policies
+    and their copies can share it.
+
+    >>> catalogue = Catalogue([[0.0], [0.5], [1.0]], ids=["low", "middle", "high"])
+    >>> catalogue.add([[2.0]], ids=["very high"])
+    array([3])
+    >>> catalogue.without(["middle"]).rows
+    array([0, 2, 3])
+    """
+
+    def __init__(self, items: Points, *, ids: Sequence[ItemId] | None = None) -> None:
+        chunk = _copied(items)
+        n_items = _counted(chunk)
+        names = None if ids is None else GrowingNames(_checked_ids(ids, n_items, GrowingNames()))
+        self._writing = ForkedLock()
+        self._now = _Moment((chunk,), (n_items,), names)
+
+    @property
+    def n_items(self) -> int:
+        """Items that are here now: `len(catalogue)`."""
+        return self._now.n_items
+
+    def __len__(self) -> int:
+        return self._now.n_items
+
+    @property
+    def kind(self) -> PointKind:
+        """What the items look like."""
+        return kind_of(self._now.chunks[0])
+
+    @property
+    def ids(self) -> Sequence[ItemId] | None:
+        """Ids in the order of rows; None where items go by their rows."""
+        names = self._now.names
+        return None if names is None else tuple(names.listed())
+
+    def add(self, items: Points, *, ids: Sequence[ItemId] | None = None) -> Indices:
+        """Append; rows of the new items. Everything is checked first: a refused call adds nothing."""
+        chunk = _copied(items)
+        n_new = _counted(chunk)
+        with self._writing.lock:
+            before = self._now
+            names = before.names
+            if (ids is None) != (names is None):
+                raise InvalidParameter(
+                    f"This catalogue has {'no ids' if names is None else 'an id for every item'}, so new items "
+                    f"{'cannot have them either' if names is None else 'need theirs too'}. Ids are given for all "
+                    "items or for none."
+                )
+            if names is not None and ids is not None:
+                ids = _checked_ids(ids, n_new, names)
+                names = names.grown(ids)
+            after = _Moment((*before.chunks, chunk), (*before.sizes, n_new), names)
+            after.continue_from(before)
+            if self._now is before:
+                self._now = after
+                return np.arange(before.n_items, after.n_items)
+        return self.add(chunk, ids=ids)  # a signal handler was faster, and is first
+
+    def only(self, ids: Iterable[ItemId]) -> CatalogueView:
+        """These items only (ids; rows when there are none)."""
+        return CatalogueView(self, None).only(ids)
+
+    def without(self, ids: Iterable[ItemId]) -> CatalogueView:
+        """All but these items."""
+        return CatalogueView(self, None).without(ids)
+
+    def given(self, context: Point) -> CatalogueView:
+        """Every item joined with a shared context, for pair kernels."""
+        return CatalogueView(self, None).given(context)
+
+    def row(self, item: ItemId) -> int:
+        """Row of an id, or UnknownItem."""
+        return self._now.row(item)
+
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself where there are no ids."""
+        now = self._now
+        if now.names is None:
+            return row
+        if not isinstance(row, int | np.integer) or not 0 <= row < now.n_items:
+            raise UnknownItem(f"No row {row!r} in this catalogue; its rows are 0 to {now.n_items - 1}.")
+        return now.names[row]
+
+    def points(self, kind: PointKind) -> Points:
+        """All items in the canonical form of a kernel's kind, or InvalidContexts; computed once and kept."""
+        return self._now.points(kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by value, as it is at this moment; canonical forms are computed again."""
+        now = self._now
+        return _catalogue_of, (now.chunks, now.sizes, None if now.names is None else now.names.listed())
+
+
+def _catalogue_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[ItemId] | None) -> Catalogue:
+    catalogue = Catalogue.__new__(Catalogue)
+    catalogue._writing = ForkedLock()
+    catalogue._now = _Moment(chunks, sizes, None if ids is None else GrowingNames(ids))
+    return catalogue
+
+
+class _Moment:
+    """The items of a catalogue at one moment: they do not change any more."""
+
+    def __init__(self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None) -> None:
+        self.chunks = chunks
+        """As they were given: what they mean is for a kernel to say."""
+        self.sizes = sizes
+        self.names = names
+        self.n_items = sum(sizes)
+        self._canonical: dict[PointKind, _Canonical] = {}
+        self._latest: tuple[PointKind, Points] | None = None
+
+    def row(self, item: ItemId) -> int:
+        """Row of an id, or UnknownItem."""
+        names = self.names
+        if names is not None:
+            row = names.row(item) if _is_id(item) else -1
+        else:
+            is_row = isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < self.n_items
+            row = int(item) if is_row else -1
+        if row < 0:
+            known = f"rows 0 to {self.n_items - 1}" if names is None else f"{self.n_items} ids, such as {names[0]!r}"
+            raise UnknownItem(f"No item {item!r} in this catalogue, which knows {known}. Add it first: catalogue.add.")
+        return row
+
+    def points(self, kind: PointKind) -> Points:
+        """All items in the canonical form of a kind; two threads that ask first may both compute it."""
+        latest = self._latest
+        if latest is not None and latest[0] is kind:  # kinds compare slowly, and mostly it is the same
+            return latest[1]
+        held = self._canonical.get(kind)
+        if held is None:
+            held = _Canonical(None, 0)
+            for chunk, size in zip(self.chunks, self.sizes, strict=True):
+                held = held.extended(kind, chunk, size)
+            self._canonical[kind] = held
+        points = kind.view(held.store, held.n_items)
+        self._latest = kind, points
+        return points
+
+    def continue_from(self, before: _Moment) -> None:
+        """Extend the forms that there are of all items but the last chunk: kernels that use them have their say."""
+        for kind, held in before._canonical.copy().items():
+            self._canonical[kind] = held.extended(kind, self.chunks[-1], self.sizes[-1])
+
+
+class _Canonical:
+    """The first items of a catalogue in the form of one kind, in a store that may hold more."""
+
+    def __init__(self, store: Any, n_items: int) -> None:
+        self.store, self.n_items = store, n_items
+        self._has_grown = False
+
+    def extended(self, kind: PointKind, chunk: Points, size: int) -> Self:
+        """These and more items. They share the store, unless it has been extended from here before."""
+        points = kind.check(chunk)
+        if kind.count(points) != size:
+            raise InvalidContexts(
+                f"A catalogue of {size} items has {kind.count(points)} points for this kernel ({kind!r:.60}). Give one "
+                "entry an item, in the form that the kernel takes."
+            )
+        store = self.store
+        if self._has_grown:
+            store = kind.grow(None, 0, kind.take(kind.view(store, self.n_items), np.arange(self.n_items)))
+        self._has_grown = store is not None
+        return type(self)(kind.grow(store, self.n_items, points), self.n_items + size)
+
+
+class CatalogueView:
+    """A restriction of a catalogue for one round; `only`, `without`, `given` apply again.
+
+    It shows the items that were there when it was made, in the order of the catalogue's rows.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        rows: Indices | None,
+        context: Point | None = None,
+        moment: _Moment | None = None,
+    ) -> None:
+        self.catalogue = catalogue
+        self._moment = catalogue._now if moment is None else moment
+        self.context = context
+        """What every item is joined with; None where items stand alone."""
+        self._rows = rows
+        self.n_items = self._moment.n_items if rows is None else len(rows)
+        """Items shown: `len(view)`."""
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    @property
+    def rows(self) -> Indices:
+        """Rows in the whole catalogue, lowest first."""
+        return np.arange(self.n_items) if self._rows is None else self._rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every item of the catalogue is here."""
+        return self.n_items == self.catalogue.n_items
+
+    @property
+    def ids(self) -> Sequence[ItemId]:
+        """Ids of these items; rows where there are none."""
+        return [self.catalogue.item(int(row)) for row in self.rows]
+
+    def only(self, ids: Iterable[ItemId]) -> CatalogueView:
+        """Those of these items that are named; an item that an earlier restriction took out stays out."""
+        named = self._named(ids)
+        rows = named if self._rows is None else np.intersect1d(named, self._rows, assume_unique=True)
+        return self._restricted(rows[rows < self._end()])
+
+    def without(self, ids: Iterable[ItemId]) -> CatalogueView:
+        """All of these items but those named."""
+        return self._restricted(np.setdiff1d(self.rows, self._named(ids), assume_unique=True))
+
+    def given(self, context: Point) -> CatalogueView:
+        """Every one of these items joined with a shared context, for pair kernels."""
+        if self.context is not None:
+            raise InvalidParameter("These items are joined with a context already. Start from the catalogue again.")
+        return CatalogueView(self.catalogue, self._rows, context, self._moment)
+
+    def at(self, places: Indices) -> CatalogueView:
+        """Those of these items at the given places, lowest first."""
+        return self._restricted(self.rows[places])
+
+    def points(self, kind: PointKind) -> Points:
+        """The items, or their pairs with the context, in the canonical form of a kernel's kind."""
+        if self.context is None:
+            points = self._moment.points(kind)
+            return points if self._rows is None else kind.take(points, self._rows)
+        action_kind = getattr(kind, "action", None)
+        if action_kind is None:
+            raise InvalidContexts(
+                "These items are joined with a context, and this kernel compares items that stand alone. Take a pair "
+                "kernel (PairProduct, PairSum), or leave `given` out."
+            )
+        actions = self._moment.points(action_kind)
+        if self._rows is not None:
+            actions = action_kind.take(actions, self._rows)
+        return kind.check(Pairs(self.context, actions))
+
+    def _named(self, ids: Iterable[ItemId]) -> Indices:
+        is_collection = isinstance(ids, Iterable) and getattr(ids, "ndim", 1) == 1
+        if isinstance(ids, str | bytes) or not is_collection:
+            raise InvalidParameter(f"Ids are given as a collection, got {ids!r}. One item: [{ids!r}].")
+        return np.unique(np.array([self.catalogue.row(item) for item in ids], dtype=np.intp))
+
+    def _restricted(self, rows: Indices) -> CatalogueView:
+        if not len(rows):
+            raise InvalidContexts("No item is left. A round without items needs no choice.")
+        return CatalogueView(self.catalogue, rows, self.context, self._moment)
+
+    def _end(self) -> int:
+        """One past the last row that was there when the view was made."""
+        return self.n_items if self._rows is None else int(self._rows[-1]) + 1
+
+
+def _is_id(item: object) -> bool:
+    return isinstance(item, str | int | np.integer) and not isinstance(item, bool)
+
+
+def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId]) -> list[ItemId]:
+    """One id an item, each once and new, or InvalidParameter."""
+    try:
+        checked = Ids().listed(ids)
+    except InvalidContexts as error:
+        raise InvalidParameter(f"These ids cannot be used. {error}") from error
+    if len(checked) != n_items:
+        raise InvalidParameter(f"There has to be one id per item: {n_items} items, {len(checked)} ids.")
+    seen: set[ItemId] = set()
+    for item in checked:
+        if known.row(item) >= 0 or item in seen:
+            raise InvalidParameter(f"Every item has an id of its own; {item!r} stands there twice. Leave one out.")
+        seen.add(item)
+    return checked
+
+
+def _copied(items: Points) -> Points:
+    """The items, independent of what the caller does with theirs."""
+    if isinstance(items, Pairs):
+        raise InvalidContexts(
+            "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "
+            "context with each round: catalogue.given(context)."
+        )
+    if isinstance(items, np.ndarray) and not items.shape:
+        raise InvalidContexts(
+            f"Items are a sequence or an array, one entry an item, got the single value {items!r:.40}."
+        )
+    if getattr(items, "shape", ()) and hasattr(items, "copy") and getattr(items, "dtype", None) != np.dtype(object):
+        return items.copy()
+    if isinstance(items, str | bytes | Mapping | set | frozenset) or not isinstance(items, Iterable):
+        raise InvalidContexts(f"Items are a sequence or an array, one entry an item, got {type(items).__name__}.")
+    try:
+        return [copy(item) for item in items]
+    except TypeError as error:
+        raise InvalidContexts(f"Items are copied, and one of these cannot be: {error}.") from error
+
+
+def _counted(items: Points) -> int:
+    n_items = int(items.shape[0]) if hasattr(items, "shape") else len(items)
+    if not n_items:
+        raise InvalidContexts("There has to be at least one item, got none.")
+    return n_items

@@ -1,0 +1,367 @@
+"""Exact selection engine of a catalog, synchronized with the observations of a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import inf, log1p, sqrt
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import numpy as np
+
+from kernelbandits.kernels import Kernel
+from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection import batch_updates
+from kernelbandits.selection.active_set import Front, Fronts
+from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
+from kernelbandits.selection.loops import loops
+from kernelbandits.selection.synchronized_columns import Follower
+from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
+from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector, new_cost
+
+__all__ = ["CatalogueEngine"]
+
+OVERHEAD: Final = 20_000
+"""Bytes of an engine without items: Python objects and small arrays."""
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def _finished(
+    method: Callable[Concatenate[CatalogueEngine, Arguments], Answer],
+) -> Callable[Concatenate[CatalogueEngine, Arguments], Answer]:
+    """Let an engine know while the method is at work, so that one in which it did not come to its end is not used."""
+
+    @wraps(method)
+    def run(engine: CatalogueEngine, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        was_finished, engine.is_finished = engine.is_finished, False
+        answer = method(engine, *arguments, **named)
+        engine.is_finished = was_finished
+        return answer
+
+    return run
+
+
+class CatalogueEngine:
+    """Mean and width of every item of a catalogue, kept up to date with a posterior's record.
+
+    It holds no data of its own: a question compares the record with what was taken in (`Follower`). So late, amended
+    and removed rewards, and points that are in no catalogue, need no care.
+
+    Cost of a round: a pass over all N items, about 40 bytes each, where the item was pulled a moment ago; q columns
+    more where q runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is much, because new
+    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192 at first, is kept
+    instead. When its bound on the others no longer holds, their means are computed anew and some of them join; after a
+    hundred pulls or so all items catch up, at matrix-matrix speed.
+
+    Memory: N doubles a run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more at
+    a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
+    for a moment.
+
+    An interrupt or an error may leave half of an update behind: then `is_finished` stays false, and the owner of the
+    engine has to make another.
+
+    Rounding errors of updates might add up, in proportion to 1/γ. The log checks itself in every round at no cost: a
+    repeated point's own entry of its column has to be its variance. Where they part by more than 1e-11 of k(x, x), or
+    after a number of updates that falls with γ, everything is computed anew from the counts.
+
+    Reference: Valko et al. (2013), KernelUCB; the estimator is theirs, the order of the work is not.
+    """
+
+    def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:
+        self.kernel, self.regularisation = kernel, regularisation
+        self.is_finished = True
+        """Whether every question and update so far has come to its end."""
+        self._root = sqrt(regularisation)
+        self._items = Follower(points, kernel, regularisation)
+        self.n_items = self._items.n_items
+        """Items among which it chooses; the catalog may have more by now."""
+        self._record = self._items.record
+        self._version = self._record.version
+        self._front: Front | None = None
+        self._fronts = Fronts(self._items)
+        self._n_rounds = 0
+        self._is_from_front = False
+        self._report_size = self.n_items
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held, besides the points."""
+        front = 0 if self._front is None else self._front.n_bytes
+        return OVERHEAD + self._items.n_bytes + self._fronts.n_bytes + front
+
+    @property
+    def n_rebuilds(self) -> int:
+        """How often everything was computed anew from the counts."""
+        return self._items.n_rebuilds
+
+    @property
+    def n_fronts(self) -> int:
+        """How many fronts there were."""
+        return self._fronts.n_made
+
+    @property
+    def checks_drift(self) -> bool:
+        """For tests only: without it nothing is computed anew for the sake of rounding errors."""
+        return self._items.checks_drift
+
+    @checks_drift.setter
+    def checks_drift(self, value: bool) -> None:
+        self._items.checks_drift = value
+
+    # -- following the record --------------------------------------------------------------------------------------
+
+    def catch_up(self, record: Observations) -> None:
+        """Answer from this record from now on, as it stands whenever a question comes."""
+        if record is not self._record or record.n_slots < self._items.log.n_slots:
+            self.is_finished = False
+            self._front = None
+            self._items.start(record)
+            self._record, self._version = record, record.version
+            self.is_finished = True
+
+    def _meet(self) -> None:
+        """Find the places of new slots, in the front too."""
+        items, front = self._items, self._front
+        state = items.log.state if front is None else front.log.state
+        guess = int(state.item(LEADER))
+        if front is not None and guess >= 0:
+            guess = int(front.rows[guess])
+        places = items.find_new(guess)
+        if front is not None and (places < 0).any():
+            self._give_up_front()
+        elif front is not None:
+            front.log.meet(front.places_of(places))
+        items.meet(places)
+
+    def _settle(self) -> None:
+        """Bring all items up to date; a front would not pay where that is asked for often."""
+        if self._front is not None:
+            self._give_up_front()
+            self._fronts.pause(self._n_rounds)
+        record = self._record
+        if record.version != self._version:
+            if record.n_slots > self._items.log.n_slots:
+                self._meet()
+            changed = self._items.changed(self._items.log)
+            if changed:
+                self._items.take_in(changed)
+            self._version = record.version
+
+    def _give_up_front(self) -> None:
+        """Bring all items to where the front is, and do without it."""
+        if self._front is not None:
+            front, self._front = self._front, None
+            self._fronts.catch_up_with(front)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def choose(self, exploration: float, rows: Indices | None = None) -> tuple[int, float, float, Indices | None]:
+        """The lowest item tied for the best mean + exploration · width, its mean and width, and all that are tied.
+
+        The last is None where there is no other. `rows` restricts the choice; the answer is in rows of the whole
+        catalogue all the same.
+        """
+        beta = exploration / self._root
+        self.is_finished = False  # as `_finished` does, without its call
+        n_tied = self._play(beta)
+        if rows is None and n_tied == 1:
+            self.is_finished = True
+            front = self._front
+            log = self._items.log if front is None else front.log
+            place = log.tied.item(0)
+            row = place if front is None else front.rows.item(place)
+            return row, log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root, None
+        tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
+        row = int(tied[0])
+        mean, width = self.estimate_one(row)
+        self.is_finished = True
+        return row, mean, width, tied if len(tied) > 1 else None
+
+    @_finished
+    def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:
+        """Items tied for the best mean + exploration · width, lowest row first, and the best score.
+
+        `rows` restricts the choice; the answer is in rows of the whole catalogue all the same.
+        """
+        beta = exploration / self._root
+        n_tied = self._play(beta)
+        return self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
+
+    def _collect(self, beta: float, n_tied: int) -> tuple[Indices, float]:
+        """What `_play` has found."""
+        front, log = self._front, self._items.log
+        if front is not None:
+            return np.sort(front.rows[front.log.tied[:n_tied]]), front.log.state.item(BEST)
+        best = log.state.item(BEST)
+        if n_tied <= LISTED_TIES:
+            return log.tied[:n_tied].copy(), best
+        return np.flatnonzero(_scores(log, beta, slice(0, self.n_items)) >= worst_tied(best)), best
+
+    def _play(self, beta: float) -> int:
+        """Take in what has changed and find the best, in the front where it surely is there, else among all items.
+
+        Gives how many are tied; they are in `tied` of the log concerned, unless they are too many for it.
+        """
+        record, items, log = self._record, self._items, self._items.log
+        if record.n_slots > log.n_slots:
+            self._meet()
+        if self._front is None and beta >= 0.0 and self._fronts.is_due(self._n_rounds):
+            self._front = self._fronts.make(beta)
+        if self._front is not None:
+            n_tied = self._play_in_front(self._front, beta)
+            if n_tied > 0:
+                return n_tied
+        items.tidy()
+        n_tied = log.round(record.counts, record.sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
+        if n_tied < 0:
+            changed = items.changed(log)
+            if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):
+                if changed:
+                    items.take_in(changed)
+                self._screen(log, beta)
+            n_tied = _find_best(log, beta, self.n_items)
+        if not n_tied:  # rounding kept the best from its own bar
+            log.hits[:] = 1
+            n_tied = _find_best(log, beta, self.n_items)
+        self._version, self._is_from_front, self._report_size = record.version, False, self.n_items
+        self._n_rounds += 1
+        return n_tied
+
+    def _pull(self, log: ColumnLog, slot: int, similarities: Similarities, beta: float) -> bool:
+        """One pull, in one pass with the search for those who may be best; False where this slot was not pulled."""
+        count, total = self._record.counts.item(slot), self._record.sums.item(slot)
+        place = log.slots.item(0, slot)
+        if count <= log.taken.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
+            return False
+        bar = lowered(log.score_after(slot, count, total, beta)) if beta >= 0.0 and place < self.n_items else -inf
+        log.pull(slot, count, total, similarities, Screen(beta * beta, bar))
+        return True
+
+    def _screen(self, log: ColumnLog, beta: float) -> None:
+        """Mark blocks that may hold the best when nothing has been pulled since."""
+        leader = int(log.state.item(LEADER))
+        if beta < 0.0 or leader < 0:
+            log.hits[:] = 1
+        else:
+            log.screen(beta, log.mean.item(leader) + beta * sqrt(max(log.variance.item(leader), 0.0)))
+
+    def _best_among(self, beta: float, rows: Indices) -> tuple[Indices, float]:
+        self._report_size = len(rows)
+        if self._front is not None:
+            places = self._front.places_of(rows)
+            inside = np.flatnonzero(places >= 0)
+            if inside.size:
+                scores = _scores(self._front.log, beta, places[inside])
+                if self._front.holds_best(beta, float(scores.max())):
+                    return rows[inside[tied_for_best(scores)]], float(scores.max())
+        self._settle()
+        self._is_from_front = False
+        scores = _scores(self._items.log, beta, rows)
+        return rows[tied_for_best(scores)], float(scores.max())
+
+    def _play_in_front(self, front: Front, beta: float) -> int:
+        """How many are tied for the best, where it surely is in the front; otherwise 0, and there is none any more."""
+        log = front.log
+        if log.n_runs >= log.next_look:
+            batch_updates.shorten(log)
+        n_tied = self._round_in_front(log, beta) if beta >= 0.0 and self._fronts.pays(front) else -1
+        while 0 < n_tied <= LISTED_TIES:
+            if front.holds_best(beta, log.state.item(BEST)):
+                self._version, self._is_from_front, self._report_size = self._record.version, True, self.n_items
+                self._n_rounds += 1
+                return n_tied
+            is_refreshed = self._fronts.refresh(front, beta, self._n_rounds)
+            n_tied = self._round_in_front(log, beta) if is_refreshed else 0
+        self._give_up_front()
+        return 0
+
+    def _round_in_front(self, log: ColumnLog, beta: float) -> int:
+        n_tied = log.round(self._record.counts, self._record.sums, self._front_similarities, beta, log.size)
+        if n_tied < 0:
+            changed = self._items.changed(log)
+            if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._front_similarities, beta)):
+                log.hits[:] = 1
+                n_tied = _find_best(log, beta, log.size)
+        return n_tied
+
+    def _front_similarities(self, slots: Indices, out: Matrix) -> None:
+        """Write k(·, x) of these slots' points with the items of the front."""
+        assert self._front is not None
+        out[:] = self.kernel.gram(self._items.slot_points(slots), self._front.points)
+
+    # -- other questions -------------------------------------------------------------------------------------------
+
+    @_finished
+    def log_det_gain(self) -> float | None:
+        """Ln det(I + K/γ) over the record, or None where more has changed than one more pull.
+
+        A run of n observations that began at v multiplies the determinant by d/γ, d = n v + γ.
+        """
+        if self._record.n_slots > self._items.log.n_slots:
+            self._meet()
+        log, gamma = self._items.log if self._front is None else self._front.log, self.regularisation
+        gain = float(np.log(log.scales[: log.n_runs] / gamma).sum())
+        changed = self._items.changed(log)
+        if not changed:
+            return gain
+        slot = changed[0]
+        place, more = log.slots.item(0, slot), self._record.counts.item(slot) - log.taken.item(0, slot)
+        if len(changed) > 1 or more < 0.0 or place < 0:
+            return None
+        return gain + log1p(more * max(log.variance.item(place), 0.0) / gamma)
+
+    @_finished
+    def estimate(self, rows: Indices | None = None) -> Prediction:
+        """Mean and width of these items, of all where none are named."""
+        if rows is not None and len(rows) == 1:
+            mean, width = self.estimate_one(int(rows[0]))
+            return Prediction(np.array([mean]), np.array([width]))
+        self._settle()
+        log, chosen = self._items.log, slice(0, self.n_items) if rows is None else np.asarray(rows)
+        widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularisation)
+        return Prediction(log.mean[chosen].copy(), widths)
+
+    @_finished
+    def estimate_one(self, row: int) -> tuple[float, float]:
+        """Mean and width of one item, without arrays: a round needs them for the item that was chosen."""
+        front, place = self._front, row
+        if front is not None:
+            place = front.place(row) if self._record.version == self._version else -1
+        if place < 0 or front is None:
+            self._settle()
+            log, place = self._items.log, row
+        else:
+            log = front.log
+        return log.mean.item(place), sqrt(max(log.variance.item(place), 0.0)) / self._root
+
+    @_finished
+    def grow(self, points: Points) -> None:
+        """The catalogue got more items: `points` are all of them, those known before first and unchanged."""
+        if self.kernel.kind.count(points) > self.n_items:
+            self._settle()
+            self._items.grow(points)
+            self.n_items = self._items.n_items
+
+    def cost(self) -> SelectionCost:
+        """How the last answer was found."""
+        front = self._front if self._is_from_front else None
+        if front is None:
+            return new_cost(("column log", self._report_size, self.n_items, self.n_items, 0))
+        return new_cost(("front", self._report_size, front.log.size, front.log.size, 1))
+
+
+def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:
+    """The best of the blocks marked; how many are tied with it."""
+    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.hits, log.tied)
+    log.state[LEADER] = log.tied[0]
+    return int(n_tied)
+
+
+def _scores(log: ColumnLog, beta: float, places: Indices | slice) -> Vector:
+    scores = np.maximum(log.variance[places], 0.0)
+    np.sqrt(scores, out=scores)
+    scores *= beta
+    scores += log.mean[places]
+    return np.asarray(scores)

@@ -1,0 +1,421 @@
+"""Column log: means and variances of many actions, updated by columns of the posterior covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kernelbandits._threads import few_threads, for_each_part, threads_for
+from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.selection.loops import loops
+from kernelbandits.selection.passes import BLOCK, Flags
+from kernelbandits.selection.ties import lowered
+from kernelbandits.types import Indices, Matrix, Vector
+
+__all__ = ["DRIFT_LIMIT", "FALL", "ColumnLog", "Screen", "columns_for", "insert", "part_of"]
+
+FIRST_ROWS: Final = 2112
+"""Columns that a new log has room for, unless they would be more than `FIRST_BYTES`. Room costs nothing until it is
+used, since the system gives memory when it is first written to; moving columns to a larger buffer costs a lot."""
+
+FIRST_BYTES: Final = 3_000_000_000
+
+FEW_ROWS: Final = 32
+SMALL_BYTES: Final = 16_000_000
+"""Columns that a new log has room for at first where `FIRST_ROWS` of them would be less than this: a policy may have
+thousands of small catalogues, and moving so little costs nothing."""
+
+LISTED_TIES: Final = 64
+"""Tied actions that a compiled loop lists; more are found by a NumPy pass, as in a first round where all are tied."""
+
+DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
+"""Places in a log's `state`: the largest difference seen between the two values that the log has for v(x) of a repeated
+x; Σ sqrt(v(x)) |gain| over the pulls, see `Front`; how many pulls there were; columns that a pull read, a running mean;
+the best score; the slot pulled last; the action that was best last, −1 for none; the number of runs; Σ gain² d/n over
+the pulls, see `Front`; the largest magnitude of a reward sum that was taken in since the last rebuild."""
+
+ENTRIES_PER_CALL: Final = 500_000
+"""Array entries that a round may touch in one compiled call; more are worth the choice of the number of threads."""
+
+NO_LIMIT: Final = 1 << 40
+
+NEEDS_SIMILARITIES: Final = -2
+"""What a round gives where the changed slot is new."""
+
+
+FALL: Final = 100.0
+"""Largest ratio of a reward sum that was taken in to the largest there is now (or to 1) before means are computed from
+the sums again: updates keep rounding errors of the size of what they once took in. `round_loop` has it too."""
+
+DRIFT_LIMIT: Final = 1e-11
+"""Share of the largest k(x, x) by which the two values of v(x) that a log has may differ before it is rebuilt."""
+
+
+class Screen(NamedTuple):
+    """What a pass looks for: blocks with a score mean + sqrt(squared · variance) of at least `bar`."""
+
+    squared: float = 0.0
+    bar: float = np.inf
+
+
+NO_SCREEN: Final = Screen()
+
+Similarities = Callable[[Indices, Matrix], None]
+"""Writes k(·, x) of the points in these slots with all actions of a log, one row a point."""
+
+
+class ColumnLog:
+    """Mean μ and variance v (so that width² = v/γ) of n actions, and how they came about.
+
+    Observing x n more times with reward sum s moves every action a by its posterior covariance c(a) with x:
+
+        v(a) −= n c(a)² / (n v(x) + γ),    μ(a) += c(a) (s − n μ(x)) / (n v(x) + γ).
+
+    Successive observations of one point are a *run*. For each run the log keeps the column c at its start, its count n
+    and d = n v(x) + γ. So the posterior covariance is the kernel less Σ_j (n_j/d_j) c_j c_jᵀ, and a column is
+
+        new point:            c = k(·, x)      − Σ_{all runs j}      (n_j/d_j) c_j(x) c_j
+        seen before, run i:   c = (γ/d_i) c_i  − Σ_{runs j after i}  (n_j/d_j) c_j(x) c_j
+
+    because within a run a column shrinks by γ/d. A point that was pulled a moment ago costs nothing but the pass over
+    μ and v, one pulled q runs ago reads q columns, a new one reads all. A Cholesky factor of γI + D^½ K D^½ (D the
+    counts) is such a log with one run per point, c_j = l_jj n_j^(-½) · (row j of L⁻¹ D^½ k) and d_j = l_jj²: `rebuild`
+    makes it from the counts, with fresh rounding errors. In exact arithmetic all of this is the posterior of Valko et
+    al. (2013), KernelUCB, whatever the order.
+
+    Points are known by their slot in a record; the log knows where each stands among the actions, and what of each slot
+    it has taken in. Holds (runs + 3) · n doubles.
+    """
+
+    def __init__(self, prior: Vector, regularisation: float) -> None:
+        self.regularisation = regularisation
+        self.size = len(prior)
+        self.items: Matrix = np.vstack([np.zeros(self.size), prior, prior])
+        self.n_runs = self.n_slots = self.n_points = 0
+        self.most_runs = 0
+        """Largest number of runs so far: the part of the buffer that was written to."""
+        self.next_look = 0
+        self.sealed = 0
+        """Runs before this one are not continued, so that the state they make up can still be read."""
+        self.taken: Matrix = np.zeros((2, 64))
+        """Counts and sums of the slots, so far as they have been taken in."""
+        self.slots: Indices = np.full((2, 64), -1, dtype=np.int64)
+        """Where each slot's point stands among the actions, −1 for nowhere; its last run, −1 for none."""
+        self.tied: Indices = np.zeros(LISTED_TIES, dtype=np.int64)
+        self.state: Vector = np.zeros(N_STATE)
+        self.state[LEADER] = -1.0
+        self.marks: Indices = np.zeros((3, 0), dtype=np.int64)
+        self.runs: Matrix = np.zeros((7, 0))
+        n_rows = max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size)))
+        if 8 * FIRST_ROWS * self.size <= SMALL_BYTES:
+            n_rows = FEW_ROWS
+        self.make_room(np.empty((n_rows, self.size)))
+        self.name_items()
+
+    def make_room(self, rows: Matrix) -> None:
+        """A buffer for the columns, and what is known of each, with the same capacity."""
+        capacity, used = len(rows), self.n_runs
+        self.rows = rows
+        marks, runs = np.zeros((3, capacity), dtype=np.int64), np.zeros((7, capacity))
+        marks[:, :used], runs[:, :used] = self.marks[:, :used], self.runs[:, :used]
+        self.marks, self.runs = marks, runs
+        self.run_slots, self.run_positions, self.before = (
+            marks  # of each run; the run of the same point before, −1 for none
+        )
+        # Observations and rewards of a run; v(x) when it began; d; n/d; μ = Σ_j lifts_j c_j; for products with columns.
+        self.counts, self.totals, self.starts, self.scales, self.weights, self.lifts, self.coefficients = runs
+
+    def name_items(self) -> None:
+        """Names for what is known of the items, once there is a new array of it."""
+        self.mean, self.variance, self.prior = self.items[:, : self.size]
+        self.hits: Flags = np.ones(-(-self.size // BLOCK), dtype=np.uint8)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory in use; rows of a large buffer that were never written to are not counted."""
+        columns = self.rows.nbytes
+        if columns > SMALL_BYTES:
+            columns = 8 * max(self.n_runs, self.most_runs) * self.rows.shape[1]
+        arrays = (self.items, self.taken, self.slots, self.marks, self.runs, self.tied, self.hits)
+        return columns + sum(array.nbytes for array in arrays)
+
+    @property
+    def places(self) -> Indices:
+        """Where the point of each slot stands among the actions."""
+        return self.slots[0, : self.n_slots]
+
+    @property
+    def last_run(self) -> Indices:
+        """Last run of each slot."""
+        return self.slots[1, : self.n_slots]
+
+    def meet(self, places: Indices) -> None:
+        """More slots, and where their points stand among the actions."""
+        known, n_slots = self.n_slots, self.n_slots + len(places)
+        if n_slots > self.taken.shape[1]:
+            more = max(n_slots, 2 * known) - self.taken.shape[1]
+            self.taken = np.pad(self.taken, ((0, 0), (0, more)))
+            self.slots = np.pad(self.slots, ((0, 0), (0, more)), constant_values=-1)
+        self.n_slots = n_slots
+        self.slots[0, known:n_slots] = places
+
+    def reserve(self, more: int, filled: int = 0) -> None:
+        """Room for so many runs more; `filled` rows behind the runs are kept."""
+        needed = self.n_runs + more
+        if needed > len(self.rows):
+            larger = np.empty((max(needed, 2 * len(self.rows)), self.rows.shape[1]))
+            used = self.n_runs + filled
+            larger[:used] = self.rows[:used]
+            self.make_room(larger)
+            self.most_runs = used
+
+    # -- one pull --------------------------------------------------------------------------------------------------
+
+    def round(self, counts: Vector, sums: Vector, similarities: Similarities, beta: float, n_items: int) -> int:
+        """Take in the one slot that has changed, and find the best of the first n_items actions by μ + β sqrt(v).
+
+        Gives how many are tied, listed in `tied`; −1 where nothing was done as it takes more than one compiled call.
+        """
+        if loops.round is None:
+            return -1
+        if self.n_runs == len(self.rows):
+            self.reserve(1)
+        n_read = ENTRIES_PER_CALL // self.size - 6
+        n_tied = self._call(counts, sums, beta, n_items, n_read) if n_read >= 0 else -1
+        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.hits)) == 1:
+            n_read = NO_LIMIT
+            n_tied = self._call(counts, sums, beta, n_items, n_read)
+        if n_tied == NEEDS_SIMILARITIES:
+            row = self.rows[self.n_runs : self.n_runs + 1, : self.size]
+            similarities(np.array([self.state.item(SLOT)], dtype=np.int64), row)
+            n_tied = self._call(counts, sums, beta, n_items, n_read, is_filled=True)
+            self.n_points += n_tied != -1
+        if n_tied != -1:
+            self.n_runs = int(self.state.item(RUNS))
+        return n_tied
+
+    def _call(
+        self, counts: Vector, sums: Vector, beta: float, n_items: int, n_read: int, *, is_filled: bool = False
+    ) -> int:
+        """`round_loop` with the arrays of this log."""
+        answer: int = loops.round(
+            counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
+            self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularisation,
+        )  # fmt: skip
+        return answer
+
+    def pull(
+        self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN
+    ) -> None:
+        """The count and reward sum of a slot have grown to these; `similarities` is asked where it was never seen."""
+        position, known, gamma = self.slots.item(0, slot), self.slots.item(1, slot), self.regularisation
+        times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
+        run = self.n_runs
+        is_same = known == run - 1 and known >= self.sealed
+        if is_same:
+            factor = gamma / self.scales.item(known)
+            start = self.starts.item(known) * factor
+        else:
+            self.reserve(1)
+            factor = 1.0 if known < 0 else gamma / self.scales.item(known)
+            start = self.variance.item(position)
+        scale = self.checked_scale(times * start + gamma, position)
+        gain = (gained - times * self.mean.item(position)) / scale
+        if is_same:
+            self._pass(known, factor, known, known, -1, gain, times / scale, screen)
+            count_now = self.counts.item(known) + times
+            whole = count_now * self.starts.item(known) + gamma
+            self.counts[known], self.scales[known], self.weights[known] = count_now, whole, count_now / whole
+            self.lifts[known] += factor * gain
+            self.totals[known] += gained
+        else:
+            if known < 0:
+                self.n_points += 1
+                similarities(np.array([slot]), self.rows[run : run + 1, : self.size])
+            later = slice(known + 1, run)
+            np.multiply(self.weights[later], self.rows[later, position], self.coefficients[later])
+            self._pass(run if known < 0 else known, factor, known + 1, run, run, gain, times / scale, screen)
+            if known >= 0:
+                self.state[DRIFT] = max(self.state.item(DRIFT), abs(self.rows.item(run, position) - start))
+            self.run_slots[run], self.run_positions[run], self.before[run] = slot, position, known
+            self.runs[:6, run] = times, gained, start, scale, times / scale, gain
+            self.slots[1, slot], self.n_runs = run, run + 1
+        self.variance[position] = start * gamma / scale  # exactly what is left, where a difference would cancel
+        self.hits[position // BLOCK] = 1
+        self.taken[:, slot] = count, total
+        self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
+        self.state[SPREAD] += sqrt(max(start, 0.0)) * abs(gain)
+        self.state[REACH] += gain * gain * scale / times
+        self.state[UPDATES] += 1.0
+        self.state[READ] += 0.05 * (run - 1 - known - self.state.item(READ))
+
+    def score_after(self, slot: int, count: float, total: float, beta: float) -> float:
+        """The score that the point of a slot will have after such a pull, known beforehand.
+
+        v(x) becomes v γ/(n v + γ), and μ(x) moves by v (s − n μ)/(n v + γ).
+        """
+        position = self.slots.item(0, slot)
+        mean, variance = self.mean.item(position), self.variance.item(position)
+        times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
+        scale = times * variance + self.regularisation
+        mean += variance * (gained - times * mean) / scale
+        return float(mean + beta * sqrt(max(variance * self.regularisation / scale, 0.0)))
+
+    def _pass(
+        self, base: int, factor: float, first: int, last: int, target: int, gain: float, shrink: float, screen: Screen
+    ) -> None:
+        """`pull_loop` over all actions, in threads where it pays."""
+        rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.hits, loops.pull
+        entries = (last - first + 6) * self.size
+        if not loops.is_compiled:
+            loops.note(entries)
+        for_each_part(
+            lambda start, stop: pull(
+                rows, base, factor, first, last, coefficients, target, gain, shrink, items, start, stop, *screen, hits
+            ),
+            self.size, align=BLOCK, n_bytes=8 * entries,
+        )  # fmt: skip
+
+    def screen(self, beta: float, score: float) -> None:
+        """Mark the blocks that may hold an action tied with this score or better."""
+        items, hits, squared, bar = self.items, self.hits, beta * beta, lowered(score)
+        if not loops.is_compiled:
+            loops.note(3 * self.size)
+        for_each_part(
+            lambda start, stop: loops.screen(items, start, stop, squared, bar, hits),
+            self.size, align=BLOCK, n_bytes=16 * self.size,
+        )  # fmt: skip
+
+    def checked_scale(self, scale: float, position: int) -> float:
+        if not scale > 0.0:
+            raise NotPositiveSemidefinite(
+                "These similarities are not positive semi-definite: what is left of k(x, x) after explaining it by the "
+                f"data falls below zero at action {position}. Repair them: kb.kernels.repair(table, method='clip')."
+            )
+        return scale
+
+    def has_fallen(self, sums: Vector) -> bool:
+        """Whether the record's reward sums are much smaller than sums once taken in, so that means have lost digits."""
+        return self.state.item(LARGEST) > FALL * max(1.0, float(np.abs(sums).max(initial=0.0)))
+
+    # -- other questions and changes -----------------------------------------------------------------------------
+
+    def change_sum(self, slot: int, total: float) -> None:
+        """The reward sum of a slot is another: μ += c · change/γ; variances do not depend on rewards and stay."""
+        run, last, position = self.slots.item(1, slot), self.n_runs, self.slots.item(0, slot)
+        change = total - self.taken.item(1, slot)
+        step = change / self.regularisation
+        lifts = np.zeros(last - run)
+        lifts[0] = step * self.regularisation / self.scales[run]
+        lifts[1:] = -step * self.weights[run + 1 : last] * self.rows[run + 1 : last, position]
+        with few_threads(float(len(lifts)) * self.size):
+            self.mean += lifts @ self.rows[run:last, : self.size]
+        self.lifts[run:last] += lifts
+        self.totals[run] += change
+        self.taken[1, slot] = total
+        self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
+
+    def sealed_covariances(self, positions: Indices, first: int, known: Indices) -> Matrix:
+        """Posterior covariances by the sealed runs of the actions positions[first:] with all of positions.
+
+        `known` are the last of these runs that are of those actions; where there is none (−1), what is missing are
+        their similarities.
+        """
+        end = self.sealed
+        columns = self.rows[:end, positions]
+        weights = columns[:, first:].T * self.weights[:end]
+        weights[np.arange(end) <= known[:, None]] = 0.0
+        with few_threads(float(weights.size) * len(positions)):
+            covariances = -(weights @ columns)
+        old = known >= 0
+        covariances[old] += (self.regularisation / self.scales[known[old]])[:, None] * columns[known[old]]
+        return covariances
+
+
+PART_ROOM: Final = 64
+"""Runs that a part has room for beyond those it begins with."""
+
+ENTRIES_AT_ONCE: Final = 16_384
+"""Entries gathered at a time: they stay in cache until they are where they belong."""
+
+LEAST_SPARE: Final = 64
+"""Actions that there is room for after the first insertion; a 64th of all where that is more, so that many insertions
+copy the columns now and then."""
+
+
+def insert(log: ColumnLog, place: int, prior: Vector, to_points: Callable[[Indices], Matrix]) -> None:
+    """New actions from `place` on; `to_points(slots)` gives their similarities to points of the record.
+
+    The log tells their columns, too: one entry of each after the other.
+    """
+    n_new, n_runs, size = len(prior), log.n_runs, log.size
+    columns = columns_for(log, np.zeros((0, n_new)), to_points)
+    if size + n_new > log.rows.shape[1]:
+        width = size + n_new + max(LEAST_SPARE, size // 64, n_new)
+        rows, items = np.empty((len(log.rows), width)), np.zeros((3, width))
+        rows[:n_runs, :size], items[:, :size] = log.rows[:n_runs, :size], log.items[:, :size]
+        log.rows, log.items = rows, items
+    known = np.vstack([log.lifts[:n_runs] @ columns, prior - log.weights[:n_runs] @ columns**2, prior])
+    for table, values in ((log.rows[:n_runs], columns), (log.items, known)):
+        table[:, place + n_new : size + n_new] = table[:, place:size].copy()
+        table[:, place : place + n_new] = values
+    log.size += n_new
+    log.run_positions[:n_runs] += n_new * (log.run_positions[:n_runs] >= place)
+    log.slots[0] += n_new * (log.slots[0] >= place)
+    log.state[LEADER] = -1.0
+    log.name_items()
+
+
+def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Matrix]) -> Matrix:
+    """Entries of all columns for other actions, where those of the first runs are known; (runs, actions)."""
+    n_known, n_runs = len(known), log.n_runs
+    columns = np.empty((n_runs, known.shape[1]))
+    columns[:n_known] = known
+    if n_known == n_runs:
+        return columns
+    before = log.before[n_known:n_runs]
+    is_first = before < 0
+    if is_first.any():
+        columns[n_known:][is_first] = to_points(log.run_slots[n_known:n_runs][is_first])
+    weights = log.rows[:n_runs, log.run_positions[n_known:n_runs]].T * log.weights[:n_runs]  # (runs asked for, runs)
+    weights[np.arange(n_runs) <= before[:, None]] = 0.0
+    explained = weights[:, :n_known] @ known
+    for place, run in enumerate(range(n_known, n_runs)):
+        if before[place] >= 0:
+            columns[run] = log.regularisation / log.scales[before[place]] * columns[before[place]]
+        columns[run] -= explained[place]
+        columns[run] -= weights[place, n_known:run] @ columns[n_known:run]
+    return columns
+
+
+def part_of(log: ColumnLog, positions: Indices, places: Indices, width: int, memory: Matrix | None = None) -> ColumnLog:
+    """The same for some of the actions, as a log of their own; `memory` of an earlier part is used if it fits.
+
+    There is room for `width` of them. `places` tells where the point of each slot stands among them, −1 for nowhere.
+    The part is sealed: what is known now stays as it is.
+    """
+    part = ColumnLog.__new__(ColumnLog)
+    part.__dict__.update(log.__dict__)
+    part.size, part.items = len(positions), np.zeros((3, width))
+    np.take(log.items, positions, axis=1, out=part.items[:, : part.size])
+    part.slots, part.taken, part.state, part.tied = (
+        log.slots.copy(),
+        log.taken.copy(),
+        log.state.copy(),
+        log.tied.copy(),
+    )
+    part.slots[0, : log.n_slots] = places
+    part.state[[DRIFT, SPREAD, REACH, UPDATES]], part.state[LEADER] = 0.0, -1.0
+    part.sealed = log.n_runs
+    if memory is None or memory.shape[1] != width or len(memory) < log.n_runs + PART_ROOM:
+        memory = np.empty((2 * log.n_runs + 4 * PART_ROOM, width))
+    step = max(1, ENTRIES_AT_ONCE // part.size)
+    for begin in range(0, log.n_runs, step):
+        some = slice(begin, min(log.n_runs, begin + step))
+        memory[some, : part.size] = np.take(log.rows[some], positions, axis=1)
+    part.make_room(memory)
+    part.name_items()
+    return part

@@ -1,0 +1,441 @@
+"""Exploration schedules: the factor that multiplies the width, per round.
+
+A schedule η multiplies `width`, so that `mean + η · width` is the upper confidence bound. Most come with a theorem:
+under what it assumes, |mean − f| ≤ η_t · width for all actions and rounds at once with probability 1 − δ. Writing L_t
+for the log-determinant gain of the data before round t, R for the noise scale and B for the bound on ‖f‖:
+
+    Constant         a number                                           tuned; claims nothing
+    FixedDesign      R sqrt(2 ln(2NT/δ)) + sqrt(γ) B                    Valko et al. (2013), Lemma 1, tight form
+    SelfNormalised   R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B                Abbasi-Yadkori et al. (2011); see below
+    Mixture          sqrt(R² (L_t + 2 ln(1/δ)) + γ B²)                  Flynn and Reeb (2024): the one to take
+    IGPUCB           sqrt(γ) (B + R sqrt(2 (I_t + 1 + ln(1/δ))))        Chowdhury and Gopalan (2017), γ = 1 + 2/T
+    GPUCBFinite      sqrt(γ β_t), β_t = 2 ln(N t² π² / (6δ))            Srinivas et al. (2010), f drawn from the GP
+    GPUCBAgnostic    sqrt(γ β_t), β_t = 2B² + 300 I_t ln³(t/δ)          Srinivas et al. (2010), ‖f‖ ≤ B; very wide
+
+I_t = L_t / 2 is the information gain of the data themselves; the theorems of the last and the IGP-UCB row are stated
+for its maximum over all choices of t points. The noise is R-sub-Gaussian: R = ½ for rewards in [0, 1], R = 1 for
+rewards in [−1, 1]. The self-normalised row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import inf, isclose, isnan, log, pi, sqrt
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from kernelbandits.errors import ForeignFile, InvalidParameter
+from kernelbandits.types import Parameters
+from kernelbandits.validation import a_count, a_mapping, a_number, a_probability, not_negative, positive, shown
+
+__all__ = [
+    "IGPUCB",
+    "Constant",
+    "Exploration",
+    "FixedDesign",
+    "GPUCBAgnostic",
+    "GPUCBFinite",
+    "Mixture",
+    "SelfNormalised",
+    "Situation",
+    "as_exploration",
+    "exploration_from",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that a schedule may look at."""
+
+    round_index: int
+    """The round to decide, from 1."""
+
+    n_actions: int
+    """Actions of this round."""
+
+    log_det_gain: float
+    """ln det(I + K/γ) of what was learnt before this round."""
+
+    regularisation: float
+
+    def __post_init__(self) -> None:
+        for name in ("round_index", "n_actions", "log_det_gain", "regularisation"):
+            value = getattr(self, name)
+            if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
+                object.__setattr__(self, name, a_number(value, f"`{name}`"))
+        if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularisation < inf:
+            raise InvalidParameter(
+                f"Rounds and actions are counted from 1 and the regularisation is positive, got {shown(self)}."
+            )
+        if isnan(self.log_det_gain):
+            raise InvalidParameter(f"The log-determinant gain has to be a number, got {shown(self)}.")
+
+    @property
+    def gain(self) -> float:
+        """`log_det_gain` without the rounding that may push it below zero."""
+        return max(self.log_det_gain, 0.0)
+
+
+@runtime_checkable
+class Exploration(Protocol):
+    """Multiplier of `width` in a round. A plain number is the constant schedule.
+
+    Write your own by subclassing: `__call__` and `describe` are yours; without the rest it counts as tuned.
+    """
+
+    @property
+    def assumes(self) -> str:
+        """What has to be true for the interval to hold, as a sentence."""
+        return "A schedule of your own: no claim is made for it."
+
+    @property
+    def is_tuned(self) -> bool:
+        """True when no interval is claimed, so that there is no guarantee to lose."""
+        return True
+
+    @abstractmethod
+    def __call__(self, situation: Situation) -> float:
+        """η for this round, zero or above."""
+
+    @abstractmethod
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+
+    def broken_by(self, situation: Situation) -> str | None:
+        """The sentence that says which assumption visibly fails in this situation, or None."""
+        return None
+
+
+class _Named:
+    """Shared by the schedules below: they describe themselves by their fields."""
+
+    __slots__ = ()
+
+    is_tuned: ClassVar[bool] = False
+
+    def describe(self) -> Parameters:
+        """Class and parameters as plain values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"class": type(self).__name__, **values}
+
+    def broken_by(self, situation: Situation) -> str | None:
+        """The sentence that says which assumption visibly fails in this situation, or None."""
+        return None
+
+    def _keep(self, **values: float) -> None:
+        """Store checked values: plain floats and ints, so that a description can be written to a file."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(_Named):
+    """The same multiplier in every round, chosen by experience.
+
+    >>> Constant(0.5).describe()
+    {'class': 'Constant', 'value': 0.5}
+    """
+
+    value: float = 1.0
+
+    assumes: ClassVar[str] = "Nothing, and claims nothing: a tuned constant has no guarantee."
+    is_tuned: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self._keep(value=not_negative(self.value, "A constant exploration", "1.0 is a good start."))
+
+    def __call__(self, situation: Situation) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedDesign(_Named):
+    """Lemma 1 in its tight form: η = R sqrt(2 ln(2NT/δ)) + sqrt(γ) B.
+
+    A union bound over N actions in each of T rounds, so the interval is narrow; but it holds only where the points
+    learnt from do not depend on their rewards. KernelUCB breaks that by design, which is why its regret bound cannot
+    use this row; SupKernelUCB's levels keep it (with N·T·S for N·T: see `sup_kernel_ucb_scale`).
+    """
+
+    noise_scale: float
+    norm_bound: float
+    failure_probability: float
+    n_actions: int
+    horizon: int
+
+    assumes: ClassVar[str] = (
+        "The data are not adaptive (no point was chosen by looking at the rewards that are learnt with it), there are "
+        "at most n_actions actions in each of horizon rounds, the noise is noise_scale-sub-Gaussian and "
+        "‖f‖ ≤ norm_bound."
+    )
+
+    def __post_init__(self) -> None:
+        self._keep(
+            **_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability),
+            n_actions=a_count(self.n_actions, "The number of actions"),
+            horizon=a_count(self.horizon, "The horizon"),
+        )
+
+    def __call__(self, situation: Situation) -> float:
+        spread = sqrt(2.0 * log(2.0 * self.n_actions * self.horizon / self.failure_probability))
+        return self.noise_scale * spread + sqrt(situation.regularisation) * self.norm_bound
+
+    def broken_by(self, situation: Situation) -> str | None:
+        if situation.n_actions > self.n_actions:
+            return (
+                f"The interval was built for at most {self.n_actions} actions a round, and round "
+                f"{situation.round_index} has {situation.n_actions}."
+            )
+        return _beyond(self.horizon, situation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfNormalised(_Named):
+    """Valid for data gathered adaptively: η_t = R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B.
+
+    Never smaller than `Mixture`, which assumes the same; here for comparison with OFUL and its descendants.
+    """
+
+    noise_scale: float
+    norm_bound: float
+    failure_probability: float
+
+    assumes: ClassVar[str] = (
+        "The noise is noise_scale-sub-Gaussian given the past, ‖f‖ ≤ norm_bound, and the regularisation was fixed in "
+        "advance. Contexts may react to the past; the interval holds for all rounds and points at once."
+    )
+
+    def __post_init__(self) -> None:
+        self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
+
+    def __call__(self, situation: Situation) -> float:
+        spread = sqrt(situation.gain + 2.0 * log(1.0 / self.failure_probability))
+        return self.noise_scale * spread + sqrt(situation.regularisation) * self.norm_bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture(_Named):
+    """The tightest valid schedule here: η_t = sqrt(R² (L_t + 2 ln(1/δ)) + γ B²).
+
+    Why it holds. For every function h, exp{(‖y − f‖² − ‖y − h‖²) / 2R²} over the points observed is a
+    supermartingale. Mixing over h ~ GP(0, (R²/γ) k) and Ville's inequality give, for all rounds at once,
+
+        ‖y − f‖² ≤ γ yᵀ(K + γI)⁻¹ y + R² (L_t + 2 ln(1/δ)).
+
+    Adding γ‖f‖² ≤ γB² and completing the square around the ridge solution leaves (θ* − θ̂)ᵀ C (θ* − θ̂) ≤ η_t², and
+    Cauchy–Schwarz turns this into |mean − f| ≤ η_t · width at every point.
+
+    >>> schedule = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+    >>> round(schedule(Situation(round_index=1, n_actions=3, log_det_gain=0.0, regularisation=0.25)), 4)
+    1.4667
+    """
+
+    noise_scale: float
+    norm_bound: float
+    failure_probability: float
+
+    assumes: ClassVar[str] = SelfNormalised.assumes
+
+    def __post_init__(self) -> None:
+        self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
+
+    def __call__(self, situation: Situation) -> float:
+        noise = self.noise_scale**2 * (situation.gain + 2.0 * log(1.0 / self.failure_probability))
+        return sqrt(noise + situation.regularisation * self.norm_bound**2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IGPUCB(_Named):
+    """Improved GP-UCB: η_t = sqrt(γ) (B + R sqrt(2 (I_t + 1 + ln(1/δ)))), with γ = 1 + 2/T.
+
+    I_t is the information gain of the data before round t, ½ L_t; the authors state it with its maximum.
+    """
+
+    noise_scale: float
+    norm_bound: float
+    failure_probability: float
+    horizon: int
+
+    assumes: ClassVar[str] = (
+        "The regularisation is 1 + 2/horizon, the noise is noise_scale-sub-Gaussian given the past and "
+        "‖f‖ ≤ norm_bound. Quoted with the data's own information gain in place of the maximal one."
+    )
+
+    def __post_init__(self) -> None:
+        self._keep(
+            **_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability),
+            horizon=a_count(self.horizon, "The horizon"),
+        )
+
+    def __call__(self, situation: Situation) -> float:
+        information = situation.gain / 2.0
+        spread = sqrt(2.0 * (information + 1.0 + log(1.0 / self.failure_probability)))
+        return sqrt(situation.regularisation) * (self.norm_bound + self.noise_scale * spread)
+
+    def broken_by(self, situation: Situation) -> str | None:
+        wanted = 1.0 + 2.0 / self.horizon
+        if not isclose(situation.regularisation, wanted, rel_tol=1e-9):
+            return (
+                f"The schedule wants the regularisation 1 + 2/horizon = {wanted:.12g}, and it is "
+                f"{situation.regularisation:.12g}."
+            )
+        return _beyond(self.horizon, situation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUCBFinite(_Named):
+    """GP-UCB over finitely many actions: η_t = sqrt(γ β_t), β_t = 2 ln(N t² π² / (6δ)) / divide_by.
+
+    sqrt(γ) turns `width` into the standard deviation of the process. Its authors divide β by 5 in their experiments;
+    with divide_by > 1 the schedule is tuned and claims nothing.
+    """
+
+    failure_probability: float
+    divide_by: float = 1.0
+
+    assumes: ClassVar[str] = (
+        "f is drawn from the Gaussian process with this kernel, and the noise is Gaussian with the regularisation as "
+        "its variance. Claimed for divide_by of at most 1."
+    )
+
+    def __post_init__(self) -> None:
+        self._keep(
+            failure_probability=a_probability(self.failure_probability),
+            divide_by=positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; its authors use 5.0."),
+        )
+
+    @property
+    def is_tuned(self) -> bool:  # type: ignore[override]  # a claim that depends on a field
+        """True when β is divided by more than 1."""
+        return self.divide_by > 1.0
+
+    def __call__(self, situation: Situation) -> float:
+        rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 shares δ among all rounds
+        beta = 2.0 * log(situation.n_actions * rounds / self.failure_probability)
+        return sqrt(situation.regularisation * beta / self.divide_by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUCBAgnostic(_Named):
+    """GP-UCB without a prior over f: η_t = sqrt(γ β_t), β_t = (2B² + 300 I_t ln³(t/δ)) / divide_by.
+
+    B enters squared inside a square root, hence linearly (erratum E23). Far too wide to be useful undivided; with
+    divide_by > 1 the schedule is tuned and claims nothing.
+    """
+
+    norm_bound: float
+    failure_probability: float
+    divide_by: float = 1.0
+
+    assumes: ClassVar[str] = (
+        "‖f‖ ≤ norm_bound and the noise is bounded by the square root of the regularisation. Quoted with the data's "
+        "own information gain in place of the maximal one. Claimed for divide_by of at most 1."
+    )
+
+    def __post_init__(self) -> None:
+        self._keep(
+            norm_bound=_norm(self.norm_bound),
+            failure_probability=a_probability(self.failure_probability),
+            divide_by=positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; larger is narrower."),
+        )
+
+    @property
+    def is_tuned(self) -> bool:  # type: ignore[override]  # a claim that depends on a field
+        """True when β is divided by more than 1."""
+        return self.divide_by > 1.0
+
+    def __call__(self, situation: Situation) -> float:
+        information = situation.gain / 2.0
+        growth = 300.0 * information * log(situation.round_index / self.failure_probability) ** 3
+        return sqrt(situation.regularisation * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
+
+
+SCHEDULES: Final[dict[str, type[_Named]]] = {
+    schedule.__name__: schedule
+    for schedule in (Constant, FixedDesign, SelfNormalised, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic)
+}
+"""The only schedules that a file may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign(Exploration):
+    """A schedule of somebody else's class, with what it does not say filled in: it counts as tuned."""
+
+    schedule: Any  # whatever has __call__ and describe
+
+    @property
+    def assumes(self) -> str:
+        """Its own sentence, or ours."""
+        return str(getattr(self.schedule, "assumes", "A schedule of your own: no claim is made for it."))
+
+    @property
+    def is_tuned(self) -> bool:
+        """What it says of itself, else True."""
+        return bool(getattr(self.schedule, "is_tuned", True))
+
+    def __call__(self, situation: Situation) -> float:
+        return float(self.schedule(situation))
+
+    def describe(self) -> Parameters:
+        return dict(self.schedule.describe())
+
+    def broken_by(self, situation: Situation) -> str | None:
+        said: str | None = self.schedule.broken_by(situation) if hasattr(self.schedule, "broken_by") else None
+        return said
+
+
+def as_exploration(value: float | Exploration) -> Exploration:
+    """What every `exploration` argument goes through: a number becomes `Constant`, a schedule stays what it is.
+
+    An object with `__call__` and `describe` only is completed: it counts as tuned and claims nothing.
+
+    >>> as_exploration(2)
+    Constant(value=2.0)
+    """
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return Constant(a_number(value, "The exploration"))
+    if isinstance(value, type) or not (callable(value) and callable(getattr(value, "describe", None))):
+        raise InvalidParameter(
+            f"The exploration has to be a number or a schedule with __call__ and describe, got {shown(value)}. "
+            "Mixture(noise_scale=…, norm_bound=…, failure_probability=…) is the schedule to try first."
+        )
+    return value if isinstance(value, Exploration) else _Foreign(value)
+
+
+def exploration_from(description: Mapping[str, Any]) -> Exploration:
+    """The schedule that `describe()` described; used when files are opened, so only our own classes are known.
+
+    >>> exploration_from({"class": "Constant", "value": 0.5})
+    Constant(value=0.5)
+    """
+    values = dict(a_mapping(description, "The parameters of a schedule"))
+    name = values.pop("class", None)
+    schedule = SCHEDULES.get(name) if isinstance(name, str) else None
+    if schedule is None:
+        raise ForeignFile(f"No exploration schedule {name!r} is known here. Known are {', '.join(SCHEDULES)}.")
+    try:
+        made: Any = schedule(**values)
+    except (TypeError, InvalidParameter) as error:
+        raise ForeignFile(f"The exploration schedule {name!r} cannot be made from {values}: {error}") from error
+    return as_exploration(made)
+
+
+def _noise_norm_and_probability(noise_scale: float, norm_bound: float, failure_probability: float) -> dict[str, float]:
+    return {
+        "noise_scale": not_negative(noise_scale, "The noise scale", "0.5 is right for rewards in [0, 1]."),
+        "norm_bound": _norm(norm_bound),
+        "failure_probability": a_probability(failure_probability),
+    }
+
+
+def _norm(norm_bound: float) -> float:
+    return not_negative(norm_bound, "The norm bound", "It bounds ‖f‖ in the kernel's space; 1.0 is a common guess.")
+
+
+def _beyond(horizon: int, situation: Situation) -> str | None:
+    if situation.round_index > horizon:
+        return f"The interval was built for {horizon} rounds, and this is round {situation.round_index}."
+    return None

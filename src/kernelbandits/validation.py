@@ -1,0 +1,322 @@
+"""Argument validation: each check states the rule, the value and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf, isfinite, nan, prod
+from os import PathLike, fsencode
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.types import Seed, Vector
+
+__all__ = [
+    "LARGEST",
+    "MOST_IN_MEMORY",
+    "MOST_NUMBERS",
+    "a_confidence",
+    "a_count",
+    "a_flag",
+    "a_function",
+    "a_generator",
+    "a_list",
+    "a_mapping",
+    "a_number",
+    "a_path",
+    "a_probability",
+    "a_range",
+    "a_seed",
+    "a_size",
+    "a_vector",
+    "an_array",
+    "an_instance",
+    "an_object",
+    "counted",
+    "is_number",
+    "is_one_of",
+    "not_negative",
+    "positive",
+    "shown",
+]
+
+LARGEST: Final = 1e150
+"""Of the numbers that users give, and one over it the smallest: squares of larger ones are infinite, or nearly so."""
+
+MOST_COUNTED: Final = 10**27
+"""More than anyone counts; products of a few of them are still finite."""
+
+MOST_IN_MEMORY: Final = 2**31 - 1
+"""Of what is kept one by one, such as actions that are told apart by their rows."""
+
+MOST_NUMBERS: Final = 500_000_000
+"""Of an array that is made because a user asks for it: 4 GB."""
+
+MOST_SHOWN: Final = 80
+"""Characters of a value in a message."""
+
+SMALLEST_PROBABILITY: Final = 1e-300
+"""One over it is finite, with some room for a factor."""
+
+SEEDS: Final = (np.random.SeedSequence, np.random.BitGenerator, np.random.Generator)
+"""What a random generator is made of, besides whole numbers."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=Mapping[Any, Any])
+Thing = TypeVar("Thing")
+
+
+def shown(value: object) -> str:
+    """A value in a message: its repr, shortened; the type where it has none, as integers of thousands of digits.
+
+    >>> shown("a" * 100)[-5:], shown(10**5000)
+    ('aaaa…', 'a value of type int')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # of whatever class the value is: a message may not fail
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def a_number(value: float, name: str) -> float:
+    """The value as a float; text, None, truth values, complex numbers, dates, masked values and arrays are refused."""
+    if type(value) is float:
+        return value
+    if not is_number(value):
+        raise InvalidParameter(f"{name} has to be one number, got {shown(value)}.")
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"{name} has to be one number, got {shown(value)}.") from error
+    except OverflowError as error:
+        raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one real number, of Python, NumPy or another library, and not a truth value."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "iuf" and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
+    return (
+        hasattr(type(value), "__float__") and not isinstance(value, bool | complex) and getattr(value, "ndim", 0) == 0
+    )
+
+
+def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:
+    """The value as a float, or InvalidParameter when it is no finite number above zero whose square is one too."""
+    number = a_number(value, name)
+    if not 0.0 < number < inf:  # also catches NaN
+        raise InvalidParameter(f"{name} has to be a finite number above zero, got {shown(value)}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
+    if number < 1.0 / LARGEST and not may_be_tiny:
+        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {shown(value)}.{_tail(way_out)}")
+    return number
+
+
+def not_negative(value: float, name: str, way_out: str = "") -> float:
+    """The value as a float, or InvalidParameter when it is no finite number from zero up."""
+    number = a_number(value, name)
+    if not 0.0 <= number < inf:
+        raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {shown(value)}.{_tail(way_out)}")
+    _refuse_large(number, name, way_out)
+    return number
+
+
+def a_probability(
+    value: float,
+    name: str = "The failure probability",
+    way_out: str = "It is the chance that the claim fails; 0.05 is a common choice.",
+) -> float:
+    """The value as a float, or InvalidParameter when it does not lie strictly between 0 and 1."""
+    number = a_number(value, name)
+    if not 0.0 < number < 1.0:
+        raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {shown(value)}.{_tail(way_out)}")
+    if number < SMALLEST_PROBABILITY:
+        raise InvalidParameter(
+            f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {shown(value)}.{_tail(way_out)}"
+        )
+    return number
+
+
+def a_confidence(value: float) -> float:
+    """The share of intervals that cover the truth, strictly between 0 and 1, or InvalidParameter."""
+    way_out = "It is the share of intervals that cover the truth; 0.95 is a common choice."
+    return a_probability(value, "The confidence", way_out)
+
+
+def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, way_out: str = "") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number of at least `least`, or none that counts."""
+    number = a_number(value, name)
+    if not (isfinite(number) and value == int(value) and int(value) >= least):
+        raise InvalidParameter(
+            f"{name} has to be a whole number of at least {least}, got {shown(value)}.{_tail(way_out)}"
+        )
+    if int(value) > most:
+        raise InvalidParameter(
+            f"{name} has to be a whole number of at most {most}, got {shown(value)}.{_tail(way_out)}"
+        )
+    return int(value)
+
+
+def a_seed(value: float, name: str = "The seed") -> int:
+    """The value as an int, or InvalidParameter when it is no whole number from 0; seeds may have hundreds of bits."""
+    return a_count(value, name, least=0, most=inf)
+
+
+def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
+    """Two finite numbers a finite length apart, the lower one first, or InvalidParameter."""
+    try:
+        low, high = a_vector(ends, name).tolist()
+    except (TypeError, ValueError):  # no numbers, or not two of them
+        low = high = nan
+    if not (low < high and isfinite(high - low)):
+        raise InvalidParameter(
+            f"{name} is two finite numbers a finite length apart, the lower one first, got {shown(ends)}."
+        )
+    return low, high
+
+
+def a_vector(values: ArrayLike, name: str) -> Vector:
+    """The values as one row of finite numbers."""
+    vector = an_array(values, name)
+    if vector.ndim != 1 or not np.all(np.isfinite(vector)):
+        raise InvalidParameter(
+            f"{name} have to be one row of finite numbers, got shape {vector.shape}"
+            f"{'' if vector.ndim != 1 else ' with NaN or infinite entries'}."
+        )
+    return vector
+
+
+def an_array(values: ArrayLike, name: str) -> Vector:
+    """The values as float64, of any shape, or InvalidParameter when they are not real numbers or some are masked."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidParameter(f"{name} may not be masked, and some are. Leave out what is not known, or fill it in.")
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidParameter(f"{name} have to be an array of numbers: {error}.") from error
+    if array.dtype.kind not in "buif":
+        raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity
+        return array.astype(np.float64)
+
+
+def a_size(name: str, *lengths: int) -> None:
+    """InvalidParameter where an array of these lengths would hold more numbers than fit into memory.
+
+    >>> a_size("Features", 100, 2_000)
+    """
+    if prod(lengths) > MOST_NUMBERS:
+        sizes = " × ".join(f"{length:,}" for length in lengths)
+        raise InvalidParameter(f"{name} have to be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
+
+
+def a_flag(value: bool, name: str) -> bool:
+    """True or False, or InvalidParameter: a string such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{name} has to be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+def is_one_of(value: object, choices: Collection[str]) -> bool:
+    """Whether a value is one of these strings; an array, which compares entry by entry, is not.
+
+    >>> is_one_of("lowest", ("lowest", "random")), is_one_of(np.zeros(2), ("lowest", "random"))
+    (True, False)
+    """
+    return isinstance(value, str) and value in choices
+
+
+def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]:
+    """The values of an iterable, or InvalidParameter; a string is one value and not many."""
+    if isinstance(values, str | bytes | Mapping) or hasattr(values, "tocsr") or not isinstance(values, Iterable):
+        raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}")
+    try:
+        return list(values)
+    except TypeError as error:  # an array without dimensions
+        raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}") from error
+
+
+def a_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:
+    """What `numpy.random.default_rng` makes of a seed, or InvalidParameter."""
+    try:
+        if seed is None or isinstance(seed, SEEDS) or _are_whole_numbers(seed):
+            return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:  # negative numbers
+        raise InvalidParameter(f"{name} is a whole number from 0, got {shown(seed)}.") from error
+    raise InvalidParameter(f"{name} is a whole number from 0, a SeedSequence, a Generator or None, got {shown(seed)}.")
+
+
+def _are_whole_numbers(seed: object) -> bool:
+    """Whether this is a whole number or a flat list of them; NumPy crashes on a list that contains itself."""
+    if isinstance(seed, list | tuple):
+        return all(isinstance(part, int | np.integer) and not isinstance(part, bool) for part in seed)
+    if isinstance(seed, np.ndarray | np.generic):
+        return seed.dtype.kind in "iu"
+    return isinstance(seed, int) and not isinstance(seed, bool)
+
+
+def a_path(value: str | PathLike[str], name: str = "The path") -> str:
+    """A path as text, or InvalidParameter where it can name no file."""
+    path = value.__fspath__() if isinstance(value, PathLike) else value
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidParameter(f"{name} has to be the name of a file, as text or a Path, got {shown(value)}.")
+    try:
+        fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InvalidParameter(f"{name} has a character that no file name can have, got {shown(value)}.") from error
+    return path
+
+
+def a_function(value: Function, name: str, way_out: str = "") -> Function:
+    """What can be called, or InvalidParameter."""
+    if not callable(value):
+        raise InvalidParameter(f"{name} has to be a function, got {shown(value)}.{_tail(way_out)}")
+    return value
+
+
+def a_mapping(value: Table, name: str, way_out: str = "") -> Table:
+    """Things by name, or InvalidParameter."""
+    if not isinstance(value, Mapping):
+        raise InvalidParameter(f"{name} have to be given by name, got {shown(value)}.{_tail(way_out)}")
+    return value
+
+
+def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thing:
+    """What has all these methods and is no class, or InvalidParameter."""
+    if isinstance(value, type):
+        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(way_out)}")
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
+    if missing:
+        raise InvalidParameter(
+            f"{name} needs the {'method' if len(missing) == 1 else 'methods'} {', '.join(missing)}, got "
+            f"{type(value).__name__}.{_tail(way_out)}"
+        )
+    return value
+
+
+def an_instance(value: Any, kind: type[Thing], name: str, way_out: str = "") -> Thing:
+    """What is of this class, or InvalidParameter."""
+    if not isinstance(value, kind):
+        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(way_out)}")
+    return value
+
+
+def counted(n: int, noun: str, many: str = "") -> str:
+    """A number with its noun, which takes an s but after one; `many` is for nouns that take something else.
+
+    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "policy", "policies")
+    ('1 round', '2,000 rounds', '0 policies')
+    """
+    return f"{n:,} {noun if n == 1 else many or f'{noun}s'}"
+
+
+def _refuse_large(number: float, name: str, way_out: str) -> None:
+    if number > LARGEST:
+        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {shown(number)}.{_tail(way_out)}")
+
+
+def _tail(way_out: str) -> str:
+    return f" {way_out}" if way_out else ""

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
+from kernelbandits.evaluation import simulate
+from kernelbandits.evaluation.simulation import InformationGain
+from kernelbandits.kernels import Delta, Gaussian, Linear
+from kernelbandits.policies import CGPUCB, GPUCB, OFUL, KernelUCB, LinUCB
+from kernelbandits.posterior import posterior_factory
+from kernelbandits.selection import Catalogue
+from kernelbandits.types import Pairs
+
+KERNEL = Gaussian(length_scale=0.4)
+ROWS = np.random.default_rng(2).random((12, 3))
+
+
+class Shown:
+    """The same round again and again, with Gaussian luck."""
+
+    reward_range = None
+
+    def __init__(self, contexts, n_actions=12):
+        self.contexts, self.n_actions = contexts, n_actions
+
+    def start(self, rng):
+        return DrawnRounds((Round(self.contexts), rng.standard_normal(self.n_actions)) for _ in iter(int, 1))
+
+    def describe(self):
+        return {"class": "Shown"}
+
+
+CASES = {
+    "rows": (lambda: KernelUCB(KERNEL, regularisation=0.3), ROWS),
+    "catalogue": (lambda: KernelUCB(KERNEL, regularisation=0.3), Catalogue(ROWS)),
+    "window": (lambda: KernelUCB(KERNEL, posterior=posterior_factory("windowed", length=9)), ROWS),
+    "played": (lambda: KernelUCB(Linear(), regularisation=0.3), ROWS),
+    "disjoint": (lambda: LinUCB(model="disjoint", regularisation=0.3), ROWS),
+    "process": (lambda: GPUCB(KERNEL, noise_variance=0.3), ROWS),
+    "pairs": (
+        lambda: CGPUCB(context_kernel=KERNEL, action_kernel=Delta(), noise_variance=0.3),
+        Pairs(ROWS[0], list("abcdefghijkl")),
+    ),
+    "ellipsoid": (lambda: OFUL(regularisation=0.3, norm_bound=1.0, noise_scale=1.0), ROWS),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gain_of_every_round_is_what_the_posterior_would_say(case):
+    policy, contexts = CASES[case][0](), CASES[case][1]
+    again = CASES[case][0]()
+
+    gains = simulate(Shown(contexts), policy, horizon=40, seed=1).log_det_gain
+
+    asked, world = [], Shown(contexts).start(np.random.default_rng(np.random.SeedSequence(1).spawn(1)[0]))
+    for _ in range(40):
+        decision = again.choose(world.show().contexts)
+        again.learn(decision, world.pay(decision.action))
+        asked.append(again.posterior.log_det_gain)
+    assert_allclose(gains, asked, rtol=1e-10)
+
+
+def test_what_is_pending_narrows_widths_and_is_no_gain():
+    policy = KernelUCB(KERNEL, regularisation=0.3)
+    policy.expect(policy.choose(ROWS))
+
+    gains = simulate(Shown(ROWS), policy, horizon=20, seed=1)
+
+    assert_allclose(gains.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-10)
+    assert not np.isclose(np.log1p(gains.width**2).sum(), gains.log_det_gain[-1])
+
+
+def test_it_begins_with_what_was_learnt_before():
+    policy = KernelUCB(KERNEL, regularisation=0.3)
+    policy.warm_start(ROWS, np.zeros(12))
+
+    assert InformationGain(policy).now == policy.posterior.log_det_gain > 0.0
+
+
+def test_a_catalogue_keeps_its_posterior_from_being_asked(monkeypatch):
+    asked = []
+    kind = type(KernelUCB(KERNEL).posterior)
+    gain = kind.log_det_gain.fget
+    monkeypatch.setattr(kind, "log_det_gain", property(lambda self: asked.append(1) or gain(self)))
+
+    simulate(Shown(Catalogue(ROWS)), KernelUCB(KERNEL), horizon=30, seed=1)
+
+    assert len(asked) == 1
+
+
+def test_fresh_contexts_add_up_too():
+    world = SyntheticRKHS(KERNEL, n_actions=5, n_features=2)
+    policy = KernelUCB(KERNEL, regularisation=0.3)
+
+    trace = simulate(world, policy, horizon=60, seed=1)
+
+    assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-10)

@@ -1,0 +1,420 @@
+"""Engines are derived state: bounded, never copied, and never used after an interrupt."""
+
+import copy
+import pickle
+import sys
+import tracemalloc
+from itertools import pairwise
+from threading import Thread
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import kernelbandits as kb
+from interrupts import interrupted, interrupted_everywhere
+from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.policies import upper_confidence
+from kernelbandits.selection import CatalogueEngine, active_set
+from kernelbandits.selection.column_log import ColumnLog
+from kernelbandits.selection.loops import loops
+from kernelbandits.selection.screening_loops import screening_loops
+
+RNG = np.random.default_rng(3)
+ITEMS = RNG.uniform(size=(40, 2))
+REWARDS = np.sin(5.0 * ITEMS[:, 0]) + ITEMS[:, 1]
+
+
+def made(**arguments):
+    return kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=0.4, posterior="exact", **arguments)
+
+
+def taught(catalogue, n_rounds, policy=None):
+    """A policy that has learnt for some rounds from the catalogue."""
+    policy = made() if policy is None else policy
+    for _ in range(n_rounds):
+        decision = policy.choose(catalogue)
+        policy.learn(decision, REWARDS[decision.action])
+    return policy
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def small_catalogues(n_catalogues):
+    return [kb.Catalogue(RNG.uniform(size=(10, 2))) for _ in range(n_catalogues)]
+
+
+def memory_of(policy, catalogues):
+    """Bytes that the policy has allocated for catalogues that the caller keeps."""
+    for catalogue in catalogues:
+        catalogue.points(policy.posterior.kernel.kind)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for catalogue in catalogues:
+            policy.choose(catalogue)
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("n_catalogues", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_a_small_catalogue_takes_little_memory(n_catalogues):
+    catalogues, policy = small_catalogues(n_catalogues), made()
+    policy.warm_start(ITEMS[:5], REWARDS[:5])
+    policy.choose(kb.Catalogue(ITEMS))
+
+    held = memory_of(policy, catalogues)
+
+    assert len(policy._engines) >= n_catalogues
+    assert held < 40_000 * n_catalogues
+
+
+def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monkeypatch):
+    monkeypatch.setattr(upper_confidence, "MOST_BYTES", 1_000_000)
+    catalogues, policy = small_catalogues(80), made()
+    policy.warm_start(ITEMS[:5], REWARDS[:5])
+
+    held = memory_of(policy, catalogues)
+
+    assert held < 1_000_000 + 50_000
+    n_kept = len(policy._engines)
+    assert 15 <= n_kept < 50
+    assert [catalogue in policy._engines._kept for catalogue in catalogues] == [False] * (80 - n_kept) + [True] * n_kept
+
+
+def test_the_engine_in_use_is_kept_however_large(monkeypatch):
+    monkeypatch.setattr(upper_confidence, "MOST_BYTES", 0)
+    catalogue = kb.Catalogue(ITEMS)
+
+    policy = taught(catalogue, 5)
+    found = policy._engines.engine(catalogue, policy.posterior)
+    policy.choose(catalogue)
+
+    assert len(policy._engines) == 1
+    assert policy._engines.engine(catalogue, policy.posterior) is found
+
+
+@pytest.mark.parametrize(("most_bytes", "n_engines"), [(10**9, 2), (0, 40)])
+def test_catalogues_that_take_turns_keep_their_engines_where_they_fit(monkeypatch, most_bytes, n_engines):
+    made_engines = []
+    monkeypatch.setattr(upper_confidence, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(
+        upper_confidence, "CatalogueEngine", lambda *given: made_engines.append(given) or CatalogueEngine(*given)
+    )
+    catalogues = [kb.Catalogue(ITEMS), kb.Catalogue(ITEMS[::-1])]
+    policy = made()
+
+    for number in range(40):
+        policy.learn(policy.choose(catalogues[number % 2]), 0.1 * number)
+
+    assert len(made_engines) == n_engines
+
+
+def test_what_an_engine_counts_is_what_it_takes():
+    points = np.random.default_rng(0).uniform(size=(3000, 2))
+    policy, catalogue = made(), kb.Catalogue(points)
+    policy.warm_start(points[:50], points[:50, 0])
+    policy.choose(kb.Catalogue(points[:100]))
+    catalogue.points(policy.posterior.kernel.kind)
+
+    found = policy._engines.engine(catalogue, policy.posterior)
+    found.choose(0.4)
+
+    assert 50 * 3000 * 8 < found.n_bytes < 1.5 * 50 * 3000 * 8
+
+
+# -- copies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
+def test_a_copy_has_no_engine(copied):
+    catalogue = kb.Catalogue(ITEMS)
+    policy = taught(catalogue, 12)
+    policy.choose(catalogue)
+
+    other = copied(policy)
+
+    assert not len(other._engines)
+    assert len(pickle.dumps(policy)) < 100_000
+
+
+# -- interrupts ------------------------------------------------------------------------------------------------------
+
+
+def expected_choices(policy, n_rounds):
+    """What a policy says when it scores all actions, and learns for so many rounds."""
+    choices = []
+    for _ in range(n_rounds):
+        prediction = policy.posterior.predict(ITEMS)
+        scores = prediction.upper(0.4)
+        row = int(np.argmax(scores))
+        choices.append((row, prediction.mean[row], prediction.width[row]))
+        policy.posterior.observe(ITEMS[[row]], [REWARDS[row]])
+    return np.array(choices)
+
+
+def choices_of(policy, actions, n_rounds):
+    choices = []
+    for _ in range(n_rounds):
+        decision = policy.choose(actions)
+        choices.append((decision.action, decision.mean, decision.width))
+        policy.learn(decision, REWARDS[decision.action])
+    return np.array(choices)
+
+
+WAYS = {
+    "catalogue": lambda policy, catalogue: policy.choose(catalogue),
+    "restricted catalogue": lambda policy, catalogue: policy.choose(catalogue.without([0, 1])),
+    "changing rows": lambda policy, _: policy.choose(ITEMS),
+    "slate": lambda policy, catalogue: policy.choose(catalogue, k=3),
+    "diverse slate": lambda policy, _: policy.choose(ITEMS, k=3, diverse=True),
+}
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupted_choice_changes_no_later_one(way, step):
+    catalogue = kb.Catalogue(ITEMS)
+    start = taught(catalogue, 12)
+    expected = expected_choices(start.copy(), 3)
+
+    def make():
+        policy = start.copy()
+        for _ in range(2):  # with engines that have something to follow
+            policy.choose(catalogue)
+            policy.choose(ITEMS)
+            decision = policy.choose(catalogue)
+            policy.learn(decision, REWARDS[decision.action])
+            policy.unlearn(decision, REWARDS[decision.action])
+        return policy
+
+    for policy in interrupted_everywhere(make, lambda policy: WAYS[way](policy, catalogue), step=step):
+        assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
+        assert_allclose(choices_of(policy, catalogue, 3), expected, rtol=1e-9)
+
+
+NEW = np.array([[0.31, 0.77]])
+
+
+@pytest.mark.parametrize("way", ["catalogue", "changing rows"])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, is_compiled, monkeypatch):
+    """The posterior, which has to take them in too, is not interrupted here."""
+    if is_compiled:
+        loops.ensure()
+        screening_loops.ensure()
+    else:
+        monkeypatch.setattr(loops, "round", None)
+    catalogue = kb.Catalogue(ITEMS)
+    start = taught(catalogue, 12)
+    taught_new = start.copy()
+    taught_new.warm_start(NEW, [0.4])
+    expected = expected_choices(taught_new, 3)
+    n_interrupts = 0
+
+    def make():
+        policy = start.copy()
+        policy.choose(catalogue)
+        policy.choose(ITEMS)
+        policy.warm_start(NEW, [0.4])
+        return policy
+
+    act = WAYS[way]
+    for policy in interrupted_everywhere(make, lambda policy: act(policy, catalogue), step=2, within="selection"):
+        n_interrupts += 1
+        assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
+        actions = catalogue if way == "catalogue" else ITEMS
+        assert_allclose(choices_of(policy, actions, 3), expected, rtol=1e-9)
+
+    assert n_interrupts > 20
+
+
+def test_an_engine_that_was_interrupted_is_not_used_again(monkeypatch):
+    """Without the mark a half-made engine is asked again, and is wrong."""
+    catalogue, wrong = kb.Catalogue(ITEMS), 0
+    start = taught(catalogue, 12)
+    expected = expected_choices(start.copy(), 1)
+    monkeypatch.setattr(CatalogueEngine, "is_finished", property(lambda _: True, lambda *_: None), raising=False)
+
+    def make():
+        policy = start.copy()
+        policy.choose(catalogue)
+        decision = policy.choose(ITEMS)
+        policy.learn(decision, REWARDS[decision.action])
+        policy.choose(catalogue)
+        policy.unlearn(decision, REWARDS[decision.action])
+        return policy
+
+    for policy in interrupted_everywhere(make, lambda policy: policy.choose(catalogue)):
+        try:
+            wrong += not np.allclose(choices_of(policy, catalogue, 1), expected, rtol=1e-9)
+        except (ValueError, IndexError, TypeError, AttributeError):
+            wrong += 1
+
+    assert wrong
+
+
+def test_screening_that_was_interrupted_is_not_used_again():
+    policy = taught(ITEMS, 12)
+    assert policy.choose(ITEMS).cost.engine == "screened"
+    before = policy._screening
+
+    for last in range(1, 200):
+        if interrupted(lambda: policy.choose(ITEMS), last) and not policy._screening.is_finished:
+            break
+    policy.choose(ITEMS)
+
+    assert before.is_finished is False
+    assert policy._screening is not before
+    assert policy._screening.is_finished
+
+
+def test_a_kernel_that_raises_leaves_no_half_made_engine(monkeypatch):
+    catalogue, policy = kb.Catalogue(ITEMS), made()
+    taught(catalogue, 12, policy)
+    expected = expected_choices(policy.copy(), 3)
+    policy.warm_start([[0.9, 0.9]], [1.0])  # a column for it is needed
+    fresh = policy.copy()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Gaussian, "gram", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            policy.choose(catalogue)
+
+    assert len(expected) == 3
+    assert_allclose(choices_of(policy, catalogue, 3), choices_of(fresh, ITEMS, 3), rtol=1e-9)
+
+
+# -- rewards learnt by mistake -----------------------------------------------------------------------------------------
+
+MISTAKE = 1.7e18
+STEPS = [MISTAKE, 2.0**54, 2.0**48, 2.0**43, 2.0**37, 2.0**31, 2.0**25, 0.0]
+CORRECTIONS = {
+    "unlearnt": lambda policy, decision, _: policy.unlearn(decision, MISTAKE),
+    "amended": lambda policy, decision, _: policy.amend(decision, was=MISTAKE, now=0.0),
+    "amended step by step": lambda policy, decision, catalogue: [
+        (policy.amend(decision, was=was, now=now), policy.choose(catalogue), policy.choose(ITEMS))
+        for was, now in pairwise(STEPS)
+    ],
+}
+
+
+def learn_in_turn(policy, catalogue, rows):
+    """Learn the items of these rows, each chosen while the engine for the whole catalogue and screening follow."""
+    for row in rows:
+        decision = policy.choose(catalogue.only([row]))
+        policy.learn(decision, REWARDS[row % len(REWARDS)])
+        policy.choose(catalogue)
+        policy.choose(catalogue.points(policy.posterior.kernel.kind)[::-1].copy())
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_reward_learnt_by_mistake_leaves_no_trace(correction, is_compiled, monkeypatch):
+    if is_compiled:
+        loops.ensure()
+    else:
+        monkeypatch.setattr(loops, "round", None)
+    catalogue, policy, plain = kb.Catalogue(ITEMS), made(), made()
+    learn_in_turn(policy, catalogue, [5, 9, 11, 3, 8, 1, 20, 31, 2])
+    mistake = policy.choose(catalogue.only([13]))
+    policy.learn(mistake, MISTAKE)
+    learn_in_turn(policy, catalogue, [17, 23, 25, 4])
+
+    CORRECTIONS[correction](policy, mistake, catalogue)
+    by_engine = policy.choose(catalogue)
+    by_screening = policy.choose(ITEMS)
+
+    rows = [5, 9, 11, 3, 8, 1, 20, 31, 2, 17, 23, 25, 4]
+    plain.warm_start(ITEMS[rows], REWARDS[rows])
+    if correction != "unlearnt":
+        plain.warm_start(ITEMS[[13]], [0.0])
+    expected = plain.posterior.predict(ITEMS)
+    estimate = policy._engines.engine(catalogue, policy.posterior).estimate()
+    best = int(np.argmax(expected.upper(0.4)))
+    assert_allclose(estimate.mean, expected.mean, rtol=0, atol=1e-12)
+    assert_allclose(estimate.width, expected.width, rtol=0, atol=1e-12)
+    for decision in (by_engine, by_screening):
+        assert decision.action == best
+        assert_allclose(
+            [decision.mean, decision.width], [expected.mean[best], expected.width[best]], rtol=0, atol=1e-12
+        )
+
+
+def test_without_the_look_at_falling_sums_the_trace_stays(monkeypatch):
+    monkeypatch.setattr(ColumnLog, "has_fallen", lambda *_: False)
+
+    with pytest.raises(AssertionError):
+        test_a_reward_learnt_by_mistake_leaves_no_trace("amended", False, monkeypatch)
+
+
+def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
+    """With a front, which takes all rewards in before the others do."""
+    for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_FRONT": 40}.items():
+        monkeypatch.setattr(active_set, name, value)
+    points = np.random.default_rng(5).uniform(size=(300, 2))
+    catalogue, policy, plain = kb.Catalogue(points), made(), made()
+    rewards = points.sum(axis=1)
+    for _ in range(30):
+        decision = policy.choose(catalogue)
+        policy.learn(decision, rewards[decision.action])
+        plain.warm_start(points[[decision.action]], [rewards[decision.action]])
+    assert policy.choose(catalogue).cost.engine == "front"
+    mistake = policy.choose(catalogue.only([int(np.argmin(rewards))]))
+    policy.choose(catalogue)
+    policy.learn(mistake, MISTAKE)
+    policy.choose(catalogue)
+
+    policy.unlearn(mistake, MISTAKE)
+    policy.choose(catalogue)
+
+    estimate = policy._engines.engine(catalogue, policy.posterior).estimate()
+    assert_allclose(estimate.mean, plain.posterior.predict(points).mean, rtol=0, atol=1e-12)
+
+
+# -- a catalogue that grows in another thread --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.3), Linear()])
+def test_a_catalogue_may_grow_while_policies_choose(kernel):
+    points = np.random.default_rng(1).uniform(size=(400, 2))
+    catalogue = kb.Catalogue(points[:5], ids=[f"i{row}" for row in range(5)])
+    failures, interval = [], sys.getswitchinterval()
+
+    def play(seed):
+        policy = kb.KernelUCB(kernel, regularisation=0.2, exploration=0.4, ties="random", seed=seed)
+        try:
+            while len(catalogue) < 400:
+                least = len(catalogue)
+                decisions = [
+                    policy.choose(catalogue),
+                    policy.choose(catalogue.without(["i0"])),
+                    policy.choose(catalogue, k=2)[0],
+                ]
+                for decision in decisions:
+                    is_there = (
+                        decision.item == f"i{decision.action}" and (decision.context == points[decision.action]).all()
+                    )
+                    if not (is_there and least - 1 <= decision.n_actions <= len(catalogue)):
+                        failures.append(decision)
+                if decisions[0].action >= decisions[0].n_actions:
+                    failures.append(decisions[0])
+                policy.learn(decisions[0], points[decisions[0].action].sum())
+        except Exception as error:
+            failures.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        players = [Thread(target=play, args=(seed,)) for seed in range(2)]
+        for player in players:
+            player.start()
+        for row in range(5, 400):
+            catalogue.add(points[[row]], ids=[f"i{row}"])
+        for player in players:
+            player.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert not failures

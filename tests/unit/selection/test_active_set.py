@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelbandits.kernels import Gaussian
+from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection import active_set as front_module
+from kernelbandits.selection.active_set import Front
+from kernelbandits.selection.synchronized_columns import Follower
+
+N_ITEMS, SIZE, BETA = 300, 60, 0.8
+REGULARISATION = 0.3
+
+
+class Scene:
+    """A front, and beside it all items kept up to date by another log."""
+
+    def __init__(self, seed=0, n_before=25):
+        self.rng = np.random.default_rng(seed)
+        self.luck = 0.0
+        self.items = self.rng.uniform(size=(N_ITEMS, 2))
+        kernel = Gaussian(length_scale=0.3)
+        self.record = Observations(kernel.kind)
+        self.behind, self.exact = (Follower(self.items, kernel, REGULARISATION) for _ in range(2))
+        for row in self.rng.integers(N_ITEMS, size=n_before):
+            self.observe(row)
+        for follower in (self.behind, self.exact):
+            follower.start(self.record)
+        self.front = Front(self.behind.log, N_ITEMS, SIZE, BETA, 0.5, self.behind.between)
+        self.front.points = self.items[self.front.rows]
+        self.kernel = kernel
+
+    def observe(self, row):
+        batch = self.record.sort(self.items[[row]], self.luck + self.rng.normal(size=1), np.ones(1))
+        self.record.add(batch)
+
+    def pull(self, place):
+        """An action of the front, taken in by the front and by the log of all."""
+        self.observe(int(self.front.rows[place]))
+        log = self.front.log
+        if self.record.n_slots > log.n_slots:
+            places = self.behind.find_new()
+            self.behind.meet(places)
+            log.meet(self.front.places_of(places))
+            self.exact.meet(places.copy())
+        (slot,) = self.behind.changed(log)
+        log.pull(slot, self.record.counts.item(slot), self.record.sums.item(slot), self.similarities)
+        self.exact.take_in([slot])
+
+    def pull_some(self, n_pulls, among=SIZE):
+        for place in self.rng.integers(among, size=n_pulls):
+            self.pull(int(place))
+
+    def similarities(self, slots, out):
+        out[:] = self.kernel.gram(self.behind.slot_points(slots), self.items[self.front.rows])
+
+    def refresh(self, reach=0.5, best=np.inf):
+        self.front.refresh(BETA, reach, best, self.behind.similarities)
+
+    def rest(self):
+        return np.setdiff1d(np.arange(N_ITEMS), self.front.rows)
+
+    def scores(self):
+        log = self.exact.log
+        return (log.mean + BETA * np.sqrt(np.maximum(log.variance, 0.0)))[:N_ITEMS]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rest_stays_below_its_bounds(seed):
+    scene = Scene(seed)
+
+    for n_pulls in (1, 3, 8, 20):
+        scene.pull_some(n_pulls, among=15)
+        by_sums, factor = scene.front.factor_by_sums(BETA), scene.front.factor(BETA)
+
+        assert by_sums >= factor * (1.0 - 1e-8)
+        assert scene.scores()[scene.rest()].max() <= scene.front.rest(factor) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_and_so_it_does_after_the_means_were_refreshed(seed):
+    scene = Scene(seed)
+
+    for n_pulls in (4, 10, 10):
+        scene.pull_some(n_pulls, among=15)
+        scene.refresh()
+        assert scene.scores()[scene.rest()].max() <= scene.front.rest(scene.front.factor(BETA)) + 1e-12
+        scene.pull_some(6, among=15)
+        assert scene.scores()[scene.rest()].max() <= scene.front.rest(scene.front.factor(BETA)) + 1e-12
+
+
+def test_a_front_that_was_not_refreshed_would_be_noticed(monkeypatch):
+    """Negative control: as if the means were what they were."""
+    monkeypatch.setattr(front_module, "mixed", lambda _, __, n_actions: np.zeros(n_actions))
+    scene = Scene()
+    scene.luck = 5.0
+    scene.pull_some(20)
+    scene.refresh()
+
+    assert scene.scores()[scene.rest()].max() > scene.front.rest(BETA)
+
+
+def test_the_bound_is_convex_between_the_points_of_its_grid():
+    scene = Scene()
+    log, rest = scene.behind.log, scene.rest()
+
+    for factor in np.linspace(0.5 * BETA, 1.4 * BETA, 23):
+        highest = (log.mean[rest] + factor * np.sqrt(log.variance[rest])).max()
+        assert scene.front.rest(factor) >= highest - 1e-12
+    assert scene.front.rest(100.0) == np.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_those_who_join_are_exact_and_so_is_the_front_afterwards(seed):
+    scene = Scene(seed)
+    scene.pull_some(12)
+    scene.refresh(best=scene.scores()[scene.rest()].max())
+    joined = scene.front.log.size - SIZE
+    scene.pull_some(12, among=SIZE + joined)
+    scene.refresh(best=scene.scores()[scene.rest()].max())
+    scene.pull_some(5, among=scene.front.log.size)
+
+    rows, log = scene.front.rows, scene.front.log
+    assert 0 < joined < len(rows) - SIZE
+    assert len(np.unique(rows)) == len(rows) == log.size
+    assert [scene.front.place(int(row)) for row in rows] == list(range(len(rows)))
+    assert_allclose(log.mean, scene.exact.log.mean[rows], rtol=0, atol=1e-11)
+    assert_allclose(log.variance, scene.exact.log.variance[rows], rtol=0, atol=1e-12)

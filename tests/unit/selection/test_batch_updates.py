@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelbandits import _threads
+from kernelbandits.kernels import Gaussian
+from kernelbandits.selection import batch_updates, set_threads
+from kernelbandits.selection.column_log import ColumnLog
+from kernelbandits.selection.loops import loops
+
+N_ACTIONS, N_SLOTS = 9_000, 12
+
+
+class Scene:
+    """A log of points on a line; slot i is action 7 i."""
+
+    def __init__(self):
+        self.points = np.linspace(0.0, 3.0, N_ACTIONS)[:, None]
+        self.log = ColumnLog(np.ones(N_ACTIONS), 0.2)
+        self.log.meet(7 * np.arange(N_SLOTS))
+
+    def similarities(self, slots, out):
+        out[:] = Gaussian(length_scale=0.4).gram(self.points[7 * slots], self.points)
+
+    def pull(self, slot, count, total):
+        self.log.pull(slot, count, total, self.similarities)
+
+    def pull_many(self, slots, counts, totals):
+        batch_updates.pull_many(self.log, np.array(slots), np.array(counts), np.array(totals), self.similarities)
+
+    def estimates(self):
+        return np.vstack([self.log.mean, self.log.variance])
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    yield
+    set_threads(None)
+
+
+def begun():
+    scene = Scene()
+    for slot in (3, 1, 4, 1, 5):
+        scene.pull(slot, scene.log.taken[0, slot] + 1.0, scene.log.taken[1, slot] + 0.3 * slot)
+    return scene
+
+
+@pytest.mark.parametrize("slots", [[3, 1], [0, 2, 6], [5, 0, 3, 9, 1, 2]])
+def test_many_pulls_at_once_are_the_same_as_one_by_one(slots):
+    together, apart = begun(), begun()
+    counts = [together.log.taken[0, slot] + 1.0 + slot for slot in slots]
+    totals = [together.log.taken[1, slot] + 0.5 for slot in slots]
+
+    together.pull_many(slots, counts, totals)
+    for slot, count, total in zip(slots, counts, totals, strict=True):
+        apart.pull(slot, count, total)
+
+    assert_allclose(together.estimates(), apart.estimates(), rtol=0, atol=1e-13)
+    for scene in (together, apart):  # and so is what comes after
+        scene.pull(1, 20.0, 3.0)
+        scene.pull(11, 1.0, 3.0)
+    assert_allclose(together.estimates(), apart.estimates(), rtol=0, atol=1e-13)
+    assert together.log.n_points == apart.log.n_points
+
+
+def test_a_log_that_is_rebuilt_has_the_same_estimates():
+    scene = begun()
+    before, taken = scene.estimates(), scene.log.taken.copy()
+    slots = np.flatnonzero(taken[0])
+
+    batch_updates.rebuild(scene.log, slots, taken[0, slots], taken[1, slots], scene.similarities)
+
+    assert_allclose(scene.estimates(), before, rtol=0, atol=1e-13)
+    assert np.array_equal(scene.log.taken, taken)
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch):
+    monkeypatch.setattr(_threads, "BYTES_PER_THREAD", 1000)
+    loops.ensure()  # that compiling ends in between would change a last digit
+    outcomes = []
+    for n_threads in (1, 2, 3):
+        set_threads(n_threads)
+        scene = begun()
+        scene.pull_many([0, 3, 6, 7], [1.0, 5.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.4])
+        outcomes.append((scene.estimates(), batch_updates.mixed(scene.log, np.ones(scene.log.n_runs), N_ACTIONS)))
+
+    for estimates, mixture in outcomes[1:]:
+        assert np.array_equal(estimates, outcomes[0][0])
+        assert np.array_equal(mixture, outcomes[0][1])

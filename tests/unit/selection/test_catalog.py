@@ -1,0 +1,364 @@
+import copy
+import pickle
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+
+from interrupts import interrupted_everywhere
+from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
+from kernelbandits.kernels import Gaussian, Ids, Jaccard, PairProduct, Rows, Spectrum, Strings
+from kernelbandits.kernels.rows import GrowingNames
+from kernelbandits.selection import Catalogue
+from kernelbandits.types import Pairs
+
+
+@pytest.fixture
+def catalogue():
+    return Catalogue([[0.0], [1.0], [2.0], [3.0]], ids=["a", "b", "c", 4])
+
+
+def test_items_are_found_by_id(catalogue):
+    assert len(catalogue) == 4
+    assert catalogue.row(4) == 3
+    assert catalogue.item(1) == "b"
+    assert catalogue.ids == ("a", "b", "c", 4)
+
+
+def test_without_ids_an_item_goes_by_its_row():
+    catalogue = Catalogue(["x", "y"])
+
+    assert catalogue.ids is None
+    assert catalogue.row(1) == catalogue.item(1) == 1
+    assert catalogue.only([1]).ids == [1]
+
+
+@pytest.mark.parametrize("item", ["z", 0, 2.5, None])
+def test_an_unknown_id_is_refused(catalogue, item):
+    with pytest.raises(UnknownItem, match="which knows 4 ids, such as 'a'"):
+        catalogue.row(item)
+
+
+@pytest.mark.parametrize("item", [-1, 2, True, "0"])
+def test_an_unknown_row_is_refused(item):
+    with pytest.raises(UnknownItem, match="rows 0 to 1"):
+        Catalogue([[1.0], [2.0]]).row(item)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [(["a", "a"], "'a' stands there twice"), (["a"], "2 items, 1 ids"), (["a", 1.5], "integer or a string")],
+)
+def test_ids_are_checked(ids, message):
+    with pytest.raises(InvalidParameter, match=message):
+        Catalogue([[1.0], [2.0]], ids=ids)
+
+
+@pytest.mark.parametrize("items", [[], np.zeros((0, 2))])
+def test_there_has_to_be_an_item(items):
+    with pytest.raises(InvalidContexts, match="at least one item"):
+        Catalogue(items)
+
+
+@pytest.mark.parametrize("items", ["abc", {"a", "b"}, 3])
+def test_items_are_in_order(items):
+    with pytest.raises(InvalidContexts, match="one entry an item"):
+        Catalogue(items)
+
+
+def test_a_context_is_given_with_the_round():
+    with pytest.raises(InvalidContexts, match=r"catalogue\.given"):
+        Catalogue(Pairs([0.0], [[1.0]]))
+
+
+def test_items_are_copied():
+    rows, sets = np.ones((2, 2)), [{"a"}, {"b"}]
+    by_rows, by_sets = Catalogue(rows), Catalogue(sets)
+
+    rows[0] = 7.0
+    sets[0].add("z")
+
+    assert_allclose(by_rows.points(Gaussian(length_scale=1.0).kind), np.ones((2, 2)))
+    assert by_sets.points(Jaccard().kind) == [{"a"}, {"b"}]
+
+
+def test_it_grows(catalogue):
+    kind = Gaussian(length_scale=1.0).kind
+    before = catalogue.points(kind)
+
+    assert catalogue.add([[5.0], [6.0]], ids=["e", "f"]).tolist() == [4, 5]
+    assert catalogue.add([[7.0]], ids=["g"]).tolist() == [6]
+
+    assert catalogue.row("f") == 5
+    assert before.shape == (4, 1)
+    assert catalogue.points(kind).ravel().tolist() == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
+
+
+def test_a_refused_addition_adds_nothing(catalogue):
+    kind = Gaussian(length_scale=1.0).kind
+    catalogue.points(kind)
+
+    with pytest.raises(InvalidParameter, match="'a' stands there twice"):
+        catalogue.add([[5.0]], ids=["a"])
+    with pytest.raises(InvalidParameter, match="need theirs too"):
+        catalogue.add([[5.0]])
+    with pytest.raises(InvalidContexts, match="columns"):
+        catalogue.add([[5.0, 6.0]], ids=["e"])
+    with pytest.raises(InvalidParameter, match="cannot have them either"):
+        Catalogue([[1.0]]).add([[2.0]], ids=["e"])
+
+    assert len(catalogue) == catalogue.points(kind).shape[0] == 4
+    assert catalogue.ids == ("a", "b", "c", 4)
+
+
+def test_a_kernel_that_cannot_take_the_items_says_so_when_it_meets_them():
+    with pytest.raises(InvalidContexts, match="compares strings"):
+        Catalogue([[1.0], [2.0]]).points(Spectrum(n=2).kind)
+
+
+def test_restrictions_compose(catalogue):
+    view = catalogue.only(["c", "a", 4]).without(["a"])
+
+    assert view.rows.tolist() == [2, 3]
+    assert view.ids == ["c", 4]
+    assert len(view) == 2
+    assert not view.is_whole
+    assert catalogue.without(["b"]).only(["b", "c"]).rows.tolist() == [2]
+    assert view.points(Gaussian(length_scale=1.0).kind).ravel().tolist() == [2.0, 3.0]
+
+
+def test_an_unknown_item_cannot_be_left_out(catalogue):
+    with pytest.raises(UnknownItem, match="'z'"):
+        catalogue.without(["z"])
+
+
+def test_ids_are_a_collection(catalogue):
+    with pytest.raises(InvalidParameter, match="as a collection"):
+        catalogue.only("abc")
+
+
+def test_something_has_to_be_left(catalogue):
+    with pytest.raises(InvalidContexts, match="No item is left"):
+        catalogue.only(["a"]).without(["a"])
+
+
+def test_a_view_shows_what_was_there_when_it_was_made(catalogue):
+    whole = catalogue.given([1.0])
+    catalogue.add([[9.0]], ids=["late"])
+
+    assert len(whole) == 4
+    assert whole.rows.tolist() == [0, 1, 2, 3]
+    assert not whole.is_whole
+    kernel = PairProduct(context=Gaussian(length_scale=1.0), action=Gaussian(length_scale=1.0))
+    assert kernel.kind.count(whole.points(kernel.kind)) == 4
+
+
+def test_items_are_joined_with_a_context(catalogue):
+    kernel = PairProduct(context=Gaussian(length_scale=1.0), action=Gaussian(length_scale=1.0))
+    view = catalogue.only(["b", "c"]).given([0.5])
+
+    points = view.points(kernel.kind)
+
+    assert_allclose(kernel.gram(points), kernel.gram(Pairs([0.5], [[1.0], [2.0]])))
+    with pytest.raises(InvalidParameter, match="joined with a context already"):
+        view.given([0.1])
+    with pytest.raises(InvalidContexts, match="stand alone"):
+        view.points(Gaussian(length_scale=1.0).kind)
+
+
+# -- interrupts, threads, copies -------------------------------------------------------------------------------------
+
+ROWS = np.arange(80.0).reshape(40, 2)
+FORMS = {
+    "rows": (Rows(), lambda rows: ROWS[rows]),
+    "sparse rows": (Rows(), lambda rows: csr_array(ROWS[rows])),
+    "strings": (Strings(), lambda rows: [f"item {row}" for row in rows]),
+    "ids": (Ids(), lambda rows: [int(row) for row in rows]),
+}
+
+
+def made(form):
+    """A catalogue of six items in three chunks, with its canonical form."""
+    kind, items = FORMS[form]
+    catalogue = Catalogue(items(np.arange(4)), ids=["i0", "i1", "i2", "i3"])
+    catalogue.points(kind)
+    for _ in range(2):
+        add_next(catalogue, form, 1)
+    return catalogue
+
+
+def add_next(catalogue, form, n_new):
+    rows = np.arange(len(catalogue), len(catalogue) + n_new)
+    return catalogue.add(FORMS[form][1](rows), ids=[f"i{row}" for row in rows])
+
+
+def seen(catalogue, form):
+    """All that a caller can see."""
+    kind = FORMS[form][0]
+    points = catalogue.points(kind)
+    found = [catalogue.row(item) for item in catalogue.ids]
+    return len(catalogue), catalogue.ids, found, [repr(key) for key in kind.keys(points)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_interrupted_growth_adds_all_or_nothing(form):
+    before, after, later = made(form), made(form), made(form)
+    add_next(after, form, 2)
+    add_next(later, form, 2)
+    add_next(later, form, 1)
+    n_interrupts = 0
+
+    for catalogue in interrupted_everywhere(lambda: made(form), lambda catalogue: add_next(catalogue, form, 2)):
+        n_interrupts += 1
+        assert seen(catalogue, form) in (seen(before, form), seen(after, form))
+        if len(catalogue) == 6:
+            add_next(catalogue, form, 2)
+        add_next(catalogue, form, 1)
+        assert seen(catalogue, form) == seen(later, form)
+
+    assert n_interrupts > 30
+
+
+def test_a_growth_in_place_would_be_seen_by_this_test(monkeypatch):
+    def grow_in_place(names, new):
+        names.__init__([*names.listed(), *new])
+        return names
+
+    before, after = seen(made("rows"), "rows"), made("rows")
+    add_next(after, "rows", 2)
+    monkeypatch.setattr(GrowingNames, "grown", grow_in_place)
+
+    interrupts = interrupted_everywhere(lambda: made("rows"), lambda catalogue: add_next(catalogue, "rows", 2))
+
+    assert not all(seen(catalogue, "rows") in (before, seen(after, "rows")) for catalogue in interrupts)
+
+
+def test_a_kernel_that_refuses_new_items_leaves_the_catalogue_as_it_was():
+    catalogue = made("rows")
+
+    for _ in range(2):
+        with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
+            catalogue.add([[1.0, 2.0, 3.0]], ids=["x"])
+    add_next(catalogue, "rows", 1)
+
+    assert_array_equal(catalogue.points(Rows()), ROWS[:7])
+
+
+def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
+    catalogue, grown = made("strings"), GrowingNames.grown
+    interruptions = [lambda: catalogue.add(["first"], ids=["first"])]
+
+    def interrupted(names, new):
+        if interruptions:
+            interruptions.pop()()
+        return grown(names, new)
+
+    monkeypatch.setattr(GrowingNames, "grown", interrupted)
+    rows = catalogue.add(["second"], ids=["second"])
+
+    assert rows.tolist() == [7]
+    assert catalogue.ids[-2:] == ("first", "second")
+    assert catalogue.points(Strings())[-2:] == ["first", "second"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_catalogue_answers_in_all_threads_while_it_grows(form):
+    catalogue, (kind, items) = made(form), FORMS[form]
+    expected = [repr(key) for key in kind.keys(kind.check(items(np.arange(40))))]
+    failures, interval = [], sys.getswitchinterval()
+
+    def read(fresh):
+        while len(catalogue) < 40:
+            ids = catalogue.ids
+            keys = [repr(key) for key in kind.keys(catalogue.points(kind))]
+            view = catalogue.without(["i0"])
+            shown = [repr(key) for key in kind.keys(view.points(fresh))]
+            if not len(ids) <= len(keys) <= len(catalogue) or keys != expected[: len(keys)]:
+                failures.append(keys)
+            if shown != expected[1 : 1 + len(view)] or ids != tuple(f"i{row}" for row in range(len(ids))):
+                failures.append(shown)
+            if catalogue.row(catalogue.item(len(ids) - 1)) != len(ids) - 1:
+                failures.append(ids)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        readers = [Thread(target=read, args=(type(kind)(),)) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        while len(catalogue) < 40:
+            add_next(catalogue, form, 1)
+        for reader in readers:
+            reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert not failures
+
+
+def test_a_copy_of_a_catalogue_is_the_catalogue(catalogue):
+    assert copy.copy(catalogue) is catalogue
+    assert copy.deepcopy(catalogue) is catalogue
+    assert copy.deepcopy(catalogue.without(["a"])).catalogue is catalogue
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pickled_catalogue_is_another_one_and_grows_alike(form):
+    catalogue = made(form)
+
+    thawed = pickle.loads(pickle.dumps(catalogue))
+    add_next(thawed, form, 2)
+
+    assert len(catalogue) == 6
+    add_next(catalogue, form, 2)
+    assert seen(thawed, form) == seen(catalogue, form)
+
+
+# -- odd items -------------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_is_rows_of_numbers_and_nothing_else():
+    pandas = pytest.importorskip("pandas")
+    catalogue = Catalogue(pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
+
+    assert len(catalogue) == 2
+    assert_array_equal(catalogue.points(Rows()), [[0.0, 2.0], [1.0, 3.0]])
+    with pytest.raises(InvalidContexts, match="one entry an action, got DataFrame"):
+        catalogue.points(Strings())
+    with pytest.raises(InvalidContexts, match="rows of real numbers, got DataFrame"):
+        Catalogue(pandas.DataFrame({"a": ["x", "y"]})).points(Rows())
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "rows of equal length"),
+        (np.array([[1.0], ["x"]], dtype=object), "rows of real numbers"),
+        (np.ma.masked_array([[1.0], [2.0]], mask=[[False], [True]]), "masked"),
+        (np.array([[1.0 + 1j]]), "rows of real numbers"),
+        (np.array([(1.0, 2)], dtype=[("a", float), ("b", int)]), "rows of real numbers"),
+        (np.zeros((2, 2, 2)), "2-d"),
+        ([None, None], "rows of real numbers"),
+        ([[1.0], [np.nan]], "finite"),
+    ],
+)
+def test_odd_items_are_refused_in_words(items, message):
+    with pytest.raises(InvalidContexts, match=message):
+        Catalogue(items).points(Rows())
+
+
+def test_items_that_cannot_be_copied_are_refused():
+    with pytest.raises(InvalidContexts, match="one of these cannot be"):
+        Catalogue([sys.settrace, (number for number in [1])])
+
+
+def test_a_row_that_is_not_there_has_no_id(catalogue):
+    with pytest.raises(UnknownItem, match="No row 4 in this catalogue; its rows are 0 to 3"):
+        catalogue.item(4)
+
+
+def test_an_item_that_cannot_be_an_id_is_unknown(catalogue):
+    with pytest.raises(UnknownItem, match="No item"):
+        catalogue.row([1])

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelbandits.selection import _screening_loops as loops
+
+
+def a_panel(rng, start, n_rows):
+    """Columns before the panel and its corner, in arrays with room to spare that hold no numbers."""
+    left, corner = np.full((n_rows + 3, start), np.nan), np.full((n_rows + 3, n_rows + 3), np.nan)
+    left[:n_rows] = rng.normal(size=(n_rows, start))
+    corner[:n_rows, :n_rows] = np.tril(0.2 * rng.normal(size=(n_rows, n_rows))) + 2.0 * np.eye(n_rows)
+    return left, corner
+
+
+SIZES = [(0, 1), (0, 9), (5, 4), (40, 23), (1300, 6)]
+
+
+@pytest.mark.parametrize("form", [loops.substitute_loop, loops.substitute_loop.py_func])
+@pytest.mark.parametrize("n_rights", [1, 2, 5])
+@pytest.mark.parametrize(("start", "n_rows"), SIZES)
+def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
+    rng = np.random.default_rng(start)
+    left, corner = a_panel(rng, start, n_rows)
+    rights = rng.normal(size=(n_rights, start + n_rows + 2))
+    before = rights.copy()
+
+    for first, last in [(0, n_rows // 3), (n_rows // 3, n_rows)]:
+        form(left, corner, start, first, last, rights)
+
+    here = slice(start, start + n_rows)
+    exact = np.linalg.solve(corner[:n_rows, :n_rows], (before[:, here] - before[:, :start] @ left[:n_rows].T).T).T
+    assert_allclose(rights[:, here], exact, rtol=1e-11, atol=1e-11)
+    assert np.array_equal(rights[:, :start], before[:, :start])
+    assert np.array_equal(rights[:, start + n_rows :], before[:, start + n_rows :])
+
+
+@pytest.mark.parametrize("form", [loops.substitute_back_loop, loops.substitute_back_loop.py_func])
+@pytest.mark.parametrize(("start", "n_rows"), SIZES)
+def test_a_panel_is_solved_backwards(form, start, n_rows):
+    rng = np.random.default_rng(start)
+    left, corner = a_panel(rng, start, n_rows)
+    right = rng.normal(size=start + n_rows)
+    before = right.copy()
+
+    form(left, corner, start, n_rows, right)
+
+    exact = np.linalg.solve(corner[:n_rows, :n_rows].T, before[start:])
+    assert_allclose(right[start:], exact, rtol=1e-11, atol=1e-11)
+    assert_allclose(right[:start], before[:start] - left[:n_rows].T @ exact, rtol=1e-11, atol=1e-11)

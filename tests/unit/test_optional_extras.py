@@ -1,0 +1,30 @@
+import sys
+
+import pytest
+
+from kernelbandits._optional import require
+from kernelbandits.errors import MissingExtra
+from kernelbandits.experiments.figures import regret_figure
+from kernelbandits.experiments.progress import progress_bar
+from kernelbandits.experiments.terminal import regret_table
+
+
+def test_an_installed_package_is_no_news(capsys):
+    require("numpy")
+
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("package", "use"),
+    [
+        ("matplotlib", lambda: regret_figure([])),
+        ("rich", lambda: regret_table([], title="")),
+        ("rich", lambda: progress_bar(1, "").__enter__()),
+    ],
+)
+def test_a_missing_package_is_named_with_the_command_that_adds_it(monkeypatch, package, use):
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(MissingExtra, match=rf'need {package}, .*pip install "kernelbandits\[experiments\]"'):
+        use()

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from kernelbandits._saved_state import below, saved_array, saved_count, saved_number, saved_part, saved_value
+from kernelbandits.errors import DamagedFile
+
+STATE = {
+    "numbers": np.array([[0.5, 2.0], [3.0, -1.0]]),
+    "whole": np.array([1, 2, 3]),
+    "bytes": np.zeros(4, np.uint8),
+    "hole": np.array([0.0, np.nan]),
+    "empty": np.zeros((0, 3)),
+    "count": 3,
+    "number": 0.25,
+    "truth": True,
+    "part": {"a": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shape", "bounds"),
+    [
+        ("numbers", "f", (2, 2), {"least": -1.0, "most": 3.0}),
+        ("numbers", "f", (None, 2), {}),
+        ("whole", "i", (3,), {"least": 1}),
+        ("bytes", "u", (None,), {"most": 0}),
+        ("empty", "f", (None, 3), {"least": 1.0}),
+    ],
+)
+def test_an_array_that_keeps_its_rules_is_given_back(name, kind, shape, bounds):
+    assert saved_array(STATE, name, kind, shape, **bounds) is STATE[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shape", "bounds", "message"),
+    [
+        ("other", "f", (None,), {}, "does not hold 'other'"),
+        ("count", "f", (None,), {}, "has to be an array of float64, got 3"),
+        ("whole", "f", (None,), {}, "has to be an array of float64"),
+        ("numbers", "f", (None,), {}, "has to have the shape"),
+        ("numbers", "f", (2, 3), {}, "has to have the shape"),
+        ("hole", "f", (2,), {}, "finite"),
+        ("whole", "i", (3,), {"least": 2}, "from 2 to inf, got 1 to 3"),
+        ("whole", "i", (3,), {"most": 2}, "from -inf to 2, got 1 to 3"),
+    ],
+)
+def test_an_array_that_breaks_a_rule_is_damaged(name, kind, shape, bounds, message):
+    with pytest.raises(DamagedFile, match=message):
+        saved_array(STATE, name, kind, shape, **bounds)
+
+
+def test_values_are_what_they_have_to_be():
+    assert saved_count(STATE, "count", least=3) == 3
+    assert saved_number(STATE, "number", most=0.25) == 0.25
+    assert saved_part(STATE, "part") == {"a": 1}
+    assert saved_value(STATE, "truth") is True
+    assert below("num", STATE) == {"bers": STATE["numbers"], "ber": 0.25}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: saved_count(STATE, "count", least=4),
+        lambda: saved_count(STATE, "truth"),
+        lambda: saved_count(STATE, "number"),
+        lambda: saved_number(STATE, "truth"),
+        lambda: saved_number({"x": float("nan")}, "x"),
+        lambda: saved_number(STATE, "number", least=1.0),
+        lambda: saved_part(STATE, "count"),
+        lambda: saved_value([], "count"),
+    ],
+)
+def test_values_that_break_a_rule_are_damaged(read):
+    with pytest.raises(DamagedFile, match="file"):
+        read()
