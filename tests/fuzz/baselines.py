@@ -427,6 +427,9 @@ TARGETS: dict[str, Target] = {
     "policies.CGPUCB": calls(
         _pairs, context_kernel=gaussian, action_kernel=lambda: Spectrum(n=2), noise_variance=0.5, seed=0
     ),
+    "policies.ConstantGapWeight": calls(
+        lambda made: tolerant(lambda: use_policy(kb.KernelSquareCB(gaussian(), gap_weight=made, seed=0))), value=2.0
+    ),
     "policies.ConfidenceBall": calls(use_policy, actions=rows),
     "policies.ContextualZooming": calls(use_policy, ("distance",), kernel=gaussian, horizon=20),
     "policies.EXP4": calls(use_policy, **OVER_EXPERTS, horizon=20),
@@ -649,7 +652,8 @@ LEFT_OUT: dict[str, str] = {
     "theory.Check": RESULT,
     "theory.Exploration": INTERFACE,
     **dict.fromkeys(("policies.Choice", "policies.Contribution", "policies.Explanation"), RESULT),
-    **dict.fromkeys(("policies.Policy", "policies.experts.Expert", "policies.experts.PolicyClass"), INTERFACE),
+    **dict.fromkeys(("policies.GapWeight", "policies.Policy"), INTERFACE),
+    **dict.fromkeys(("policies.experts.Expert", "policies.experts.PolicyClass"), INTERFACE),
     **dict.fromkeys(
         ("environments.CatalogueWorld", "environments.DelayedWorld", "environments.DriftingWorld",
          "environments.LoggedWorld", "environments.SyntheticWorld"), INSIDE,

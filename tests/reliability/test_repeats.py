@@ -1,8 +1,12 @@
 """Messages that come twice, late or out of order: corrections, ids and random draws."""
 
+import json
 import os
 import pickle
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,9 +14,19 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
-from kernelbandits.errors import AlreadyLearnt, DecisionError, IllConditioned, InvalidReward, NotLearnt, NotSupported
+from kernelbandits.errors import (
+    AlreadyLearnt,
+    DecisionError,
+    IllConditioned,
+    InvalidParameter,
+    InvalidReward,
+    NotLearnt,
+    NotSupported,
+)
 from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.policies.decisions import MOST_FORMER, digest_of_choice
 from kernelbandits.posterior import posterior_factory
+from kernelbandits.types import Decision
 from reliability.policies import CASES, ROWS, gaussian, rows
 
 # -- amend and unlearn -------------------------------------------------------------------------------------------------
@@ -456,3 +470,176 @@ def test_ids_of_the_caller_are_remembered_for_a_while_only():
     assert not ledger.learnt._pages
     with pytest.raises(AlreadyLearnt):
         policy.choose(ROWS[:2], id="request 950")
+
+
+# -- one id, two decisions -------------------------------------------------------------------------------------------
+
+NEAR, FAR = np.array([[0.0, 0.0]]), np.array([[3.0, 3.0]])
+
+
+def two_of_one_id(make):
+    """A repeated request with other contexts: the first of the two decisions is learnt."""
+    policy = make()
+    first, second = policy.choose(NEAR, id="request 7"), policy.choose(FAR, id="request 7")
+    policy.learn(policy.choose(FAR), 0.2)
+    policy.learn(first, 0.9)
+    return policy, first, second
+
+
+@pytest.mark.parametrize("posterior", ["exact", "auto", posterior_factory("windowed", length=9)])
+def test_a_correction_does_not_reach_another_decision_of_the_same_id(posterior):
+    policy, first, second = two_of_one_id(lambda: gaussian(posterior))
+    means = policy.posterior.predict(np.vstack([NEAR, FAR])).mean
+
+    with pytest.raises(NotLearnt, match="Another decision was learnt under the id 'request 7'"):
+        policy.unlearn(second)
+    with pytest.raises(NotLearnt, match="another context or action"):
+        policy.amend(second, now=0.1)
+
+    np.testing.assert_array_equal(policy.posterior.predict(np.vstack([NEAR, FAR])).mean, means)
+    policy.unlearn(first)
+
+
+def test_a_correction_of_a_policy_by_ids_does_not_reach_another_action():
+    policy, contexts = kb.UCB1(), np.zeros((3, 1))
+    decision = policy.choose(contexts, id="a")
+    other = replace(decision, action=1, item=1)
+    policy.learn(decision, 0.9)
+
+    with pytest.raises(NotLearnt, match="another context or action"):
+        policy.unlearn(other)
+
+
+def test_a_pending_decision_is_not_settled_by_another_one_of_its_id():
+    policy = gaussian()
+    first, second = policy.choose(NEAR, id="request 7"), policy.choose(FAR, id="request 7")
+    policy.expect(first)
+
+    for call in (lambda: policy.learn(second, 0.5), lambda: policy.withdraw(second)):
+        with pytest.raises(kb.errors.DecisionError, match="Another decision is pending under the id"):
+            call()
+    policy.learn(first, 0.5)
+
+    assert not policy.pending
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_decision_of_a_callers_id_is_corrected_after_a_trip_through_files(name, tmp_path):
+    """What distinguishes decisions of one id is the same in another process."""
+    case = CASES[name]
+    policy = case.make()
+    decision = policy.choose(case.contexts(0), id="mine")
+    try:
+        text = json.dumps(decision.to_dict())
+        policy.save(tmp_path / "policy.kb")
+    except kb.errors.KernelBanditError:
+        pytest.skip("decisions or policies of this kind cannot be written")
+    policy.learn(decision, 0.5)
+    policy.save(tmp_path / "policy.kb")
+    again = Decision.from_dict(json.loads(text))
+    try:
+        policy.amend(again, now=0.75)
+    except NotSupported:
+        return
+
+    assert policy._ledger.remembered("mine")[0] == 0.75
+
+
+DIGEST = """
+from kernelbandits.policies.decisions import digest_of_choice
+print(digest_of_choice(3, "x", None, (b"ab", frozenset({"u", "v", "w"}), 1.5)))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_what_distinguishes_decisions_is_the_same_in_every_process(hash_seed):
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    found = subprocess.run([sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True, check=True)
+
+    first = digest_of_choice(np.int64(3), "x", None, (b"ab", frozenset({"w", "v", "u"}), 1.5))
+
+    assert int(found.stdout) == first
+    assert first != digest_of_choice(3, "x", None, (b"ab", frozenset({"u", "v"}), 1.5))
+    assert first != digest_of_choice(2, "x", None, (b"ab", frozenset({"u", "v", "w"}), 1.5))
+
+
+# -- what is remembered, in files ------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_remembers_nothing_can_be_saved(tmp_path):
+    policy = gaussian()
+    policy.remember = 0
+    decisions = CASES["KernelUCB rows"].learn(policy, 3)
+
+    policy.save(tmp_path / "policy.kb")
+    loaded = kb.load(tmp_path / "policy.kb")
+
+    with pytest.raises(AlreadyLearnt):
+        loaded.learn(decisions[0], 0.5)
+    with pytest.raises(NotLearnt, match="Say which reward was learnt"):
+        loaded.amend(decisions[0], now=0.5)
+
+
+def test_a_policy_can_be_saved_after_a_reward_was_taken_back_without_an_id(tmp_path):
+    policy = gaussian()
+    (decision,) = CASES["KernelUCB rows"].learn(policy, 1)
+    policy.unlearn(replace(decision, id=""), reward=0.0)
+
+    policy.save(tmp_path / "policy.kb")
+
+    assert kb.load(tmp_path / "policy.kb").round_index == policy.round_index
+
+
+def test_more_than_a_file_can_hold_is_not_remembered():
+    with pytest.raises(InvalidParameter, match="at most"):
+        gaussian().remember = 10**18
+
+
+# -- random numbers and parameters of wrappers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: kb.Mixed(kb.KernelSquareCB(Gaussian(length_scale=0.4), seed=seed), epsilon=0.5, seed=seed),
+        lambda seed: kb.Mixed(kb.Mixed(gaussian(), epsilon=0.5, seed=seed), epsilon=0.5, seed=seed),
+        lambda seed: kb.Mixed(kb.Softmax(kb.LinUCB(), temperature=0.5, seed=seed), epsilon=0.5, seed=seed),
+    ],
+    ids=["SquareCB", "Mixed", "Softmax"],
+)
+def test_a_wrapper_with_the_seed_of_the_policy_inside_has_the_probabilities_that_it_reports(make, by_id):
+    policy, contexts, n_draws = make(5), ROWS[:4], 4_000
+    probabilities = policy.probabilities(contexts)
+
+    drawn = [policy.choose(contexts, id=str(i) if by_id else None).action for i in range(n_draws)]
+
+    shares = np.bincount(drawn, minlength=4) / n_draws
+    errors = np.sqrt(probabilities * (1.0 - probabilities) / n_draws)
+    np.testing.assert_array_less(np.abs(shares - probabilities), 5.0 * errors + 1e-12)
+
+
+def test_an_assigned_exploration_inside_leaves_decisions_of_a_wrapper_its_own(tmp_path):
+    inner = gaussian()
+    policy = kb.Mixed(inner, epsilon=0.3, seed=1)
+    before = policy.choose(ROWS[:4])
+    inner.exploration = 0.9
+    after = policy.choose(ROWS[:4])
+    policy.expect(after)
+
+    policy.save(tmp_path / "policy.kb")
+    loaded = kb.load(tmp_path / "policy.kb")
+
+    assert before.policy != after.policy
+    for each in (policy, loaded):
+        each.learn(before, 0.5)
+        each.learn(each.pending[after.id], 0.5)
+
+
+def test_former_parameters_are_bounded():
+    policy = gaussian()
+    for round_index in range(2_500):
+        policy.exploration = 1.0 + round_index
+        policy.choose(ROWS[:2])
+
+    assert len(policy._ledger.former) == MOST_FORMER

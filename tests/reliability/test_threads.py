@@ -77,9 +77,9 @@ def check_choosing_and_learning(case, n_rounds):
     policy, made, learnt, numbers = case.make(), [], [], count()
     settle = policy._ledger.settle
 
-    def settle_and_tell(decision, reward, number):
+    def settle_and_tell(decision, reward, number, mark):
         learnt.append((decision, reward))
-        return settle(decision, reward, number)
+        return settle(decision, reward, number, mark)
 
     policy._ledger.settle = settle_and_tell
 

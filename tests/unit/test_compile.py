@@ -267,7 +267,7 @@ import numpy as np
 register = os.register_at_fork
 if "unguarded" in sys.argv:
     os.register_at_fork = lambda **_: None
-from kernelbandits import compiling
+from kernelbandits import _compile as compiling
 from kernelbandits._compile import Loop, Loops, PATIENCE
 os.register_at_fork = register
 compiling.numba()

@@ -66,7 +66,7 @@ def coverage(
     """Play many runs and count those in which an expected reward ever left mean ± exploration · width.
 
     Every action of every round is looked at before the policy chooses, with all that it has learnt by then: rewards
-    that come late or are not known are treated as in `simulate`. A schedule with a theorem (`theory.widths`)
+    that come late or are not known are treated as in `simulate`. A schedule with a theorem (`theory.exploration`)
     claims that this happens in a share of at most its failure probability of all runs. A constant claims nothing, and
     shows what a tuned number is worth. Costs a prediction of all actions in every round.
 
@@ -88,7 +88,7 @@ def coverage(
     >>> import kernelbandits as kb
     >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
     >>> world = kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=1, norm=1.0, noise_scale=0.1)
-    >>> schedule = kb.theory.widths.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.1)
+    >>> schedule = kb.theory.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.1)
     >>> said = coverage(world, lambda seed: kb.KernelUCB(kernel, exploration=schedule), horizon=20, repeats=5)
     >>> said.n_failed, said.is_kept
     (0, True)

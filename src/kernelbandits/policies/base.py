@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._transactions import Transactional, handles_transaction, transaction
-from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, warn_user
+from kernelbandits.errors import (
+    DecisionError,
+    IllConditioned,
+    InvalidContexts,
+    InvalidParameter,
+    NotSupported,
+    warn_user,
+)
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.policies.decisions import Ledger, Rewards
+from kernelbandits.policies.decisions import MOST_LEARNT, Ledger, Rewards, digest_of_choice, is_issued
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rounds import (
@@ -108,6 +115,9 @@ class Policy(Transactional, ABC):
     _has_notes_to_make: bool = True
     """Whether `_note_model` does anything."""
 
+    _seed_level: int = 0
+    """Policies wrapped, one inside the other: it separates their random numbers where they have the same seed."""
+
     _is_numbered: bool = False
     """Whether observations have numbers (`_numbers_of`)."""
 
@@ -121,9 +131,9 @@ class Policy(Transactional, ABC):
                 f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
-        self._random = RandomState(seed)
+        self._random = RandomState(seed, self._seed_level)
         self._ledger = Ledger(self._journal)
-        self._known_fingerprint = ""
+        self._known_fingerprint, self._known_configuration = "", -1
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -137,7 +147,7 @@ class Policy(Transactional, ABC):
 
     @remember.setter
     def remember(self, n_decisions: int) -> None:
-        self._ledger.set_remember(a_count(n_decisions, "The number of remembered decisions", least=0))
+        self._ledger.set_remember(a_count(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNT))
 
     # -- what a new policy writes ----------------------------------------------------------------------------------
 
@@ -434,7 +444,7 @@ class Policy(Transactional, ABC):
         A policy that is loaded, copied or sent to several workers draws the same numbers in each. Give each worker its
         own seed, or None for an unpredictable one. (A forked process reseeds itself.)
         """
-        random = RandomState(seed)
+        random = RandomState(seed, self._seed_level)
         self._journal.note(setattr, self, "_random", self._random)
         self._random = random
 
@@ -499,16 +509,17 @@ class Policy(Transactional, ABC):
             with journal.lock:
                 if journal.notes and not is_inside:
                     journal.roll_back()
-                ledger = self._ledger
+                ledger, mark = self._ledger, None
                 if decision is None or decision is not ledger.latest or decision.policy != self._known_fingerprint:
                     ledger.admit(decision, self.fingerprint)
                     self._validate_decision(decision)
+                    mark = self._mark(decision)
                 value = self._rewards.one(reward)
                 if self._has_notes_to_make:
                     self._note_model()
                 self._take_in(decision, value)
                 number = self._numbers_of((decision,))[0] if self._is_numbered else None
-                awaited = ledger.settle(decision, value, number)
+                awaited = ledger.settle(decision, value, number, mark)
                 if awaited is not None:
                     self._pending_changed(awaited, -1)
                 if not is_inside:
@@ -524,12 +535,14 @@ class Policy(Transactional, ABC):
         for decision in admitted:
             self._validate_decision(decision)
         values = self._rewards.many(rewards, len(admitted))
+        marks = [self._mark(decision) for decision in admitted]
         if not admitted:
             return
         self._note_model()
         self._take_in_many(admitted, values)
-        for decision, reward, number in zip(admitted, values.tolist(), self._numbers_of(admitted), strict=True):
-            awaited = self._ledger.settle(decision, reward, number)
+        numbers = self._numbers_of(admitted)
+        for decision, reward, number, mark in zip(admitted, values.tolist(), numbers, marks, strict=True):
+            awaited = self._ledger.settle(decision, reward, number, mark)
             if awaited is not None:
                 self._pending_changed(awaited, -1)
 
@@ -610,7 +623,9 @@ class Policy(Transactional, ABC):
 
     def withdraw(self, decision: Decision) -> None:
         """Say that a reward will never come: forget that it was expected."""
-        self._pending_changed(self._ledger.withdraw(decision, self.fingerprint), -1)
+        self._ledger.require_own(decision, self.fingerprint)
+        self._mark(decision)
+        self._pending_changed(self._ledger.withdraw(decision), -1)
 
     @property
     def pending(self) -> Mapping[str, Decision]:
@@ -631,7 +646,7 @@ class Policy(Transactional, ABC):
             those the policy knows it, and does not use this.
         """
         claimed = None if was is None else self._rewards.one(was)
-        learnt, number = self._ledger.require_learnt(decision, self.fingerprint, claimed)
+        learnt, number = self._require_learnt(decision, claimed)
         reward = self._rewards.one(now)
         if reward != learnt:
             self._warn_if_inexact(learnt)
@@ -642,7 +657,7 @@ class Policy(Transactional, ABC):
     def unlearn(self, decision: Decision, reward: float | None = None) -> None:
         """Take a learnt reward back; the decision may be learnt again. `reward` is needed where `was` is in `amend`."""
         claimed = None if reward is None else self._rewards.one(reward)
-        learnt, number = self._ledger.require_learnt(decision, self.fingerprint, claimed)
+        learnt, number = self._require_learnt(decision, claimed)
         self._warn_if_inexact(learnt)
         self._note_model()
         self._take_back(decision, learnt, number)
@@ -665,9 +680,13 @@ class Policy(Transactional, ABC):
     @property
     def fingerprint(self) -> str:
         """A digest of class, kernel and parameters: equal for equally configured policies."""
-        if not self._known_fingerprint:
+        ledger = self._ledger
+        if self._known_configuration != ledger.configuration:
             text = json.dumps(self.describe(), sort_keys=True)
-            self._known_fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+            fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+            if self._known_fingerprint not in ("", fingerprint):
+                ledger.add_former(self._known_fingerprint)
+            self._known_fingerprint, self._known_configuration = fingerprint, ledger.configuration
         return self._known_fingerprint
 
     @handles_transaction
@@ -707,11 +726,36 @@ class Policy(Transactional, ABC):
         row = given.row(place)
         return new_decision(
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
-            given.n_actions, self._ledger.round_index, name, self._known_fingerprint or self.fingerprint, memo, cost,
+            given.n_actions, self._ledger.round_index, name, self.fingerprint, memo, cost,
         )  # fmt: skip
 
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)
+
+    def _require_learnt(self, decision: Decision, claimed: float | None) -> tuple[float, int | None]:
+        """Reward and number of a learnt decision, or NotLearnt."""
+        self._ledger.require_own(decision, self.fingerprint)
+        return self._ledger.require_learnt(decision, claimed, self._mark(decision))
+
+    def _mark(self, decision: Decision) -> int | None:
+        """Digest of the action of a decision whose id the caller chose: such an id may name two decisions.
+
+        DecisionError where another one is pending under its id. Ids that were issued name one decision each.
+        """
+        if not decision.id or is_issued(decision.id):
+            return None
+        pending = self._ledger.pending.get(decision.id)
+        mark = self._digest(decision)
+        if pending is not None and self._digest(pending) != mark:
+            raise DecisionError(
+                f"Another decision is pending under the id {decision.id!r}: it has another context or action. An id is "
+                "used for one decision; give a repeated request the same contexts, or another id."
+            )
+        return mark
+
+    def _digest(self, decision: Decision) -> int:
+        key = self._kind(decision.context).keys(self._point(decision))[0]
+        return digest_of_choice(decision.action, decision.item, decision.stage, key)
 
 
 def _spread(given: Actions, probabilities: Vector) -> Vector:

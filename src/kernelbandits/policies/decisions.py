@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from hashlib import blake2b
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
@@ -25,10 +26,10 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.posterior.base import checked_rewards
-from kernelbandits.types import Decision, Matrix, Vector, check_decision
+from kernelbandits.types import Decision, ItemId, Matrix, Vector, check_decision
 from kernelbandits.validation import a_range, shown
 
-__all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "process"]
+__all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
@@ -146,6 +147,26 @@ def _place(name: str) -> Place | None:
     return (issued[1], page), within >> 3, 1 << (within & 7)
 
 
+def is_issued(id: str) -> bool:
+    """Whether an id has the form of those that policies issue."""
+    return ISSUED.fullmatch(id) is not None
+
+
+def digest_of_choice(action: int, item: ItemId | None, stage: int | None, key: Hashable) -> int:
+    """A number that two decisions share if they chose the same: equal keys, the same action, item and stage."""
+    text = repr((int(action), str(item), stage)) + _plain(key)
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=7).digest(), "little")
+
+
+def _plain(key: Hashable) -> str:
+    """The key of a point as text, the same in every process; of objects of the user's only that they are some."""
+    if isinstance(key, tuple):
+        return f"({','.join(map(_plain, key))})"
+    if isinstance(key, frozenset):
+        return f"{{{','.join(sorted(map(_plain, key)))}}}"
+    return repr(key) if isinstance(key, bytes | str | int | float) else type(key).__name__
+
+
 REMEMBER: Final = 100_000
 """Learnt decisions whose rewards are remembered: about 20 MB, and 40 MB at most."""
 
@@ -156,8 +177,12 @@ UNKNOWN: Final = np.iinfo(np.int64).min
 """Stands in files for an observation that has no number."""
 
 
-Remembered: TypeAlias = tuple[float, int | None]
-"""What was learnt from a decision: the reward, and the number of the observation where the posterior numbers them."""
+MOST_FORMER: Final = 1_000
+"""Former fingerprints that are kept: a policy whose parameters are assigned more often forgets the oldest."""
+
+Remembered: TypeAlias = tuple[float, int | None, int | None]
+"""What was learnt from a decision: the reward, the number of the observation where the posterior numbers them, and the
+digest of the action (`digest_of_choice`) where the caller chose the id."""
 
 
 class Ledger:
@@ -177,6 +202,8 @@ class Ledger:
         self.recent: dict[str, Remembered] = {}
         """Of the decisions learnt last; a full one becomes `older`, so that up to 2 · `remember` are kept."""
         self.older: dict[str, Remembered] = {}
+        self.configuration = 0
+        """Grows when a parameter of the policy, or of one that it wraps, is assigned. It is never put back."""
         self.former: dict[str, None] = {}
         """Fingerprints that the policy had before a parameter was assigned; its decisions from then are its own."""
         self.pending: dict[str, Decision] = {}
@@ -248,12 +275,17 @@ class Ledger:
                 f"this one is {fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
             )
 
-    def require_learnt(self, decision: Decision, fingerprint: str, claimed: float | None) -> Remembered:
-        """What was learnt from a decision: as remembered, or else as the caller claims; or NotLearnt."""
-        self.require_own(decision, fingerprint)
+    def require_learnt(self, decision: Decision, claimed: float | None, mark: int | None) -> tuple[float, int | None]:
+        """Reward and number of an own decision: as remembered, or else as the caller claims; or NotLearnt."""
         remembered = self.remembered(decision.id)
         if remembered is not None:
-            return remembered
+            reward, number, learnt_mark = remembered
+            if learnt_mark != mark:
+                raise NotLearnt(
+                    f"Another decision was learnt under the id {decision.id!r}: it has another context or action. This "
+                    "one was never learnt, so there is nothing to correct or take back."
+                )
+            return reward, number
         if decision.id and decision.id not in self.learnt:
             raise NotLearnt(
                 f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back; or it has an "
@@ -282,9 +314,8 @@ class Ledger:
         self._journal.note(self.pending.pop, decision.id, None)
         self.pending[decision.id] = decision
 
-    def withdraw(self, decision: Decision, fingerprint: str) -> Decision:
+    def withdraw(self, decision: Decision) -> Decision:
         """Await it no longer; gives the decision as it was awaited."""
-        self.require_own(decision, fingerprint)
         if decision.id not in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
         awaited = self.pending[decision.id]
@@ -292,16 +323,18 @@ class Ledger:
         del self.pending[decision.id]
         return awaited
 
-    def settle(self, decision: Decision, reward: float, number: int | None) -> Decision | None:
+    def settle(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
         """It was learnt; gives the decision as it was awaited, if it was."""
         name = decision.id
         awaited = self.pending.get(name) if self.pending else None
-        if len(self.recent) >= self.remember:
+        if len(self.recent) >= self.remember > 0:
             self._make_room()
         self._journal.notes.append((self._unsettle, (self.n_learnt, name, awaited)))
         self.n_learnt += 1
-        if name:
-            self.recent[name] = (reward, number)
+        if name and self.remember:
+            self.recent[name] = (reward, number, mark)
+        elif name:
+            self.learnt.add(name)
         self.latest = None
         if awaited is not None:
             del self.pending[name]
@@ -317,9 +350,18 @@ class Ledger:
 
     def _unsettle(self, n_learnt: int, id: str, awaited: Decision | None) -> None:
         self.n_learnt = n_learnt
-        self.recent.pop(id, None)
+        if self.remember:
+            self.recent.pop(id, None)
+        else:
+            self.learnt.discard(id)
         if awaited is not None:
             self.pending.setdefault(id, awaited)
+
+    def add_former(self, fingerprint: str) -> None:
+        """Own decisions of this fingerprint from now on, as long as it is among the last 1,000 added."""
+        while len(self.former) >= MOST_FORMER:
+            del self.former[next(iter(self.former))]
+        self.former[fingerprint] = None
 
     def count(self, n_decisions: int) -> None:
         """Decisions without an id were learnt."""
@@ -332,7 +374,7 @@ class Ledger:
         if before is not None:
             kept = self.recent if decision.id in self.recent else self.older
             self._journal.note(kept.update, {decision.id: before})
-            kept[decision.id] = (reward, before[1])
+            kept[decision.id] = (reward, *before[1:])
 
     def take_back(self, decision: Decision) -> None:
         """It may be learnt again."""
@@ -365,15 +407,18 @@ class Ledger:
     def state(self) -> dict[str, Any]:
         """Plain values and arrays that `restore` needs."""
         known = {**self.older, **self.recent}
-        numbers = [UNKNOWN if number is None else number for _, number in known.values()]
+        numbers, marks = (
+            [UNKNOWN if entry[place] is None else entry[place] for entry in known.values()] for place in (1, 2)
+        )
         return {
             "n_learnt": self.n_learnt,
             "learnt": self.learnt.state(),
             "remember": self.remember,
             "rewards": {
                 **pack_strings(list(known)),
-                "rewards": np.array([reward for reward, _ in known.values()], dtype=np.float64),
+                "rewards": np.array([reward for reward, _, _ in known.values()], dtype=np.float64),
                 "numbers": np.array(numbers, dtype=np.int64),
+                "marks": np.array(marks, dtype=np.int64),
             },
             "former": list(self.former),
             "pending": [decision.to_dict() for decision in self.pending.values()],
@@ -385,19 +430,20 @@ class Ledger:
         ids = unpack_strings({key: saved_value(saved, key) for key in ("text", "ends")})
         rewards = saved_array(saved, "rewards", "f", (len(ids),)).tolist()
         numbers = saved_array(saved, "numbers", "i", (len(ids),)).tolist()
+        marks = saved_array(saved, "marks", "i", (len(ids),)).tolist()
         self.n_learnt = saved_count(state, "n_learnt", most=MOST_LEARNT)
-        self.remember = saved_count(state, "remember")
+        self.remember = saved_count(state, "remember", most=MOST_LEARNT)
         self.learnt.restore(saved_part(state, "learnt"))
         known = [
-            (name, (reward, None if number == UNKNOWN else number))
-            for name, reward, number in zip(ids, rewards, numbers, strict=True)
+            (name, (reward, None if number == UNKNOWN else number, None if mark == UNKNOWN else mark))
+            for name, reward, number, mark in zip(ids, rewards, numbers, marks, strict=True)
         ]
         split = max(0, len(known) - self.remember)
         self.older, self.recent = dict(known[:split]), dict(known[split:])
         n_known = len(self.older.keys() | self.recent.keys())
-        if "" in ids or not n_known == len(ids) <= min(self.n_learnt, 2 * self.remember):
-            raise DamagedFile("The file remembers rewards of more decisions than were learnt, or of one twice.")
-        self.former = dict.fromkeys(map(str, saved_value(state, "former")))
+        if "" in ids or not n_known == len(ids) <= 2 * self.remember:
+            raise DamagedFile("The file remembers rewards of more decisions than it may, or of one twice.")
+        self.former = dict.fromkeys(map(str, saved_value(state, "former")[:MOST_FORMER]))
         self.pending = {}
         for values in saved_value(state, "pending"):
             decision = Decision.from_dict(values)

@@ -114,11 +114,10 @@ class PosteriorPolicy(Policy):
 
     @exploration.setter
     def exploration(self, value: float | Exploration) -> None:
-        exploration, before = as_exploration(value), self.fingerprint
-        self._note_references("_exploration", "_known_fingerprint")
-        self._journal.note(setattr, self._ledger, "former", dict(self._ledger.former))
-        self._exploration, self._known_fingerprint = exploration, ""
-        self._ledger.former[before] = None
+        exploration = as_exploration(value)
+        self._note_references("_exploration")
+        self._exploration = exploration
+        self._ledger.configuration += 1
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.posterior.kernel.kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,16 +18,25 @@ KEY_BYTES = 16
 """Of the key of a Philox generator."""
 
 
+LEVELS: Final = 0x6B62
+"""Begins the spawn keys of levels: no study spawns as many children."""
+
+
 class RandomState:
     """Draws in the order of decisions, or by the id of a decision where the caller gave one.
 
     The stream of a seed is that of `numpy.random.default_rng(seed)`. A draw for an id depends on the seed and the id
     only, so a repeated request gets the same answer. A forked process goes on with a stream of its own.
+
+    `level` separates the draws of a wrapper from those of the policy inside: with the same seed, and so the same
+    numbers, an action would be drawn with other probabilities than those reported.
     """
 
-    def __init__(self, seed: Seed) -> None:
+    def __init__(self, seed: Seed, level: int = 0) -> None:
         self._stream = a_generator(seed)
-        state = repr(self._stream.bit_generator.state).encode()
+        if level and not isinstance(seed, np.random.Generator | np.random.BitGenerator):
+            self._stream = np.random.default_rng(_child(self._stream, level))
+        state = repr((level, self._stream.bit_generator.state) if level else self._stream.bit_generator.state).encode()
         self.key = blake2b(state, digest_size=KEY_BYTES).digest()
         """Distinguishes the draws by id of two policies with different seeds."""
         self._process = process.number
@@ -69,3 +78,9 @@ class RandomState:
         """A policy that is sent to another process keeps its stream there."""
         vars(self).update(state)
         self._process = process.number
+
+
+def _child(generator: np.random.Generator, level: int) -> np.random.SeedSequence:
+    """The seed of a generator, extended by a level; spawned children of the same seed have other keys."""
+    parent = generator.bit_generator.seed_seq
+    return np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, LEVELS, level))  # type: ignore[attr-defined]

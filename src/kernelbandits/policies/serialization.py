@@ -43,6 +43,7 @@ def write_policy(packed: Parameters, path: str | PathLike[str]) -> None:
 def packed_policy(policy: Policy) -> Parameters:
     """All that a file holds of a policy, as nested plain values and arrays."""
     description = policy.describe()
+    policy.fingerprint  # noqa: B018 – a former one goes to the ledger
     _refuse_what_a_file_cannot_hold(description)
     return {
         "policy": description,

@@ -195,9 +195,11 @@ class UpperConfidencePolicy(PosteriorPolicy):
         else:
             return None
         name = ledger.new_id()
+        is_known = self._known_configuration == ledger.configuration
+        fingerprint = self._known_fingerprint if is_known else self.fingerprint
         decision: Any = OpenDecision(
             row, kind.one(points, row), mean, width, mean + exploration * width, 1.0, None, item, n_actions,
-            1 + ledger.n_learnt, name, self._known_fingerprint or self.fingerprint, EMPTY, cost,
+            1 + ledger.n_learnt, name, fingerprint, EMPTY, cost,
         )  # fmt: skip
         decision.__class__ = Decision  # as `new_decision` does
         ledger.latest = decision

@@ -36,6 +36,7 @@ class WrappedPolicy(Policy):
     def __init__(self, policy: Policy, *, seed: Seed = None) -> None:
         if not isinstance(policy, Policy):
             raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
+        self._seed_level = policy._seed_level + 1
         super().__init__(reward_range=policy.reward_range, seed=seed)
         self._journal = policy._journal  # one lock and one undo log for both
         self.policy = policy

@@ -12,7 +12,7 @@ __all__ = ["ScreeningLoops", "screening_loops"]
 
 
 PATIENCE: Final = 20_000_000
-"""As in `compiling`, for loops that take ten times as long to compile: about a second of work."""
+"""As in `_compile`, for loops that take ten times as long to compile: about a second of work."""
 
 
 class ScreeningLoops(Background):
@@ -43,7 +43,8 @@ class ScreeningLoops(Background):
 def _import() -> tuple[Any, Any, Any]:
     """What needs Numba to be imported."""
     compiled, contest, similarity = (
-        import_module(f"kernelbandits.selection.{name}") for name in ("compiled", "contest_loop", "similarity_loops")
+        import_module(f"kernelbandits.selection.{name}")
+        for name in ("compiled", "_screening_loops", "_similarity_loops")
     )
     return compiled.finished, contest, similarity
 

@@ -95,7 +95,7 @@ class TestLinks:
         assert linked("Take `kb.Catalogue`.") == "Take [`kb.Catalogue`][kernelbandits.selection.Catalogue]."
 
     def test_the_most_detailed_page_is_the_one_linked(self):
-        assert linked("`LinUCB`") == "[`LinUCB`][kernelbandits.policies.linear.LinUCB]"
+        assert linked("`UCB1`") == "[`UCB1`][kernelbandits.policies.comparators.UCB1]"
 
     def test_a_name_of_two_packages_is_taken_from_where_the_text_belongs(self):
         assert linked("`Constant`") == "`Constant`"
