@@ -26,6 +26,7 @@ __all__ = [
     "Points",
     "Prediction",
     "Seed",
+    "Selection",
     "SelectionCost",
     "Slate",
     "StageStep",
@@ -83,6 +84,34 @@ class SelectionCost(NamedTuple):
 
 new_cost: Final[Callable[[tuple[str, int, int, int, int]], SelectionCost]] = partial(tuple.__new__, SelectionCost)
 """A cost from its fields in order, at a third of the cost of its constructor."""
+
+
+class Selection(NamedTuple):
+    """The action that was selected, what is known of it, and what finding it cost."""
+
+    row: int
+    """Row among the points that were searched, the lowest of those tied."""
+
+    mean: float = nan
+    width: float = nan
+    score: float = nan
+    propensity: float = 1.0
+    """Probability of this row."""
+
+    stage: int | None = None
+    memo: Mapping[str, Any] = EMPTY
+    """Arrays that learning will need."""
+
+    cost: SelectionCost | None = None
+    tied: Indices | None = None
+    """Rows of all that are tied for the best score, lowest first; None where there is no other, or it was decided."""
+
+    error: float = 0.0
+    """Certified bound on the difference between this score and the exact one; 0 where it is exact."""
+
+
+new_selection: Final[Callable[[tuple[Any, ...]], Selection]] = partial(tuple.__new__, Selection)
+"""A selection from all ten fields in order, at a third of the cost of its constructor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -651,7 +651,7 @@ LEFT_OUT: dict[str, str] = {
     "selection.compile_ahead": "has no arguments",
     "theory.Check": RESULT,
     "theory.Exploration": INTERFACE,
-    **dict.fromkeys(("policies.Choice", "policies.Contribution", "policies.Explanation"), RESULT),
+    **dict.fromkeys(("policies.Selection", "policies.Contribution", "policies.Explanation"), RESULT),
     **dict.fromkeys(("policies.GapWeight", "policies.Policy"), INTERFACE),
     **dict.fromkeys(("policies.experts.Expert", "policies.experts.PolicyClass"), INTERFACE),
     **dict.fromkeys(

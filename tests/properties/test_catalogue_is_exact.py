@@ -94,7 +94,8 @@ class Watched:
         scores = prediction.upper(self.exploration)
         assert_same_choice(tied, chosen[tied_for_best(scores)], dict(zip(chosen.tolist(), scores, strict=True)), self)
         assert score == pytest.approx(scores.max(), rel=1e-6, abs=1e-8)
-        row, mean, width, others = self.engine.choose(self.exploration, rows)
+        selection = self.engine.choose(self.exploration, rows)
+        row, mean, width, others = selection.row, selection.mean, selection.width, selection.tied
         assert (row, mean, width) == (tied[0], *self.engine.estimate_one(row))
         assert others is None if len(tied) == 1 else np.array_equal(others, tied)
         return tied

@@ -126,7 +126,7 @@ def test_the_contract_finds_propensities_that_leave_the_policy_inside_out():
 def test_the_contract_finds_draws_that_differ_from_the_stated_shares():
     class Wrong(kb.KernelThompson):
         def _pick(self, actions):
-            return super()._pick(actions)._replace(action=0)
+            return super()._pick(actions)._replace(row=0)
 
     contract, rows = TestKernelThompson(), lambda rng, n: rng.normal(size=(n, 3))
 

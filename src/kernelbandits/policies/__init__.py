@@ -10,7 +10,7 @@ their logs can evaluate other policies; `Guarded` leaves a baseline only for wha
 told, with figures, in docs/policies.md.
 """
 
-from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.base import Policy
 from kernelbandits.policies.comparators import (
     KLUCB,
     PEGE,
@@ -43,6 +43,7 @@ from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, SupKernelUCB, S
 from kernelbandits.policies.thompson import KernelThompson
 from kernelbandits.policies.upper_confidence import KernelUCB
 from kernelbandits.policies.wrappers import Guarded, Mixed, Softmax
+from kernelbandits.types import Selection
 
 __all__ = [
     "CGPUCB",
@@ -56,7 +57,6 @@ __all__ = [
     "UCB1",
     "VE",
     "BaseKernelUCB",
-    "Choice",
     "ConfidenceBall",
     "ConstantGapWeight",
     "ContextualZooming",
@@ -78,6 +78,7 @@ __all__ = [
     "Policy",
     "PolicyElimination",
     "RandomizedUCB",
+    "Selection",
     "Softmax",
     "SupKernelUCB",
     "SupLinRel",

@@ -29,54 +29,33 @@ from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.decisions import MOST_LEARNT, Ledger, Rewards, digest_of_choice, is_issued
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
-from kernelbandits.policies.rounds import (
-    Actions,
-    ActionSet,
-    CatalogueActions,
-    KnownRounds,
-    checked_ids,
-    listed_rounds,
-    no_ids_beside_a_catalogue,
-)
+from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.posterior import Posterior, posterior_from
 from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection.actions import Actions, ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
 from kernelbandits.theory.exploration import exploration_from
 from kernelbandits.types import (
-    EMPTY,
     Decision,
     ItemId,
     Matrix,
+    OpenDecision,
     Parameters,
     Plays,
     Point,
     Points,
     Seed,
-    SelectionCost,
+    Selection,
     Slate,
     Vector,
-    new_decision,
 )
 from kernelbandits.validation import a_count, a_flag, a_list, is_number, shown
 
-__all__ = ["Choice", "Policy", "Saved"]
+__all__ = ["Policy", "Saved"]
 
 CATALOGUES: Final = (Catalogue, CatalogueView)
 
 LARGEST_EXACT: Final = 1e19
 """Rewards up to it can be taken back without a trace in the sums of others."""
-
-
-class Choice(NamedTuple):
-    """What `_pick` answers; `Policy` makes the decision of it."""
-
-    action: int
-    mean: float = nan
-    width: float = nan
-    score: float = nan
-    propensity: float = 1.0
-    stage: int | None = None
-    memo: Mapping[str, Any] = EMPTY
-    cost: SelectionCost | None = None
 
 
 class Saved(NamedTuple):
@@ -160,7 +139,7 @@ class Policy(Transactional, ABC):
         """Constructor arguments as plain values, but for kernels and seeds; `_structure` names the exceptions."""
 
     @abstractmethod
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         """Place among `actions.points`, the eligible actions of the round, and what is known of it."""
 
     @abstractmethod
@@ -177,14 +156,14 @@ class Policy(Transactional, ABC):
 
     # -- what a new policy may write -------------------------------------------------------------------------------
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
         """The k best, best first."""
         raise NotSupported(f"{type(self).__name__} chooses one action at a time; it has no ranking to give.")
 
     def _probabilities(self, actions: Actions) -> Vector:
         """Probability of each eligible action; a deterministic policy gives one of them 1."""
         probabilities = np.zeros(actions.n_actions)
-        probabilities[self._pick(actions).action] = 1.0
+        probabilities[self._pick(actions).row] = 1.0
         return probabilities
 
     def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
@@ -280,11 +259,7 @@ class Policy(Transactional, ABC):
     def _pending_changed(self, decision: Decision, change: int) -> None:
         """A decision is awaited (change 1), or not any more (−1): drop or move what was derived from these."""
 
-    def _choose_shortly(self, contexts: Points) -> Decision | None:
-        """What `choose` would say, where a policy knows a way without detours; None where there is none."""
-        return None
-
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
         """`_pick` for many rounds on the same model."""
         return [self._pick(actions) for actions in rounds]
 
@@ -365,16 +340,14 @@ class Policy(Transactional, ABC):
             with journal.lock:
                 if journal.notes and not is_inside:
                     journal.roll_back()
-                chosen: Decision | Slate | None = None
+                chosen: Decision | Slate
                 if diverse is not False:
                     diverse = a_flag(diverse, "`diverse`")
                 if k is not None:
                     chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
                 elif diverse:
                     raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
-                elif ids is None and eligible is None and id is None:
-                    chosen = self._choose_shortly(contexts)
-                if chosen is None:
+                else:
                     chosen = self._choose_one(contexts, ids, eligible, id)
                 if not is_inside:
                     journal.notes.clear()
@@ -594,10 +567,10 @@ class Policy(Transactional, ABC):
             self._refuse_other_set(points)
         given = ActionSet(self._kind(points), points, None, None)
         choice = self._pick(given)
-        reward = float(known.rewards[t][choice.action])
+        reward = float(known.rewards[t][choice.row])
         self._take_in(self._decision(given, choice, ""), reward)
         self._ledger.count(1)
-        plays.action[t], plays.reward[t], plays.propensity[t] = choice.action, reward, choice.propensity
+        plays.action[t], plays.reward[t], plays.propensity[t] = choice.row, reward, choice.propensity
         plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
 
     def warm_start(
@@ -710,7 +683,8 @@ class Policy(Transactional, ABC):
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
     ) -> Actions:
         if isinstance(contexts, CATALOGUES):
-            no_ids_beside_a_catalogue(ids)
+            if ids is not None:
+                no_ids_beside_a_catalogue(ids)
             listed = CatalogueActions(contexts, eligible, self._catalogue_points)
             if self.needs_fixed_actions:
                 self._refuse_other_set(listed.catalogue.points(self._kind(None)))
@@ -719,15 +693,21 @@ class Policy(Transactional, ABC):
         points = self._points(contexts, names)
         if self.needs_fixed_actions:
             self._refuse_other_set(points)
-        return ActionSet(self._kind(points), points, names, eligible)
+        is_plain = names is None and eligible is None and type(points) is np.ndarray
+        return ActionSet(None if is_plain else self._kind(points), points, names, eligible)
 
-    def _decision(self, given: Actions, choice: Choice, name: str) -> Decision:
-        place, mean, width, score, propensity, stage, memo, cost = choice
-        row = given.row(place)
-        return new_decision(
+    def _decision(self, given: Actions, selection: Selection, id: str) -> Decision:
+        place, mean, width, score, propensity, stage, memo, cost, _, _ = selection
+        ledger, rows = self._ledger, given.rows
+        row = place if rows is None else rows.item(place)
+        is_known = self._known_configuration == ledger.configuration
+        fingerprint = self._known_fingerprint if is_known else self.fingerprint
+        decision: Any = OpenDecision(
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
-            given.n_actions, self._ledger.round_index, name, self.fingerprint, memo, cost,
+            given.n_actions, 1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip
+        decision.__class__ = Decision  # the slots are the same, so the object is a decision from now on
+        return decision  # type: ignore[no-any-return]
 
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)

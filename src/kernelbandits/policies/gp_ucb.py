@@ -7,9 +7,9 @@ from typing import Literal
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_kernel
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import cheapest_exact
+from kernelbandits.selection.ties import Ties
 from kernelbandits.theory.exploration import Exploration, GPUCBFinite, as_exploration
 from kernelbandits.types import Parameters, Seed
 from kernelbandits.validation import is_one_of, shown

@@ -14,12 +14,12 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Ids, LabelledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.comparators.spanning import unit_rows
-from kernelbandits.policies.rounds import one_id_per_action
-from kernelbandits.policies.ties import Ties
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
 from kernelbandits.posterior.base import SMALLEST_REGULARISATION
 from kernelbandits.selection import CatalogueView
+from kernelbandits.selection.actions import one_id_per_action
+from kernelbandits.selection.ties import Ties
 from kernelbandits.theory.exploration import Exploration, SelfNormalised, as_exploration
 from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
 from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, is_one_of, not_negative, shown
@@ -91,7 +91,7 @@ class LinUCB(UpperConfidencePolicy):
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
         self._has_plain_rows = model == "shared"
-        self._uses_engines = model == "shared"  # labels are no part of a catalogue's items
+        self._uses_selectors = model == "shared"  # labels are no part of a catalogue's items
         self._shared_columns = columns or None
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
@@ -245,9 +245,6 @@ class OFUL(UpperConfidencePolicy):
         if self._later:  # not fitted yet, and all the same the first that later ones have to be like
             self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
         return points
-
-    def _choose_shortly(self, contexts: Points) -> Decision | None:
-        return None if self._later else super()._choose_shortly(contexts)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

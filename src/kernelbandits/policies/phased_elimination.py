@@ -11,16 +11,15 @@ import numpy as np
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.rounds import Actions
-from kernelbandits.policies.upper_confidence import Engines
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import Catalogue, tied_for_best
+from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.selectors import Selectors
 from kernelbandits.theory.exploration import FixedDesign, Situation
-from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction
+from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction, Selection
 from kernelbandits.validation import a_count, a_probability, not_negative, positive
 
 __all__ = ["PhasedElimination"]
@@ -131,7 +130,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._is_active = np.ones(self.n_actions, dtype=bool)
         self._phase_scale = self._scale_of_phase()
         self._catalogue = Catalogue(self.actions)
-        self._engines = Engines()
+        self._selectors = Selectors()
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
@@ -222,7 +221,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         places = np.flatnonzero(self._is_active[rows])
         n_played = self.posterior.n_observations + len(self._pending_plays())
@@ -235,8 +234,8 @@ class PhasedElimination(FixedActionsPolicy):
             prediction = self._with_pending(rows[places])
             best = int(tied_for_best(prediction.mean)[0])
             stage, score = None, float(prediction.mean[best])
-        return Choice(
-            action=int(places[best]),
+        return Selection(
+            row=int(places[best]),
             mean=float(prediction.mean[best]),
             width=float(prediction.width[best]),
             score=score,
@@ -245,7 +244,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     def _predict(self, rows: Indices) -> Prediction:
         """Mean and width of these actions, from what was kept since the last play where that can be."""
-        engine = self._engines.engine(self._catalogue, self.posterior)
+        engine = self._selectors.engine(self._catalogue, self.posterior)
         if engine is not None:
             return engine.estimate(rows)
         return self.posterior.predict(self._own_kind.take(self.actions, rows))

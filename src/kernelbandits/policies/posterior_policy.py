@@ -14,11 +14,12 @@ from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
 from kernelbandits.kernels import PointKind, Rows
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import Pending, Placed, Posterior
-from kernelbandits.selection import CatalogueEngine
+from kernelbandits.selection import CatalogueView
+from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.selector import Selector
 from kernelbandits.theory.exploration import Constant, Exploration, Situation, as_exploration
-from kernelbandits.types import Decision, Parameters, Points, Prediction, Seed, Vector
+from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Prediction, Seed, Vector
 
 __all__ = ["Estimate", "PendingPoints", "PosteriorPolicy"]
 
@@ -100,6 +101,7 @@ class PosteriorPolicy(Policy):
         self._has_notes_to_make = is_foreign or type(self)._note_model is not PosteriorPolicy._note_model
         self._is_numbered = posterior.forgets
         self._has_plain_rows = type(posterior.kernel.kind) is Rows and type(self)._point is Policy._point
+        self._point_kind = posterior.kernel.kind
         self.posterior = posterior
         """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
         self._exploration = exploration
@@ -119,8 +121,19 @@ class PosteriorPolicy(Policy):
         self._exploration = exploration
         self._ledger.configuration += 1
 
+    # -- points: as in `Policy`, without asking for their kind -----------------------------------------------------
+
     def _kind(self, contexts: Points) -> PointKind:
-        return self.posterior.kernel.kind
+        return self._point_kind
+
+    def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
+        return self._point_kind.check(contexts)
+
+    def _context(self, points: Points, row: int) -> Point:
+        return self._point_kind.one(points, row)
+
+    def _catalogue_points(self, view: CatalogueView) -> Points:
+        return view.points(self._point_kind)
 
     # -- estimating ------------------------------------------------------------------------------------------------
 
@@ -146,11 +159,11 @@ class PosteriorPolicy(Policy):
         n_actions: int,
         waiting: Pending | Placed | None,
         round_index: int,
-        engine: CatalogueEngine | None = None,
+        selector: Selector | None = None,
     ) -> float:
         if isinstance(self._exploration, Constant):  # looks at nothing
             return self._exploration.value
-        gain = None if engine is None else engine.log_det_gain()  # spares the posterior from following every round
+        gain = None if selector is None else selector.log_det_gain()  # spares the posterior from following every round
         if gain is None:
             gain = self.posterior.log_det_gain
         situation = Situation(

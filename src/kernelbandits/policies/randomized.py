@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
-from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.rounds import Actions, plain_points
+from kernelbandits.policies.base import Policy
 from kernelbandits.selection import CatalogueView
-from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Vector
+from kernelbandits.selection.actions import Actions, plain_points
+from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Selection, Vector
 
 __all__ = ["Odds", "RandomisedPolicy", "UniformRandom", "drawn"]
 
@@ -42,12 +42,12 @@ class RandomisedPolicy(Policy):
     def _odds(self, actions: Actions) -> Odds:
         """Probabilities of the eligible actions, from the model alone: no chance is used here."""
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         return self._drawn_choice(actions, self._odds(actions))
 
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
         """One draw a round; the odds of a round that is asked about again and again are computed once."""
-        choices: list[Choice] = []
+        choices: list[Selection] = []
         points, odds = None, None
         for actions in rounds:
             if odds is None or actions.rows is not None or actions.points is not points:
@@ -56,11 +56,11 @@ class RandomisedPolicy(Policy):
             choices.append(self._drawn_choice(actions, odds))
         return choices
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         """One draw, with what is known of it."""
         probabilities, prediction, score, memo = odds
         place = drawn(probabilities, self._rng)
-        choice = Choice(place, propensity=float(probabilities[place]), memo=memo)
+        choice = Selection(place, propensity=float(probabilities[place]), memo=memo)
         if prediction is not None:
             choice = choice._replace(mean=float(prediction.mean[place]), width=float(prediction.width[place]))
         return choice if score is None else choice._replace(score=float(score[place]))
@@ -110,12 +110,12 @@ class UniformRandom(Policy):
     def _parameters(self) -> Parameters:
         return {"reward_range": self.reward_range}
 
-    def _pick(self, actions: Actions) -> Choice:
-        return Choice(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)
+    def _pick(self, actions: Actions) -> Selection:
+        return Selection(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
         rows = self._rng.permutation(actions.n_actions)[:k]
-        return [Choice(int(row), propensity=1.0 / (actions.n_actions - place)) for place, row in enumerate(rows)]
+        return [Selection(int(row), propensity=1.0 / (actions.n_actions - place)) for place, row in enumerate(rows)]
 
     def _probabilities(self, actions: Actions) -> Vector:
         return np.full(actions.n_actions, 1.0 / actions.n_actions)

@@ -15,10 +15,10 @@ from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
 from kernelbandits.policies.randomized import Odds, RandomisedPolicy
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant
 from kernelbandits.types import Parameters, Seed, Vector
 from kernelbandits.validation import a_count, positive

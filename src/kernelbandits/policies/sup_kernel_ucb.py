@@ -12,14 +12,14 @@ import numpy as np
 from kernelbandits._saved_state import saved_count, saved_value
 from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
 from kernelbandits.kernels import Kernel, KernelLike, Linear, PointKind, as_kernel
-from kernelbandits.policies.base import Choice, Policy
+from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.actions import Actions
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
-from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, StageStep
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, Selection, StageStep
 from kernelbandits.validation import a_count, a_probability, is_one_of, not_negative, positive, shown
 
 __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
@@ -150,7 +150,7 @@ class LevelPolicy(Policy):
         given = self._actions(contexts, ids)
         return self._walk(given.points, given.n_actions)[0]
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         steps, rules = self._walk(actions.points, actions.n_actions)
         last = steps[-1]
         if last.outcome == "exploit":
@@ -159,8 +159,8 @@ class LevelPolicy(Policy):
         else:
             place = self._explored_place(last, self._coarse(last.stage))
             score = float(last.scaled_width[place])
-        return Choice(
-            action=int(last.active[place]),
+        return Selection(
+            row=int(last.active[place]),
             mean=float(last.prediction.mean[place]),
             width=float(last.prediction.width[place]),
             score=score,

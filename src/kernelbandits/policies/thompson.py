@@ -12,18 +12,16 @@ from kernelbandits._saved_state import saved_count
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
 from kernelbandits.policies.randomized import Odds, RandomisedPolicy
-from kernelbandits.policies.rounds import Actions
-from kernelbandits.policies.ties import Ties, checked_ties, tie_probabilities
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.ties import best_of_each, worst_tied_of_each
+from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.ties import Ties, best_of_each, checked_ties, tie_probabilities, worst_tied_of_each
 from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
-from kernelbandits.types import Matrix, Parameters, Points, Seed, Vector
+from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, Vector
 from kernelbandits.validation import a_count, a_generator, is_one_of, shown
 
 __all__ = ["KernelThompson"]
@@ -158,16 +156,16 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         draws = self._joint_draws(points, prediction.mean, self._propensity_draws, self._round_generator())
         return Odds(self._shares(draws), prediction)
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         return self._with_estimate(choice, actions.points) if isnan(choice.mean) else choice
 
-    def _with_estimate(self, choice: Choice, points: Points) -> Choice:
+    def _with_estimate(self, choice: Selection, points: Points) -> Selection:
         """Mean and width of the one action that was chosen."""
-        mean, width = self._predict_one(points, choice.action)
+        mean, width = self._predict_one(points, choice.row)
         return choice._replace(mean=mean, width=width)
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
         if diverse:
             raise NotSupported(
                 "KernelThompson ranks by one draw, in which similar actions go together; it has no diverse slates. "
@@ -177,12 +175,14 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         self._note_random()
         followed = int(self._rng.integers(len(draws)))
         alike = np.ones(len(draws), dtype=bool)  # draws that agree with the slate so far
-        choices: list[Choice] = []
+        choices: list[Selection] = []
         for _ in range(k):
             best = best_of_each(draws)
             n_before, place = np.count_nonzero(alike), int(best[followed])
             alike &= best == place
-            choice = Choice(place, score=float(draws[followed, place]), propensity=np.count_nonzero(alike) / n_before)
+            choice = Selection(
+                place, score=float(draws[followed, place]), propensity=np.count_nonzero(alike) / n_before
+            )
             choices.append(self._with_estimate(choice, actions.points))
             draws[:, place] = -np.inf  # only draws that placed it here are looked at from now on
         return choices

@@ -1,125 +1,38 @@
-"""Upper-confidence policies: the shared rule, KernelUCB, and the cache of catalog engines."""
+"""Upper-confidence policies: the shared rule, and KernelUCB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from typing import Final, Literal
 
 import numpy as np
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
-from kernelbandits.policies.rounds import Actions, CatalogueActions, KnownRounds
-from kernelbandits.policies.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
+from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION
 from kernelbandits.posterior.factory import make_posterior
-from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection import Catalogue, CatalogueEngine, Screening, screened, tied_in_each
+from kernelbandits.selection import screened, tied_in_each
+from kernelbandits.selection.actions import Actions, CatalogueActions
+from kernelbandits.selection.selectors import Selectors
+from kernelbandits.selection.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
 from kernelbandits.types import (
-    EMPTY,
-    Decision,
     Indices,
-    ItemId,
-    OpenDecision,
     Parameters,
     Plays,
     Points,
     Prediction,
     Seed,
+    Selection,
     SelectionCost,
     Vector,
     new_cost,
 )
 from kernelbandits.validation import is_one_of, shown
 
-__all__ = ["Engines", "KernelUCB", "UpperConfidencePolicy"]
-
-MOST_BYTES: Final = 1_000_000_000
-"""Memory of the engines that a policy keeps besides the one that it used last."""
-
-
-class Engines:
-    """One engine a catalogue: derived state, made again when it is missing, never saved and never copied.
-
-    An engine lives as long as its catalogue does, and as long as the engines used after it take no more than
-    `MOST_BYTES`. One in which a question or an update did not come to its end, because of an interrupt or an error, is
-    never asked again.
-    """
-
-    def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[Catalogue, _Kept] = WeakKeyDictionary()  # used last at the end
-        self._latest: tuple[ref[Catalogue], CatalogueEngine] | None = None
-
-    def __reduce__(self) -> tuple[type[Engines], tuple[()]]:
-        """A copy begins without any."""
-        return Engines, ()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def engine(self, catalogue: Catalogue, posterior: Posterior) -> CatalogueEngine | None:
-        """The engine for this catalogue, up to date with the posterior; None where brute force has to do.
-
-        It is for posteriors that keep a record, kernels beyond doubt and items that are not too large for the
-        regularisation: brute force looks at every width, so it notices similarities that are no kernel or overflow.
-        """
-        record = getattr(posterior, "record", None)
-        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
-            return None
-        latest = self._latest  # mostly it is the same again
-        is_latest = latest is not None and latest[0]() is catalogue and latest[1].is_finished
-        engine = latest[1] if is_latest and latest is not None else self._of(catalogue)
-        if engine is None or engine.n_items < catalogue.n_items:
-            points = catalogue.points(posterior.kernel.kind)
-            if not _fits(posterior, points):
-                return None
-            if engine is None:
-                engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
-            else:
-                engine.grow(points)
-        if not is_latest:
-            self._use(catalogue, engine)
-        engine.catch_up(record)
-        return engine
-
-    def _of(self, catalogue: Catalogue) -> CatalogueEngine | None:
-        """What is kept for a catalogue, unless it is half-made."""
-        kept = self._kept.get(catalogue)
-        return kept.engine if kept is not None and kept.engine.is_finished else None
-
-    def _use(self, catalogue: Catalogue, engine: CatalogueEngine) -> None:
-        """Put an engine at the end, and drop those used longest ago that do not fit."""
-        before, self._latest = self._latest, None
-        last = None if before is None else before[0]()
-        if before is not None and last is not None and last in self._kept:
-            self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown while it was used
-        self._kept.pop(catalogue, None)
-        n_bytes = sum(kept.n_bytes for kept in self._kept.values())
-        while n_bytes > MOST_BYTES:
-            oldest = next(iter(self._kept))
-            n_bytes -= self._kept.pop(oldest).n_bytes
-        self._kept[catalogue] = _Kept(engine, 0)
-        self._latest = (ref(catalogue), engine)
-
-
-class _Kept(NamedTuple):
-    """An engine, and the memory that it took when another was used after it."""
-
-    engine: CatalogueEngine
-    n_bytes: int
-
-
-def _fits(posterior: Posterior, points: Points) -> bool:
-    """Whether the widths of these points keep their digits."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = float(posterior.kernel.diagonal(points).max())
-    return SMALLEST_REGULARISATION * largest <= posterior.regularisation  # not for NaN either
-
+__all__ = ["KernelUCB", "UpperConfidencePolicy"]
 
 FEW_ACTIONS: Final = 8
 """Fewer actions of a round are cheaper to score all, together with those of other rounds."""
@@ -142,102 +55,36 @@ class UpperConfidencePolicy(PosteriorPolicy):
     ) -> None:
         super().__init__(posterior, exploration, reward_range=reward_range, seed=seed)
         self._ties = checked_ties(ties, may_be_exact=True)
-        self._uses_engines = ties != "exact"  # engines agree to rounding, which then would decide
-        self._engines = Engines()
-        self._screening = Screening()
+        self._uses_selectors = ties != "exact"  # engines agree to rounding, which then would decide
+        self._selectors = Selectors()
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, actions: Actions) -> Choice:
-        engine = self._engine_for(actions)
-        if engine is None or not isinstance(actions, CatalogueActions):
-            return self._pick_from_new(actions)
-        exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, engine)
-        # A catalogue may have got more items in another thread since this round began.
-        rows = actions.view.rows if engine.n_items > actions.n_rows else actions.rows
-        row, mean, width, tied = engine.choose(exploration, rows)
-        propensity = 1.0
-        if tied is not None:
-            row, propensity = pick_tied(tied, self._ties, self._rng)
-            mean, width = engine.estimate_one(row)
-        place = row if actions.rows is None else int(np.searchsorted(actions.rows, row))
-        return Choice(place, mean, width, mean + exploration * width, propensity, cost=engine.cost())
-
-    def _choose_shortly(self, contexts: Points) -> Decision | None:
-        """One question to what tells the best by itself, where nothing else has a say: half of a round was Python."""
-        posterior, ledger, kind = self.posterior, self._ledger, self.posterior.kernel.kind
-        if ledger.pending or not self._uses_engines:
-            return None
-        item: ItemId
-        if type(contexts) is np.ndarray:
-            if not (posterior.plays and isinstance(self._exploration, Constant)):
-                return None
-            points, exploration = kind.check(contexts), self._exploration.value
-            n_actions, best = len(points), posterior._best(points, exploration)
-            if best is None or best.tied is not None:
-                return None
-            row, mean, width, n_widths, _ = best
-            item, cost = row, new_cost(("screened", n_actions, n_actions, n_widths, n_actions))
-        elif type(contexts) is Catalogue:
-            engine = self._engines.engine(contexts, posterior)
-            if engine is None:
-                return None
-            points, n_actions = contexts.points(kind), engine.n_items
-            schedule = self._exploration
-            if type(schedule) is Constant:
-                exploration = schedule.value
-            else:
-                exploration = self._exploration_now(n_actions, None, ledger.round_index, engine)
-            row, mean, width, tied = engine.choose(exploration)
-            if tied is not None:
-                return None
-            item, cost = contexts.item(row), engine.cost()
+    def _pick(self, actions: Actions) -> Selection:
+        if self._ledger.pending or not self._uses_selectors:
+            return self._pick_from_all(actions)
+        selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
+        if type(schedule) is Constant:
+            exploration = schedule.value
         else:
-            return None
-        name = ledger.new_id()
-        is_known = self._known_configuration == ledger.configuration
-        fingerprint = self._known_fingerprint if is_known else self.fingerprint
-        decision: Any = OpenDecision(
-            row, kind.one(points, row), mean, width, mean + exploration * width, 1.0, None, item, n_actions,
-            1 + ledger.n_learnt, name, fingerprint, EMPTY, cost,
-        )  # fmt: skip
-        decision.__class__ = Decision  # as `new_decision` does
-        ledger.latest = decision
-        return decision  # type: ignore[no-any-return]
+            exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, selector)
+        selection = selector.select(actions, exploration)
+        if selection is None:
+            return self._pick_from_all(actions)
+        if selection.tied is not None:
+            row, propensity = pick_tied(selection.tied, self._ties, self._rng)
+            mean, width = selector.estimate_of(actions, row)
+            score, cost = mean + exploration * width, selection.cost
+            selection = Selection(row, mean, width, score, propensity, cost=cost)
+        selector.note_chosen(selection.row)
+        return selection
 
-    def _pick_from_all(self, points: Points, n_actions: int) -> Choice:
+    def _pick_from_all(self, actions: Actions) -> Selection:
         """The best after scoring every action."""
-        estimate = self._estimate(points, n_actions, self._waiting(), self._ledger.round_index)
+        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
 
-    def _pick_from_new(self, actions: Actions) -> Choice:
-        """The best of actions that no engine has followed, without exact widths for all where that pays."""
-        n_actions = actions.n_actions
-        if self._ledger.pending or not self._uses_engines:
-            return self._pick_from_all(actions.points, n_actions)
-        exploration, points = self._exploration_now(n_actions, None, self._ledger.round_index), actions.points
-        best = self.posterior._best(points, exploration)
-        if best is not None:
-            row, mean, width, n_widths, tied = best
-            propensity = 1.0
-            if tied is not None:
-                row, propensity = pick_tied(tied, self._ties, self._rng)
-                prediction = self.posterior._estimate(self._kind(points).take(points, np.array([row])))
-                mean, width = prediction.mean.item(), prediction.width.item()
-            cost = _screened(n_actions, n_widths)
-            return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
-        if not self._screening.is_finished:
-            self._screening = Screening()
-        found = self._screening.best(self.posterior, points, n_actions, exploration)
-        if found is None:
-            return self._pick_from_all(points, n_actions)
-        cost = self._screening.cost()
-        row, propensity = pick_tied(found, self._ties, self._rng)
-        mean, width = self._screening.estimate_one(row)
-        self._screening.expect(row)
-        return Choice(row, mean, width, mean + exploration * width, propensity, cost=cost)
-
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Choice]:
+    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
         """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
@@ -265,27 +112,21 @@ class UpperConfidencePolicy(PosteriorPolicy):
         """Whether these actions are better asked about alone, since few of their widths will be computed."""
         if isinstance(actions, CatalogueActions):
             return True
-        if self._ledger.pending or not self._uses_engines or actions.n_actions < FEW_ACTIONS:
+        if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
             return False
         return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
 
-    def _engine_for(self, actions: Actions) -> CatalogueEngine | None:
-        """What knows the best item of a catalogue without scoring all; None where all have to be scored."""
-        if not self._uses_engines or self._ledger.pending or not isinstance(actions, CatalogueActions):
-            return None
-        return None if actions.view.context is not None else self._engines.engine(actions.catalogue, self.posterior)
-
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Choice]:
+    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
         points, n_actions = actions.points, actions.n_actions
         left = np.arange(n_actions)
         waiting = self._waiting()
         estimate = self._estimate(points, n_actions, waiting, self._ledger.round_index)
         placed = Placed(self.posterior, points, estimate.prediction, waiting) if diverse else None
-        choices: list[Choice] = []
+        choices: list[Selection] = []
         for place in range(k):
             if placed is not None and place:
                 # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
-                placed.place(choices[-1].action)
+                placed.place(choices[-1].row)
                 exploration = self._exploration_now(n_actions - place, placed, self._ledger.round_index + place)
                 estimate = Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
             best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
@@ -293,11 +134,11 @@ class UpperConfidencePolicy(PosteriorPolicy):
             left = np.delete(left, best)
         return choices
 
-    def _choice(self, estimate: Estimate, row: int, propensity: float) -> Choice:
+    def _choice(self, estimate: Estimate, row: int, propensity: float) -> Selection:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
         n_actions = len(estimate.prediction.mean)
         cost = _screened(n_actions, n_actions)
-        return Choice(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost)
+        return Selection(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost)
 
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
@@ -333,7 +174,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _tied_in_each(self, rounds: Sequence[Actions]) -> list[Indices]:
         """Rows tied for the best score of each round."""
         tied = None
-        exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_engines else None
+        exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_selectors else None
         if exact is not None:
             sizes = [actions.n_actions for actions in rounds]
             exploration = [self._exploration_now(size, None, self._ledger.round_index) for size in sizes]
@@ -348,7 +189,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def is_fused(self) -> bool:
         """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
-        return is_plain and self._uses_engines and self.posterior.plays
+        return is_plain and self._uses_selectors and self.posterior.plays
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         t, notes, n_notes = 0, self._journal.notes, -1
@@ -449,7 +290,7 @@ class KernelUCB(UpperConfidencePolicy):
             ties=ties,
             seed=seed,
         )
-        self._uses_engines = self._uses_engines and engine == "auto"
+        self._uses_selectors = self._uses_selectors and engine == "auto"
 
     def _parameters(self) -> Parameters:
         return {

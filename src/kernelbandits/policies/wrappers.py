@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Ids, PointKind
-from kernelbandits.policies.base import Choice, Policy, Saved
+from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.posterior_policy import Estimate
 from kernelbandits.policies.randomized import Odds, RandomisedPolicy
-from kernelbandits.policies.rounds import Actions
-from kernelbandits.policies.ties import pick_tied, tie_probabilities, tied_rows
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.selection import CatalogueView
-from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Vector
+from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.ties import pick_tied, tie_probabilities, tied_rows
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Selection, Vector
 from kernelbandits.validation import a_generator, a_number, is_one_of, not_negative, positive, shown
 
 __all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPolicy"]
@@ -196,15 +196,15 @@ class Mixed(WrappedPolicy):
         """Probability of a random action."""
         return self._epsilon
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         choice = self.policy._pick(actions)
         if self._rng.random() >= self._epsilon:
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         place = int(self._rng.integers(actions.n_actions))
-        if place == choice.action:  # it is the choice as well, and is learnt as such
+        if place == choice.row:  # it is the choice as well, and is learnt as such
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
-        taken = Choice(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
+        taken = Selection(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
         mean, width = self.policy._estimate_of(actions, place)
         return taken._replace(mean=mean, width=width)
 
@@ -370,7 +370,7 @@ class Guarded(UpperConfidenceWrapper):
         """By how much an action has to be better."""
         return self._margin
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         judged = self._judged(actions)
         if judged is None:
             return self.policy._pick(actions)

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits._threads import few_threads
 from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Best, Posterior, RecordedPosterior
+from kernelbandits.posterior.base import Posterior, RecordedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import CompressedPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
 
 __all__ = ["AutoPosterior"]
 
@@ -191,7 +191,7 @@ class AutoPosterior(Posterior):
         self._remember(points)
         return prediction
 
-    def _best(self, points: Points, exploration: float) -> Best | None:
+    def _best(self, points: Points, exploration: float) -> Selection | None:
         if type(self._form) is PrimalPosterior:
             return self._form._best(points, exploration)
         self._take_lower_rank()

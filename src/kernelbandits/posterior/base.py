@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from math import sqrt
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,12 +32,11 @@ from kernelbandits.kernels.base import a_kernel
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
 from kernelbandits.validation import LARGEST, an_array, positive, shown
 
 __all__ = [
     "SMALLEST_REGULARISATION",
-    "Best",
     "Posterior",
     "RecordedPosterior",
     "checked_regularisation",
@@ -62,21 +61,6 @@ MOST_TIMES: Final = 2**53
 
 ROUNDED: Final = 2.0**-52
 """Largest rounding error of a sum, relative to it."""
-
-
-class Best(NamedTuple):
-    """The point of the highest upper confidence bound."""
-
-    row: int
-    """The lowest of those tied for it."""
-
-    mean: float
-    width: float
-    n_widths: int
-    """Widths that were computed to find it."""
-
-    tied: Indices | None
-    """Rows of all that are tied, lowest first; None where there is no other."""
 
 
 class Posterior(Transactional, ABC):
@@ -114,7 +98,7 @@ class Posterior(Transactional, ABC):
         """`predict` for points that were checked before."""
         return self._estimate(points)
 
-    def best(self, points: Points, exploration: float) -> Best | None:
+    def best(self, points: Points, exploration: float) -> Selection | None:
         """Which of these checked points have the highest mean + exploration · width, without `predict` for all.
 
         None where it takes `predict`: for most posteriors, and where what was found out is not enough to say.
@@ -167,7 +151,7 @@ class Posterior(Transactional, ABC):
     def _estimate(self, points: Points) -> Prediction:
         return self.predict(points)
 
-    def _best(self, points: Points, exploration: float) -> Best | None:
+    def _best(self, points: Points, exploration: float) -> Selection | None:
         return None
 
     def _play(

@@ -15,10 +15,10 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION, Best, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 from kernelbandits.validation import a_count
 
 __all__ = ["Minorant", "PrimalPosterior", "minorant_of"]
@@ -238,7 +238,7 @@ class PrimalPosterior(RecordedPosterior):
             whitened = self._whiten(features)
             return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
 
-    def _best(self, points: Points, exploration: float) -> Best | None:
+    def _best(self, points: Points, exploration: float) -> Selection | None:
         """As described in `Posterior`: an exact width only where a bound on it can still win.
 
         None before any observation, where something overflows, and where more are tied than can be listed.
@@ -260,7 +260,11 @@ class PrimalPosterior(RecordedPosterior):
         )  # fmt: skip
         if not 0 < n_tied <= LISTED_TIES:
             return None
-        return Best(int(self._tied[0]), mean, width, n_widths, None if n_tied == 1 else self._tied[:n_tied].copy())
+        tied = None if n_tied == 1 else self._tied[:n_tied].copy()
+        name, n_bounds = ("exhaustive", 0) if n_widths == n_points else ("screened", n_points)
+        cost = new_cost((name, n_points, n_points, n_widths, n_bounds))
+        row = self._tied.item(0)
+        return new_selection((row, mean, width, mean + exploration * width, 1.0, None, EMPTY, cost, tied, 0.0))
 
     @property
     @handles_transaction

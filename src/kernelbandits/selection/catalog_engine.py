@@ -12,12 +12,25 @@ import numpy as np
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batch_updates
+from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.active_set import Front, Fronts
 from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.loops import loops
+from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import Follower
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
-from kernelbandits.types import Indices, Matrix, Points, Prediction, SelectionCost, Vector, new_cost
+from kernelbandits.types import (
+    EMPTY,
+    Indices,
+    Matrix,
+    Points,
+    Prediction,
+    Selection,
+    SelectionCost,
+    Vector,
+    new_cost,
+    new_selection,
+)
 
 __all__ = ["CatalogueEngine"]
 
@@ -43,7 +56,7 @@ def _finished(
     return run
 
 
-class CatalogueEngine:
+class CatalogueEngine(Selector):
     """Mean and width of every item of a catalogue, kept up to date with a posterior's record.
 
     It holds no data of its own: a question compares the record with what was taken in (`Follower`). So late, amended
@@ -157,11 +170,24 @@ class CatalogueEngine:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def choose(self, exploration: float, rows: Indices | None = None) -> tuple[int, float, float, Indices | None]:
-        """The lowest item tied for the best mean + exploration · width, its mean and width, and all that are tied.
+    def select(self, actions: Actions, exploration: float) -> Selection:
+        if actions.catalogue is None:
+            raise TypeError("A catalog engine selects among the items of its catalog.")
+        # A catalog may have got more items in another thread since this round began.
+        rows = actions.view.rows if self.n_items > actions.n_rows else actions.rows
+        selection = self.choose(exploration, rows)
+        if actions.rows is None:
+            return selection
+        tied = None if selection.tied is None else np.searchsorted(actions.rows, selection.tied)
+        return selection._replace(row=int(np.searchsorted(actions.rows, selection.row)), tied=tied)
 
-        The last is None where there is no other. `rows` restricts the choice; the answer is in rows of the whole
-        catalogue all the same.
+    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
+        return self.estimate_one(actions.row(row))
+
+    def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
+        """The lowest item tied for the best mean + exploration · width.
+
+        `rows` restricts the choice; the answer is in rows of the whole catalogue all the same.
         """
         beta = exploration / self._root
         self.is_finished = False  # as `_finished` does, without its call
@@ -172,12 +198,16 @@ class CatalogueEngine:
             log = self._items.log if front is None else front.log
             place = log.tied.item(0)
             row = place if front is None else front.rows.item(place)
-            return row, log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root, None
+            mean, width = log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root
+            score = mean + exploration * width
+            return new_selection((row, mean, width, score, 1.0, None, EMPTY, self.cost(), None, 0.0))
         tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
         row = int(tied[0])
         mean, width = self.estimate_one(row)
         self.is_finished = True
-        return row, mean, width, tied if len(tied) > 1 else None
+        return Selection(
+            row, mean, width, mean + exploration * width, cost=self.cost(), tied=tied if len(tied) > 1 else None
+        )
 
     @_finished
     def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:

@@ -13,11 +13,13 @@ from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
 from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.screening_loops import screening_loops
+from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities, similarities_for
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
-from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, SelectionCost, Vector, new_cost
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, Selection, SelectionCost, Vector, new_cost
 
 __all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "rank", "screened", "tied_in_each"]
 
@@ -208,8 +210,8 @@ def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     return exact
 
 
-class Screening:
-    """Follows one posterior and finds the tied best of any actions, as scoring all of them would.
+class Screening(Selector):
+    """Finds the best of actions that were never seen before, as scoring all of them would.
 
     1. One pass over the similarities gives the mean of every action and, from the nearest observation alone, an upper
        bound of its variance: for any single z_j, v(x) ≤ k(x, x) − k(x, z_j)² / (k(z_j, z_j) + γ/n_j).
@@ -224,6 +226,8 @@ class Screening:
     def __init__(self) -> None:
         self.is_finished = True
         """Whether every question so far has come to its end."""
+        self.posterior: Posterior | None = None
+        """The one whose upper confidence bounds are compared."""
         self._record: Observations | None = None
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
@@ -240,15 +244,42 @@ class Screening:
         """A copy begins anew: what is known of a factor belongs to that very one."""
         return Screening, ()
 
+    def select(self, actions: Actions, exploration: float) -> Selection | None:
+        if self.posterior is None:
+            raise TypeError("Screening needs a posterior.")
+        points, n_actions = actions.points, actions.n_actions
+        self._exact, self._columns = {}, {}  # of the selection before
+        selection = self.posterior._best(points, exploration)  # a finite feature space has bounds of its own
+        if selection is not None:
+            return selection
+        tied = self.best(self.posterior, points, n_actions, exploration)
+        if tied is None:
+            return None
+        row = int(tied[0])
+        mean, width = self._exact[row]
+        score, cost = mean + exploration * width, self.cost()
+        return Selection(row, mean, width, score, cost=cost, tied=tied if len(tied) > 1 else None)
+
+    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
+        if row in self._exact:
+            mean, width = self._exact[row]
+            return mean, width
+        if self.posterior is None:
+            raise TypeError("Screening needs a posterior.")
+        kind = self.posterior.kernel.kind
+        prediction = self.posterior._estimate(kind.take(actions.points, np.array([row])))
+        return prediction.mean.item(), prediction.width.item()
+
     def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
         """Rows tied for the highest mean + exploration · width, lowest first; None where all have to be scored."""
+        self._exact = {}
         exact = screened(posterior, n_actions)
         if exact is None:
             return None
         exact.kernel.kind.refuse_unlike(exact.record.points, points)
         self.is_finished = False
         self._posterior, self._points, self._n_actions = exact, points, n_actions
-        self._exact, self._scores, self._columns = {}, {}, {}
+        self._scores, self._columns = {}, {}
         exact.whitening()  # which may take many threads
         work = WORK_PER_SIMILARITY * float(exact.record.size) * n_actions
         with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused elsewhere
@@ -313,14 +344,8 @@ class Screening:
             way = self._ways[is_shared] = similarities_for(posterior.kernel, posterior.record, points)
         return way
 
-    def estimate_one(self, row: int) -> tuple[float, float]:
-        """Mean and width of a row that `best` gave."""
-        mean, width = self._exact[row]
-        return mean, width
-
-    def expect(self, row: int) -> None:
-        """Say that a row was chosen and may well be observed next: what is known of it makes that cheap."""
-        column = self._columns.get(row)
+    def note_chosen(self, row: int) -> None:
+        column = self._columns.get(row) if self._columns else None
         if column is not None and self._posterior is not None:
             point = self._posterior.kernel.kind.take(self._points, np.array([row]))
             self._posterior.expect(point, column.copy(), float(self._prior[row]))

@@ -116,7 +116,7 @@ def test_an_engine_is_used_reported_and_dropped_with_its_catalogue():
     del catalogue
     gc.collect()
 
-    assert len(policy._engines) == len(copied._engines) == 0
+    assert len(policy._selectors) == len(copied._selectors) == 0
 
 
 def test_probabilities_are_those_of_the_whole_catalogue():

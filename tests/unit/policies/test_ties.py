@@ -4,7 +4,7 @@ import pytest
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Delta, Gaussian
 from kernelbandits.policies import KLUCB, KernelThompson, KernelUCB
-from kernelbandits.policies.ties import pick_best, tied_rows
+from kernelbandits.selection.ties import pick_best, tied_rows
 
 NEARLY = np.array([0.5, 0.5 + 1e-12, 0.2])
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from interrupts import interrupted, interrupted_everywhere
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.policies import upper_confidence
+from kernelbandits.selection import selectors
 from kernelbandits.selection import CatalogueEngine, active_set
 from kernelbandits.selection.column_log import ColumnLog
 from kernelbandits.selection.loops import loops
@@ -67,41 +67,41 @@ def test_a_small_catalogue_takes_little_memory(n_catalogues):
 
     held = memory_of(policy, catalogues)
 
-    assert len(policy._engines) >= n_catalogues
+    assert len(policy._selectors) >= n_catalogues
     assert held < 40_000 * n_catalogues
 
 
 def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monkeypatch):
-    monkeypatch.setattr(upper_confidence, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(selectors, "MOST_BYTES", 1_000_000)
     catalogues, policy = small_catalogues(80), made()
     policy.warm_start(ITEMS[:5], REWARDS[:5])
 
     held = memory_of(policy, catalogues)
 
     assert held < 1_000_000 + 50_000
-    n_kept = len(policy._engines)
+    n_kept = len(policy._selectors)
     assert 15 <= n_kept < 50
-    assert [catalogue in policy._engines._kept for catalogue in catalogues] == [False] * (80 - n_kept) + [True] * n_kept
+    assert [catalogue in policy._selectors._kept for catalogue in catalogues] == [False] * (80 - n_kept) + [True] * n_kept
 
 
 def test_the_engine_in_use_is_kept_however_large(monkeypatch):
-    monkeypatch.setattr(upper_confidence, "MOST_BYTES", 0)
+    monkeypatch.setattr(selectors, "MOST_BYTES", 0)
     catalogue = kb.Catalogue(ITEMS)
 
     policy = taught(catalogue, 5)
-    found = policy._engines.engine(catalogue, policy.posterior)
+    found = policy._selectors.engine(catalogue, policy.posterior)
     policy.choose(catalogue)
 
-    assert len(policy._engines) == 1
-    assert policy._engines.engine(catalogue, policy.posterior) is found
+    assert len(policy._selectors) == 1
+    assert policy._selectors.engine(catalogue, policy.posterior) is found
 
 
 @pytest.mark.parametrize(("most_bytes", "n_engines"), [(10**9, 2), (0, 40)])
 def test_catalogues_that_take_turns_keep_their_engines_where_they_fit(monkeypatch, most_bytes, n_engines):
     made_engines = []
-    monkeypatch.setattr(upper_confidence, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(selectors, "MOST_BYTES", most_bytes)
     monkeypatch.setattr(
-        upper_confidence, "CatalogueEngine", lambda *given: made_engines.append(given) or CatalogueEngine(*given)
+        selectors, "CatalogueEngine", lambda *given: made_engines.append(given) or CatalogueEngine(*given)
     )
     catalogues = [kb.Catalogue(ITEMS), kb.Catalogue(ITEMS[::-1])]
     policy = made()
@@ -119,7 +119,7 @@ def test_what_an_engine_counts_is_what_it_takes():
     policy.choose(kb.Catalogue(points[:100]))
     catalogue.points(policy.posterior.kernel.kind)
 
-    found = policy._engines.engine(catalogue, policy.posterior)
+    found = policy._selectors.engine(catalogue, policy.posterior)
     found.choose(0.4)
 
     assert 50 * 3000 * 8 < found.n_bytes < 1.5 * 50 * 3000 * 8
@@ -136,7 +136,7 @@ def test_a_copy_has_no_engine(copied):
 
     other = copied(policy)
 
-    assert not len(other._engines)
+    assert not len(other._selectors)
     assert len(pickle.dumps(policy)) < 100_000
 
 
@@ -259,16 +259,16 @@ def test_an_engine_that_was_interrupted_is_not_used_again(monkeypatch):
 def test_screening_that_was_interrupted_is_not_used_again():
     policy = taught(ITEMS, 12)
     assert policy.choose(ITEMS).cost.engine == "screened"
-    before = policy._screening
+    before = policy._selectors.screening
 
     for last in range(1, 200):
-        if interrupted(lambda: policy.choose(ITEMS), last) and not policy._screening.is_finished:
+        if interrupted(lambda: policy.choose(ITEMS), last) and not policy._selectors.screening.is_finished:
             break
     policy.choose(ITEMS)
 
     assert before.is_finished is False
-    assert policy._screening is not before
-    assert policy._screening.is_finished
+    assert policy._selectors.screening is not before
+    assert policy._selectors.screening.is_finished
 
 
 def test_a_kernel_that_raises_leaves_no_half_made_engine(monkeypatch):
@@ -332,7 +332,7 @@ def test_a_reward_learnt_by_mistake_leaves_no_trace(correction, is_compiled, mon
     if correction != "unlearnt":
         plain.warm_start(ITEMS[[13]], [0.0])
     expected = plain.posterior.predict(ITEMS)
-    estimate = policy._engines.engine(catalogue, policy.posterior).estimate()
+    estimate = policy._selectors.engine(catalogue, policy.posterior).estimate()
     best = int(np.argmax(expected.upper(0.4)))
     assert_allclose(estimate.mean, expected.mean, rtol=0, atol=1e-12)
     assert_allclose(estimate.width, expected.width, rtol=0, atol=1e-12)
@@ -370,7 +370,7 @@ def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
     policy.unlearn(mistake, MISTAKE)
     policy.choose(catalogue)
 
-    estimate = policy._engines.engine(catalogue, policy.posterior).estimate()
+    estimate = policy._selectors.engine(catalogue, policy.posterior).estimate()
     assert_allclose(estimate.mean, plain.posterior.predict(points).mean, rtol=0, atol=1e-12)
 
 

@@ -82,7 +82,7 @@ class TestMixed:
             contexts = rng.normal(size=(5, 2))
             own = policy.policy._pick(policy._actions(contexts, None))
             decision = policy.choose(contexts)
-            is_own = decision.action == own.action
+            is_own = decision.action == own.row
             chosen += is_own and own.stage is not None
             assert decision.stage == (own.stage if is_own else None)
             policy.learn(decision, float(rng.uniform()))

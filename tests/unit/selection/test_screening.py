@@ -83,7 +83,7 @@ def test_a_copy_begins_anew():
 
     copied = policy.copy()
 
-    assert copied._screening._record is None
+    assert copied._selectors.screening._record is None
     assert copied.choose(CONTEXTS).action == policy.choose(CONTEXTS).action
 
 
@@ -100,5 +100,5 @@ def test_a_copy_knows_nothing_of_the_factor():
     policy = a_policy()
     policy.choose(CONTEXTS)
 
-    for copied in (copy.deepcopy(policy._screening), pickle.loads(pickle.dumps(policy._screening))):
+    for copied in (copy.deepcopy(policy._selectors.screening), pickle.loads(pickle.dumps(policy._selectors.screening))):
         assert not len(copied._table._rows)

@@ -11,14 +11,13 @@ import numpy as np
 from kernelbandits._saved_state import saved_part
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Linear, Rows
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
 from kernelbandits.policies.comparators.spanning import coordinates_of, spanning_rows, to_one
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import PrimalPosterior
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, Vector
+from kernelbandits.selection.actions import Actions
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, Selection, Vector
 from kernelbandits.validation import a_probability, positive, shown
 
 __all__ = ["ConfidenceBall", "barycentric_spanner"]
@@ -143,7 +142,7 @@ class ConfidenceBall(FixedActionsPolicy):
             128.0 * len(self.spanner) * log(self.round_index) * share, (8.0 / 3.0 * share) ** 2
         )
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         awaited, times = np.unique(self._awaited_rows(), return_counts=True)
         waiting = (
@@ -154,7 +153,7 @@ class ConfidenceBall(FixedActionsPolicy):
         widths = self._widths(rows, prediction, waiting)
         scores = prediction.mean + radius * widths
         place = int(tied_for_best(scores)[0])
-        return Choice(place, float(prediction.mean[place]), float(widths[place]), float(scores[place]))
+        return Selection(place, float(prediction.mean[place]), float(widths[place]), float(scores[place]))
 
     def _widths(self, rows: Indices, prediction: Prediction, waiting: Pending | None) -> Vector:
         """What the radius is multiplied with: the dual norm of x, with the sqrt(d) of norm 1."""

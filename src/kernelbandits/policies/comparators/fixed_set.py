@@ -14,8 +14,8 @@ from kernelbandits.errors import DecisionError, InvalidContexts, InvalidReward, 
 from kernelbandits.kernels import PointKind, Rows
 from kernelbandits.kernels.points import digest_of
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior.observations import two_sum
+from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Parameters, Points, Seed, Vector
 
 __all__ = ["FixedActionsPolicy", "RowTally"]

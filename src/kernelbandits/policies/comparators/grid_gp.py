@@ -11,12 +11,11 @@ import numpy as np
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, Linear, as_kernel
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Decision, Indices, Parameters, Points
+from kernelbandits.selection.actions import Actions
+from kernelbandits.types import Decision, Indices, Parameters, Points, Selection
 from kernelbandits.validation import a_count, positive, shown
 
 __all__ = ["GridGP", "spread_rows"]
@@ -135,7 +134,7 @@ class GridGP(FixedActionsPolicy):
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         counts, sums = self._tally.counts, self._tally.sums
         is_free = counts == 0
@@ -143,13 +142,13 @@ class GridGP(FixedActionsPolicy):
         is_free[np.setdiff1d(self.grid, rows, assume_unique=True)] = False
         untried = self.grid[is_free[self.grid]]
         if untried.size:
-            return Choice(int(np.searchsorted(rows, untried[0])))
+            return Selection(int(np.searchsorted(rows, untried[0])))
         known = np.flatnonzero(counts[rows])
         if not known.size:
-            return Choice(0)
+            return Selection(0)
         means = sums[rows[known]] / counts[rows[known]]
         best = int(tied_for_best(means)[0])
-        return Choice(int(known[best]), mean=float(means[best]), score=float(means[best]))
+        return Selection(int(known[best]), mean=float(means[best]), score=float(means[best]))
 
     # -- learning --------------------------------------------------------------------------------------------------
 

@@ -15,12 +15,12 @@ from kernelbandits._saved_state import below, saved_array, saved_count
 from kernelbandits.errors import DamagedFile, NotLearnt
 from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.rounds import Actions, one_id_per_action, plain_points
-from kernelbandits.policies.ties import Ties, checked_ties, pick_tied, tie_probabilities
+from kernelbandits.policies.base import Policy
 from kernelbandits.posterior.base import checked_times
 from kernelbandits.selection import CatalogueView, tied_for_best
-from kernelbandits.types import Decision, Indices, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
+from kernelbandits.selection.actions import Actions, one_id_per_action, plain_points
+from kernelbandits.selection.ties import Ties, checked_ties, pick_tied, tie_probabilities
+from kernelbandits.types import Decision, Indices, ItemId, Matrix, Parameters, Point, Points, Seed, Selection, Vector
 from kernelbandits.validation import not_negative, positive
 
 __all__ = ["KLUCB", "UCB1", "IndexPolicy", "Tally", "upper_means"]
@@ -147,12 +147,12 @@ class IndexPolicy(Policy):
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         tied, plays, means, scores = self._standing(actions)
         place, propensity = pick_tied(tied, self._ties, self._rng)
         if scores is None:
-            return Choice(place, propensity=propensity)
-        return Choice(
+            return Selection(place, propensity=propensity)
+        return Selection(
             place,
             mean=self._rewards.from_unit(float(means[place])),
             width=self._rewards.span / float(np.sqrt(plays[place])),

@@ -12,12 +12,11 @@ from kernelbandits._saved_state import saved_count
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotLearnt
 from kernelbandits.kernels import Linear, Rows
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant, as_exploration
-from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Vector
+from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Selection, Vector
 
 __all__ = ["PEGE", "SpanningPolicy", "UncertaintyEllipsoid", "coordinates_of", "spanning_rows", "to_one", "unit_rows"]
 
@@ -213,7 +212,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
         n_directions = min(len(self.spanning) * logarithm, self.n_actions)
         return self.exploration.value * sqrt(logarithm) * sqrt(n_directions)
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         played = self._tally.counts
         if self._ledger.pending:
@@ -221,14 +220,14 @@ class UncertaintyEllipsoid(SpanningPolicy):
         missing = self.spanning[played[self.spanning] == 0]
         to_play = missing[np.isin(missing, rows)] if missing.size else missing
         if to_play.size:
-            return Choice(int(np.searchsorted(rows, to_play[0])))
+            return Selection(int(np.searchsorted(rows, to_play[0])))
         fit = self._fit(played)
         unseen = fit.unseen[rows]
         if unseen.any():
-            return Choice(int(tied_for_best(unseen / unseen.max())[0]))
+            return Selection(int(tied_for_best(unseen / unseen.max())[0]))
         scores = fit.mean[rows] + self.radius * fit.width[rows]
         place = int(tied_for_best(scores)[0])
-        return Choice(place, float(fit.mean[rows[place]]), float(fit.width[rows[place]]), float(scores[place]))
+        return Selection(place, float(fit.mean[rows[place]]), float(fit.width[rows[place]]), float(scores[place]))
 
     def _fit(self, played: Indices) -> _Fit:
         if self._known is None:
@@ -338,17 +337,17 @@ class PEGE(SpanningPolicy):
         counts, sums = self._tally.counts[self.spanning], self._tally.sums[self.spanning]
         return np.asarray(self._coordinates[rows] @ (sums / np.maximum(counts, 1)))
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         explored, n_exploited = self._progress()
         open_to_us = np.flatnonzero(np.isin(self.spanning, rows))
         fewest = int(explored[open_to_us].min(initial=np.iinfo(np.int64).max))
         if open_to_us.size and n_exploited >= fewest * (fewest + 1) // 2:
             row = int(self.spanning[open_to_us[explored[open_to_us] == fewest][0]])
-            return Choice(int(np.searchsorted(rows, row)), stage=fewest + 1)
+            return Selection(int(np.searchsorted(rows, row)), stage=fewest + 1)
         means = self._means(rows)
         place = int(tied_for_best(means)[0])
-        return Choice(place, mean=float(means[place]), score=float(means[place]))
+        return Selection(place, mean=float(means[place]), score=float(means[place]))
 
     def _progress(self) -> tuple[Indices, int]:
         """Explorations of each spanning action and exploitations, learnt or awaited."""

@@ -23,11 +23,11 @@ from kernelbandits.errors import (
 from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows, as_kernel
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.base import Choice, Policy
-from kernelbandits.policies.rounds import Actions
+from kernelbandits.policies.base import Policy
 from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Decision, Matrix, Parameters, Points, Vector
+from kernelbandits.selection.actions import Actions
+from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
 from kernelbandits.validation import a_count, positive
 
 __all__ = ["Balls", "ContextualZooming", "Metric"]
@@ -259,11 +259,11 @@ class ContextualZooming(Policy):
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    def _pick(self, actions: Actions) -> Choice:
+    def _pick(self, actions: Actions) -> Selection:
         self._warn_beyond_horizon()
         balls = self.balls
         if not len(balls):  # the first ball will have the first pair learnt as its centre
-            return Choice(0, memo={"ball": np.array([0])})
+            return Selection(0, memo={"ball": np.array([0])})
         domains = balls.domains(balls.distances(actions.points))
         relevant = np.flatnonzero(domains.any(axis=1))
         confidence = self._confidence(balls.plays + self._awaited())
@@ -273,8 +273,8 @@ class ContextualZooming(Policy):
         index = balls.radii[relevant] + (pre + balls.apart[relevant]).min(axis=1)
         best = int(tied_for_best(index)[0])
         ball = int(relevant[best])
-        return Choice(
-            action=int(np.argmax(domains[ball])),  # the lowest
+        return Selection(
+            row=int(np.argmax(domains[ball])),  # the lowest
             mean=self._rewards.from_unit(float(means[ball])) if balls.plays[ball] else np.nan,
             width=self._rewards.span * float(confidence[ball]),
             score=self._rewards.from_unit(float(index[best])),

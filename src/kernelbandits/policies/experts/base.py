@@ -13,7 +13,7 @@ import numpy as np
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.policies.rounds import Actions
+from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Pairs, Parameters, Points, Vector
 
 __all__ = [

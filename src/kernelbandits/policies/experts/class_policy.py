@@ -16,8 +16,8 @@ from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.policies.experts.base import Expert, known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomized import Odds
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Seed, Vector
 from kernelbandits.validation import LARGEST, a_count, a_probability, a_size
 

@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 
 from kernelbandits._saved_state import saved_array
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
 from kernelbandits.policies.randomized import Odds, RandomisedPolicy
-from kernelbandits.policies.rounds import Actions
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant
-from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
+from kernelbandits.types import Decision, Parameters, Points, Seed, Selection, Vector
 from kernelbandits.validation import a_count, positive
 
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
@@ -200,11 +199,11 @@ class EpochGreedy(ExpertPolicy):
         advice = self._leading().advice(actions)[0]
         return Odds(advice / advice.sum())
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         if "advice" not in choice.memo:
             return choice
-        return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.action].copy()})
+        return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.row].copy()})
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._values = self._values + self._step(decision, self._rewards.unit(reward))
@@ -367,7 +366,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         probabilities[tied_for_best(means)[0]] = 1.0
         return Odds(probabilities, score=means)
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
 

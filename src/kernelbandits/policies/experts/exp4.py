@@ -10,13 +10,12 @@ import numpy as np
 
 from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.policies.base import Choice
 from kernelbandits.policies.experts.base import Expert, known_propensity, noted, noted_shares, shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.library import with_uniform
 from kernelbandits.policies.randomized import Odds
-from kernelbandits.policies.rounds import Actions
-from kernelbandits.types import Decision, Matrix, Parameters, Seed, Vector
+from kernelbandits.selection.actions import Actions
+from kernelbandits.types import Decision, Matrix, Parameters, Seed, Selection, Vector
 from kernelbandits.validation import a_count, a_probability, positive
 
 __all__ = ["EXP4", "EXP4P", "ConfidentWeights", "long_enough"]
@@ -126,9 +125,9 @@ class EXP4(ExpertPolicy):
         probabilities = (1.0 - g) * (self.weights @ advice) + g / actions.n_actions
         return Odds(probabilities / probabilities.sum(), memo={"advice": advice})
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         choice = super()._drawn_choice(actions, odds)
-        return choice._replace(memo={"advice": choice.memo["advice"][:, choice.action].copy()})
+        return choice._replace(memo={"advice": choice.memo["advice"][:, choice.row].copy()})
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         self._log_weights = self._log_weights + self._step(decision, self._rewards.unit(reward))
@@ -196,10 +195,10 @@ class ConfidentWeights:
         return Odds(probabilities, memo={"advice": advice, "spread": advice @ (1.0 / probabilities)})
 
     @staticmethod
-    def remembered(choice: Choice) -> Choice:
+    def remembered(choice: Selection) -> Selection:
         """The choice with what learning needs: ξⁱ_a of the action that was drawn, and vᵢ."""
         advice, spread = choice.memo["advice"], choice.memo["spread"]
-        return choice._replace(memo={"advice": advice[:, choice.action].copy(), "spread": spread})
+        return choice._replace(memo={"advice": advice[:, choice.row].copy(), "spread": spread})
 
     def take_in(self, decision: Decision, reward: float) -> None:
         """Learn a reward in [0, 1]."""
@@ -345,7 +344,7 @@ class EXP4P(ExpertPolicy):
     def _odds(self, actions: Actions) -> Odds:
         return self._weights.odds(self._advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         return self._weights.remembered(super()._drawn_choice(actions, odds))
 
     def _take_in(self, decision: Decision, reward: float) -> None:

@@ -9,8 +9,8 @@ from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.experts.base import Expert, Panel
 from kernelbandits.policies.experts.serialization import packed_experts, unpacked_experts
 from kernelbandits.policies.randomized import RandomisedPolicy
-from kernelbandits.policies.rounds import Actions, plain_points
 from kernelbandits.selection import CatalogueView
+from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 
 __all__ = ["ExpertPolicy", "UnitRewardPolicy"]

@@ -14,7 +14,7 @@ from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParamete
 from kernelbandits.policies.experts.base import known_propensity, noted, noted_shares, shared_row, shares
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.randomized import Odds
-from kernelbandits.policies.rounds import Actions
+from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 from kernelbandits.validation import a_count, a_generator, a_size, an_array, positive
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
-from kernelbandits.policies.base import Choice, Policy, Saved
+from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.experts.base import Expert, Panel, noted
 from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, with_uniform
 from kernelbandits.policies.experts.serialization import packed_class, unpacked_class
 from kernelbandits.policies.randomized import Odds
-from kernelbandits.policies.rounds import Actions
-from kernelbandits.types import Decision, Parameters, Seed, Vector
+from kernelbandits.selection.actions import Actions
+from kernelbandits.types import Decision, Parameters, Seed, Selection, Vector
 from kernelbandits.validation import a_count, a_probability, positive
 
 __all__ = ["VE"]
@@ -203,7 +203,7 @@ class VE(UnitRewardPolicy):
             return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
         return self._weights.odds(self._panel.advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Choice:
+    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)

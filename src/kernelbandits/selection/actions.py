@@ -1,0 +1,182 @@
+"""Action sets of one round, validated: actions that were passed, or items of a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
+from kernelbandits.kernels import PairPoints, PointKind, kind_of
+from kernelbandits.kernels.sequences import Ids
+from kernelbandits.selection.catalog import Catalogue, CatalogueView
+from kernelbandits.types import Indices, ItemId, Points
+
+__all__ = [
+    "ActionSet",
+    "Actions",
+    "CatalogueActions",
+    "checked_ids",
+    "no_ids_beside_a_catalogue",
+    "one_id_per_action",
+    "plain_points",
+]
+
+
+class ActionSet:
+    """What a policy may choose among now; a place counts the eligible actions, a row all that were passed."""
+
+    __slots__ = ("_ids", "n_actions", "n_rows", "points", "rows", "whole")
+
+    catalogue: ClassVar[None] = None
+
+    def __init__(
+        self, kind: PointKind | None, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
+    ) -> None:
+        n_actions = len(points) if kind is None else kind.count(points)  # None: rows of numbers
+        if ids is None and eligible is None:
+            self._ids = self.rows = None
+            self.whole = self.points = points
+            self.n_rows = self.n_actions = n_actions
+            return
+        if ids is not None:
+            one_id_per_action(ids, n_actions)
+        self._ids = ids
+        self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
+        """Rows of the eligible actions; None when all are."""
+        self.whole = points
+        """Of all actions that were passed."""
+        self.points = points
+        if self.rows is not None:
+            self.points = points[self.rows] if kind is None else kind.take(points, self.rows)
+        """Of the eligible actions, in the order of their rows."""
+        self.n_rows = n_actions
+        """Actions passed, eligible or not."""
+        self.n_actions = n_actions if self.rows is None else len(self.rows)
+        """Eligible ones."""
+
+    def row(self, place: int) -> int:
+        """Row among all actions of the point at this place."""
+        return place if self.rows is None else int(self.rows[place])
+
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself where there are no ids."""
+        return row if self._ids is None else self._ids[row]
+
+    def place_of(self, item: ItemId) -> int | None:
+        """Place of an item; None where it is not there or not eligible."""
+        if self._ids is None:
+            row = item if isinstance(item, int) and 0 <= item < self.n_rows else None
+        else:
+            row = self._ids.index(item) if item in self._ids else None
+        return _place_of(row, self.rows)
+
+
+class CatalogueActions:
+    """The same for items of a catalogue: rows are those of the whole catalogue, and points are looked up on demand."""
+
+    def __init__(
+        self,
+        items: Catalogue | CatalogueView,
+        eligible: NDArray[np.bool_] | None,
+        points: Callable[[CatalogueView], Points],
+    ) -> None:
+        self._points_of = points
+        if type(items) is Catalogue and eligible is None:
+            self.view = self._whole = view = CatalogueView(items, None)
+            self.catalogue, self.n_rows, self.rows = items, view.n_items, None
+            self.n_actions = self.n_rows
+            return
+        self.view = items if isinstance(items, CatalogueView) else CatalogueView(items, None)
+        self.catalogue = self.view.catalogue
+        if eligible is not None:
+            self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
+        self._whole = CatalogueView(self.catalogue, None)  # what is added from now on is for the next round
+        self.n_rows = self._whole.n_items
+        self.n_actions = self.view.n_items
+        self.rows = None if self.n_actions == self.n_rows else self.view.rows
+
+    @property
+    def points(self) -> Points:
+        """Of the eligible items, in the order of their rows."""
+        return self._points_of(self.view)
+
+    @property
+    def whole(self) -> Points:
+        """Of all items of the catalogue, with the context of this round where there is one."""
+        whole, context = self._whole, self.view.context
+        return self._points_of(whole if context is None else whole.given(context))
+
+    def row(self, place: int) -> int:
+        """Row in the whole catalogue of the item at this place."""
+        return place if self.rows is None else int(self.rows[place])
+
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself where there are no ids."""
+        return self.catalogue.item(row)
+
+    def place_of(self, item: ItemId) -> int | None:
+        """Place of an item; None where it is not there or not eligible."""
+        try:
+            return _place_of(self.catalogue.row(item), self.rows)
+        except UnknownItem:
+            return None
+
+
+Actions: TypeAlias = ActionSet | CatalogueActions
+
+
+def _place_of(row: int | None, rows: Indices | None) -> int | None:
+    if row is None or rows is None:
+        return row
+    place = int(np.searchsorted(rows, row))
+    return place if place < len(rows) and rows[place] == row else None
+
+
+def plain_points(view: CatalogueView) -> Points:
+    """Items of a catalogue for a policy without a kernel: as they are, or joined with the context of this round."""
+    kind = view.catalogue.kind
+    return view.points(kind if view.context is None else PairPoints(kind_of(view.context), kind))
+
+
+def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
+    if isinstance(eligible, np.ma.MaskedArray) and np.ma.is_masked(eligible):
+        raise InvalidContexts("Some truth values of `eligible` are masked. Fill them in: eligible.filled(False).")
+    try:
+        mask = np.asarray(eligible)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidContexts(f"`eligible` has to be one truth value per action ({n_actions}): {error}.") from error
+    if mask.dtype != np.bool_ or mask.shape != (n_actions,):
+        raise InvalidContexts(
+            f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape "
+            f"{mask.shape}."
+        )
+    rows = np.flatnonzero(mask)
+    if not rows.size:
+        raise InvalidContexts("No action is eligible. A round without eligible actions needs no choice.")
+    return rows
+
+
+def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
+    """Different integers or strings, or InvalidContexts."""
+    if ids is None:
+        return None
+    checked = Ids().check(ids)
+    if len(set(checked)) < len(checked):
+        twice = next(item for item in checked if checked.count(item) > 1)
+        raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} stands there twice.")
+    return checked
+
+
+def one_id_per_action(ids: Sequence[ItemId] | None, n_actions: int) -> None:
+    """InvalidContexts where there are ids, and not one per action."""
+    if ids is not None and len(ids) != n_actions:
+        raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
+
+
+def no_ids_beside_a_catalogue(ids: Sequence[ItemId] | None) -> None:
+    """InvalidParameter where ids are given for items that bring their own."""
+    if ids is not None:
+        raise InvalidParameter("A catalogue has its own ids, so none can be given beside it. Leave `ids` out.")
