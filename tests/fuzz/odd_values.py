@@ -311,6 +311,8 @@ OBJECTS = {
     "Pairs of Pairs": lambda: kb.Pairs(kb.Pairs(1, 2), [3]),
     "bytearray": lambda: bytearray(b"abc"),
     "memoryview": lambda: memoryview(b"abc"),
+    "memoryview 4 x 3": lambda: memoryview(np.arange(12.0).reshape(4, 3)),
+    "memoryview 0-d": lambda: memoryview(np.array(0.5)),
 }
 
 ODD = {

@@ -16,6 +16,7 @@ from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import GrowingNames
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
+from kernelbandits.validation import viewed
 
 __all__ = ["Catalogue", "CatalogueView"]
 
@@ -309,6 +310,7 @@ def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId
 
 def _copied(items: Points) -> Points:
     """The items, independent of what the caller does with theirs."""
+    items = viewed(items)
     if isinstance(items, Pairs):
         raise InvalidContexts(
             "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "

@@ -15,6 +15,7 @@ from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.policies.rounds import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Pairs, Parameters, Points, Vector
+from kernelbandits.validation import unrolled
 
 __all__ = [
     "Expert",
@@ -66,7 +67,7 @@ def all_on(rows: Indices, n_actions: int) -> Matrix:
 def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
     """At least one, and experts all of them, or InvalidParameter."""
     try:
-        listed = tuple(experts)
+        listed = tuple(unrolled(experts))
     except TypeError as error:
         raise InvalidParameter(f"A sequence of experts is needed, got {type(experts).__name__}.") from error
     if not listed:
