@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._sparse import sound
 from kernelbandits.errors import CannotSave, DecisionError
 
 __all__ = [
@@ -368,7 +369,7 @@ def _to_plain(context: Point) -> Any:
     if isinstance(context, frozenset):
         return {"set": sorted((_to_plain(member) for member in context), key=repr)}
     if hasattr(context, "tocsr"):
-        row = context.tocsr()
+        row = sound(context).tocsr()
         return {"sparse_row": [row.indices.tolist(), row.data.tolist(), int(row.shape[1])]}
     raise CannotSave(
         f"A context of type {type(context).__name__} has no plain form. Rows, sparse rows, strings, ids, sets and "

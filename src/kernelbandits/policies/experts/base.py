@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from kernelbandits._sparse import sound
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.rows import is_sparse
@@ -227,7 +228,7 @@ def shared_row(contexts: Points) -> Vector:
         contexts = contexts.context if isinstance(contexts, Pairs) else contexts.contexts
         contexts = contexts if is_sparse(contexts) else np.atleast_2d(contexts)
     if is_sparse(contexts):
-        contexts = contexts.tocsr()[[0]].toarray()
+        contexts = sound(contexts).tocsr()[[0]].toarray()
     rows = np.asarray(contexts)
     if rows.ndim != 2 or not len(rows) or rows.dtype.kind not in "buif":
         raise InvalidContexts(
