@@ -222,6 +222,18 @@ def test_no_adapter_reads_such_a_matrix(write, tmp_path, monkeypatch):
         write(log)
 
 
+@pytest.mark.parametrize("make", PLACES.values(), ids=PLACES)
+def test_the_regressor_does_not_read_such_a_matrix(make):
+    pytest.importorskip("sklearn")
+    from kernelbandits.adapters import KernelUCBRegressor
+
+    regressor = KernelUCBRegressor().fit(csr_array(ROWS), [0.0, 1.0])
+
+    for call in (lambda: KernelUCBRegressor().fit(make(), [0.0, 1.0]), lambda: regressor.predict(make())):
+        with pytest.raises(InvalidContexts, match="index arrays"):
+            call()
+
+
 def test_a_matrix_is_no_list_of_rounds_or_decisions():
     policy = kb.LinUCB()
 
