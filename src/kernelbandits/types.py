@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._sparse import sound
 from kernelbandits.errors import CannotSave, DecisionError
 
 __all__ = [
@@ -187,7 +188,7 @@ class Decision:
             known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
             decision = cls(**known)
             check_decision(decision)
-        except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise DecisionError(f"These values are not a decision as `to_dict` gives it: {error!r:.200}.") from error
         return decision
 
@@ -397,7 +398,7 @@ def _to_plain(context: Point) -> Any:
     if isinstance(context, frozenset):
         return {"set": sorted((_to_plain(member) for member in context), key=repr)}
     if hasattr(context, "tocsr"):
-        row = context.tocsr()
+        row = sound(context).tocsr()
         return {"sparse_row": [row.indices.tolist(), row.data.tolist(), int(row.shape[1])]}
     raise CannotSave(
         f"A context of type {type(context).__name__} has no plain form. Rows, sparse rows, strings, ids, sets and "
@@ -406,24 +407,38 @@ def _to_plain(context: Point) -> Any:
 
 
 def _from_plain(value: Any) -> Point:
-    """Inverse of `_to_plain`."""
+    """Inverse of `_to_plain`; ValueError or TypeError for what that does not give."""
     if not isinstance(value, Mapping):
+        if not _is_id(value):
+            raise ValueError(f"a context is a string, a whole number or a tagged value, got {type(value).__name__}")
         return value
     ((tag, content),) = value.items()
+    if tag not in ("row", "pair", "set", "sparse_row"):
+        raise ValueError(f"no context is tagged {tag!r:.60}")
+    if not isinstance(content, list | tuple):
+        raise ValueError(f"what is tagged {tag!r} has to be a list, got {type(content).__name__}")
     if tag == "row":
-        return np.asarray(content, dtype=np.float64)
+        return _numbers(content)
     if tag == "pair":
-        return Pairs(_from_plain(content[0]), _from_plain(content[1]))
+        context, action = content
+        return Pairs(_from_plain(context), _from_plain(action))
     if tag == "set":
         return frozenset(_from_plain(member) for member in content)
-    if tag != "sparse_row":
-        raise ValueError(f"no context is tagged {tag!r:.60}")
-    from scipy.sparse import csr_array  # SciPy only when a sparse row asks for it
-
     indices, data, length = content
-    columns, entries = np.asarray(indices), np.asarray(data, dtype=np.float64)
+    columns, entries = np.asarray(indices), _numbers(data)
     if columns.ndim != 1 or columns.shape != entries.shape or not _is_whole(length) or not 0 < length <= MOST_COLUMNS:
         raise ValueError("a sparse row has as many numbers as columns, and a length")
     if columns.size and (columns.dtype.kind not in "iu" or not 0 <= columns.min() <= columns.max() < length):
         raise ValueError(f"the columns of a sparse row of length {length} have to be whole numbers from 0 below it")
+    from scipy.sparse import csr_array  # SciPy only when a sparse row asks for it
+
     return csr_array((entries, columns.astype(np.int64), [0, len(columns)]), shape=(1, length))
+
+
+def _numbers(values: Any) -> Vector:
+    """Numbers as float64; ValueError where some are text or missing, of which NumPy would make numbers too."""
+    given = np.asarray(values)
+    are_large = given.dtype.kind == "O" and all(isinstance(value, int | float) for value in given.flat)
+    if given.dtype.kind not in "buif" and not are_large:
+        raise ValueError("a row has to be numbers")
+    return given.astype(np.float64)

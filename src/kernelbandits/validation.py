@@ -40,6 +40,8 @@ __all__ = [
     "not_negative",
     "positive",
     "shown",
+    "unrolled",
+    "viewed",
 ]
 
 LARGEST: Final = 1e150
@@ -231,12 +233,38 @@ def is_one_of(value: object, choices: Collection[str]) -> bool:
 
 def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]:
     """The values of an iterable, or InvalidParameter; a string is one value and not many."""
-    if isinstance(values, str | bytes | Mapping) or hasattr(values, "tocsr") or not isinstance(values, Iterable):
-        raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}")
     try:
-        return list(values)
-    except TypeError as error:  # an array without dimensions
-        raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}") from error
+        if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+            return unrolled(values)
+    except TypeError:
+        pass
+    raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}")
+
+
+def unrolled(values: Iterable[Thing]) -> list[Thing]:
+    """The values of an iterable, or TypeError, for those who have an error of their own to raise.
+
+    A sparse matrix is no list: to iterate over it is to follow index arrays that nobody has checked.
+
+    >>> unrolled(memoryview(np.eye(2)))
+    [array([1., 0.]), array([0., 1.])]
+    """
+    if hasattr(values, "tocsr"):
+        raise TypeError("a sparse matrix is not a list")
+    try:
+        return list(viewed(values))
+    except NotImplementedError as error:  # a class that only looks as if it could be iterated
+        raise TypeError(str(error)) from error
+
+
+def viewed(values: Any) -> Any:
+    """A view of memory as the array that it shows, since only views of one axis can be iterated; others as they are."""
+    if not isinstance(values, memoryview):
+        return values
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InvalidParameter(f"A memoryview has to show numbers: {error}. Make an array of them.") from error
 
 
 def a_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, csr_matrix
+from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, csr_matrix, lil_array
 
 import kernelbandits as kb
 from kernelbandits.kernels import Gaussian, Linear, PairProduct, Precomputed, Rows, Spectrum, Strings
@@ -56,6 +56,11 @@ def _objects(*values):
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def _changed(matrix, array, value):
+    getattr(matrix, array)[-1] = value
+    return matrix
 
 
 FUNCTIONS = {
@@ -273,6 +278,12 @@ ARRAYS = {
     "csr complex": lambda: csr_array(np.full((4, 3), 1j)),
     "csr 2**40 columns": lambda: csr_array((4, 2**40)),
     "coo of one row": lambda: coo_array(np.ones(3)),
+    "csr index outside": lambda: _changed(csr_array(np.eye(4, 3)), "indices", 10**8),
+    "csr rows outside": lambda: _changed(csr_array(np.eye(4, 3)), "indptr", 10**8),
+    "csc index outside": lambda: _changed(csc_array(np.eye(4, 3)), "indices", 10**8),
+    "coo index outside": lambda: _changed(coo_array(np.eye(4, 3)), "row", 10**8),
+    "bsr index outside": lambda: _changed(bsr_array(np.eye(4, 3)), "indices", 10**8),
+    "lil index outside": lambda: _changed(lil_array(np.eye(4, 3)), "rows", [10**8]),
 }
 
 OBJECTS = {
@@ -311,6 +322,8 @@ OBJECTS = {
     "Pairs of Pairs": lambda: kb.Pairs(kb.Pairs(1, 2), [3]),
     "bytearray": lambda: bytearray(b"abc"),
     "memoryview": lambda: memoryview(b"abc"),
+    "memoryview 4 x 3": lambda: memoryview(np.arange(12.0).reshape(4, 3)),
+    "memoryview 0-d": lambda: memoryview(np.array(0.5)),
 }
 
 ODD = {

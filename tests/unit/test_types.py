@@ -74,10 +74,43 @@ def test_a_prediction_has_an_upper_and_a_lower_end():
         {"sparse_row": [[0.5], [1.0], 30]},
         {"sparse_row": [[0, 1], [1.0], 30]},
         {"sparse_row": [[0], [1.0], 2**63]},
+        {"sparse_row": [[0], [None], 30]},
+        {"sparse_row": [[0], ["1"], 30]},
+        {"sparse_row": [[0], [1.0]]},
+        {"sparse_row": "abc"},
+        {"row": [None]},
+        {"row": ["1"]},
+        {"row": [[1.0], [1.0, 2.0]]},
+        {"row": "1"},
+        {"row": 1.0},
+        {"row": {"row": [1.0]}},
+        {"row": None},
+        {"pair": []},
+        {"pair": [1]},
+        {"pair": [1, 2, 3]},
+        {"pair": "ab"},
+        {"pair": {"a": 1, "b": 2}},
+        {"pair": [1, {"pair": [1]}]},
+        {"pair": [None, "a"]},
+        {"pair": None},
+        {"set": "ab"},
+        {"set": {"a": 1}},
+        {"set": [["a"]]},
+        {"set": [{"row": [1.0]}]},
+        {"set": 1},
         {"other": [1.0]},
+        {1: [1.0]},
+        {"row": [1.0], "set": []},
+        {},
+        None,
+        True,
+        1.5,
+        b"a",
+        [1.0],
     ],
+    ids=str,
 )
-def test_a_context_that_leads_outside_of_itself_is_refused(context):
+def test_a_context_that_no_decision_gives_is_refused(context):
     with pytest.raises(DecisionError, match="not a decision"):
         Decision.from_dict({"action": 0, "context": context})
 
@@ -102,6 +135,12 @@ def test_a_context_that_leads_outside_of_itself_is_refused(context):
 def test_values_of_other_types_are_not_a_decision(values):
     with pytest.raises(DecisionError, match="not a decision"):
         Decision.from_dict({"action": 0, "context": "a", **values})
+
+
+def test_a_row_of_numbers_that_another_language_has_written_is_read():
+    values = json.loads('{"action": 0, "context": {"row": [1, 100000000000000000000, 0.5]}}')
+
+    assert Decision.from_dict(values).context.tolist() == [1.0, 1e20, 0.5]
 
 
 def test_a_context_without_end_is_refused():

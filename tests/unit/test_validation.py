@@ -29,6 +29,7 @@ from kernelbandits.validation import (
     counted,
     not_negative,
     positive,
+    viewed,
 )
 
 
@@ -220,10 +221,34 @@ def test_whole_numbers_and_sequences_seed_a_generator(seed):
     assert isinstance(a_generator(seed), np.random.Generator)
 
 
-@pytest.mark.parametrize("values", ["ab", 3, None, {"a": 1}, np.array(1.0), csr_array(np.eye(2))])
+class OnlyLooksIterable:
+    def __iter__(self):
+        raise NotImplementedError("not yet")
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["ab", 3, None, {"a": 1}, np.array(1.0), memoryview(np.array(1.0)), csr_array(np.eye(2)), OnlyLooksIterable()],
+    ids=lambda values: type(values).__name__,
+)
 def test_what_is_one_value_is_no_list(values):
     with pytest.raises(InvalidParameter, match="Columns have to be a list, got"):
         a_list(values, "Columns")
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
+def test_a_view_of_memory_is_the_array_that_it_shows(shape):
+    array = np.arange(float(np.prod(shape))).reshape(shape)
+
+    listed = a_list(memoryview(array), "Columns")
+
+    np.testing.assert_array_equal(listed, array)
+    assert viewed(array) is array
+
+
+def test_a_view_of_memory_that_holds_no_numbers_is_refused():
+    with pytest.raises(InvalidParameter, match="A memoryview has to show numbers: .* Make an array of them"):
+        viewed(memoryview(bytes(16)).cast("P"))
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", 3, None, b"a", ["a"]])

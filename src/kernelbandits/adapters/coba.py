@@ -17,7 +17,7 @@ from kernelbandits.environments import DrawnRounds, Log, Round
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies import Policy
 from kernelbandits.types import Decision, Pairs, Parameters, Points, Vector
-from kernelbandits.validation import MOST_NUMBERS, a_count, a_function, a_mapping, is_one_of, shown
+from kernelbandits.validation import MOST_NUMBERS, a_count, a_function, a_mapping, is_one_of, shown, viewed
 
 __all__ = ["CobaEnvironment", "CobaLayout", "CobaLearner", "CobaPoints", "PointsOf", "from_coba"]
 
@@ -311,8 +311,8 @@ class CobaEnvironment:
 
 
 def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
-    given = interactions.read() if hasattr(interactions, "read") else interactions
-    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
+    given = viewed(interactions.read() if hasattr(interactions, "read") else interactions)
+    if not isinstance(given, Iterable) or hasattr(given, "tocsr") or getattr(given, "ndim", 1) == 0:
         raise InvalidParameter(f"Interactions of coba are needed, got {shown(given)}.")
     for interaction in given:
         yield a_mapping(interaction, "The parts of an interaction")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._optional import required
+from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.environments.tabular import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
@@ -349,7 +350,7 @@ def _point_columns(log: Log) -> dict[str, Any]:
 
 
 def _dense(points: Points) -> NDArray[np.float64]:
-    rows = points.toarray() if hasattr(points, "tocsr") else np.atleast_2d(np.asarray(points))
+    rows = sound(points).toarray() if hasattr(points, "tocsr") else np.atleast_2d(np.asarray(points))
     if rows.ndim != 2 or rows.dtype.kind not in "buif":
         raise InvalidContexts(f"A table holds rows of numbers, strings or ids, got {type(points).__name__}.")
     return rows.astype(np.float64)

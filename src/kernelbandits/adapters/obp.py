@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
@@ -107,7 +108,7 @@ def _actions(points: Points) -> Points:
 
 
 def _dense(points: Points, t: int) -> Matrix:
-    rows = points.toarray() if hasattr(points, "tocsr") else np.asarray(points)
+    rows = sound(points).toarray() if hasattr(points, "tocsr") else np.asarray(points)
     if rows.ndim != 2 or rows.dtype.kind not in "buif":
         raise InvalidContexts(
             f"The Open Bandit Pipeline takes actions that are rows of numbers, got {type(points).__name__} in round "

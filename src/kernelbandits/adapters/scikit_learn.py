@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits._optional import MISSING
+from kernelbandits._sparse import sound
 from kernelbandits.errors import InvalidParameter, MissingExtra, NotPositiveSemidefinite, NotSupported
 from kernelbandits.kernels import (
     Cosine,
@@ -24,6 +25,7 @@ from kernelbandits.kernels import (
     as_kernel,
     median_length_scale,
 )
+from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.posterior.base import checked_regularisation
 from kernelbandits.posterior.factory import make_posterior
@@ -303,22 +305,22 @@ class KernelUCBRegressor(_Estimator):
     def _checked(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Points, Vector]:
         if not self._takes_rows:
             return X, a_vector(y, "The rewards")
-        from sklearn.utils.validation import validate_data
-
-        accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse=accepted, dtype=np.float64, y_numeric=True, order="C"
-        )
+        X, y = self._validated(X, y=y, reset=reset, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
     def _checked_points(self, X: Any) -> Points:
-        from sklearn.utils.validation import check_is_fitted, validate_data
+        from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "posterior_")
-        if not self._takes_rows:
-            return X
+        return self._validated(X, reset=False) if self._takes_rows else X
+
+    def _validated(self, X: Any, **others: Any) -> Any:
+        """The rows, and y where there is one, as scikit-learn passes them on."""
+        from sklearn.utils.validation import validate_data
+
         accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return validate_data(self, X, reset=False, accept_sparse=accepted, dtype=np.float64, order="C")
+        rows = sound(X) if accepted and is_sparse(X) else X
+        return validate_data(self, rows, accept_sparse=accepted, dtype=np.float64, order="C", **others)
 
 
 def _square(gram: Any) -> Any:

@@ -17,7 +17,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import kind_of
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Indices, ItemId, Parameters, Points, Vector
-from kernelbandits.validation import a_range, a_vector, counted, shown
+from kernelbandits.validation import a_range, a_vector, counted, shown, viewed
 
 __all__ = ["Log", "Logged", "LoggedWorld"]
 
@@ -60,6 +60,8 @@ class Log:
         for name, title in (("propensities", "The propensities of a log"), ("rewards", "The rewards of a log")):
             object.__setattr__(self, name, a_vector(getattr(self, name), title))
         object.__setattr__(self, "actions", _whole_numbers(self.actions))
+        object.__setattr__(self, "rounds", viewed(self.rounds))
+        object.__setattr__(self, "ids", viewed(self.ids))
         if not _is_list(self.rounds):
             raise InvalidParameter(
                 f"The rounds of a log are a sequence of sets of actions, got {type(self.rounds).__name__}. "

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._sparse import sound
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.rows import FLOAT64, Rows, is_sparse
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -49,9 +50,11 @@ def as_rows(points: Points) -> Points:
     """Rows as float64, or InvalidContexts; numbers are taken as they are, where a boundary refuses NaN."""
     if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
         return points
-    if is_sparse(points) and points.format == "csr" and points.dtype == FLOAT64 and points.ndim == 2:
-        return points
-    return Rows().shaped(points)
+    if not is_sparse(points):
+        return Rows().shaped(points)
+    rows = sound(points)
+    is_usual = rows.format == "csr" and rows.dtype == FLOAT64 and rows.nnz == len(rows.data)
+    return rows if is_usual else Rows().shaped(rows)
 
 
 def row_pair(first: Points, second: Points | None) -> tuple[Points, Points]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._saved_state import saved_array
+from kernelbandits._sparse import sound
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import MOST_COLUMNS, Indices, Matrix, Point, Points
@@ -56,7 +57,7 @@ class Rows(Shared):
     def count(self, points: Points) -> int:
         if type(points) is np.ndarray and points.ndim == 2 and points.dtype.kind in "buif":
             return len(points)
-        is_plain = is_sparse(points) and points.ndim == 2
+        is_plain = is_sparse(points) and getattr(points, "ndim", 0) == 2
         return int((points if is_plain else self.shaped(points)).shape[0])
 
     def take(self, points: Points, rows: Indices) -> Points:
@@ -81,8 +82,7 @@ class Rows(Shared):
     def again(self, point: Point) -> Points:
         if type(point) is np.ndarray:
             return point[None]
-        _refuse_broken(point)
-        return point
+        return sound(point)
 
     def stack(self, *collections: Points) -> Points:
         first, *others = collections
@@ -232,11 +232,9 @@ def _array(points: Any) -> NDArray[Any]:
 def _sparse_rows(points: Points) -> Points:
     from scipy.sparse import csr_array
 
+    points = sound(points)
     if points.dtype.kind not in "buif":
         raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
-    if points.ndim != 2:
-        raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
-    _refuse_broken(points)
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():
         return rows
@@ -244,44 +242,6 @@ def _sparse_rows(points: Points) -> Points:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
-
-
-def _refuse_broken(points: Points) -> None:
-    """InvalidContexts for sparse rows whose index arrays lead outside of them: SciPy follows them unchecked."""
-    n_rows, n_columns = points.shape
-    if points.format in ("csr", "csc"):
-        n_starts, n_indices = (n_rows, n_columns) if points.format == "csr" else (n_columns, n_rows)
-        starts, indices = points.indptr, points.indices
-        is_sound = (
-            starts.shape == (n_starts + 1,)
-            and starts.dtype.kind == indices.dtype.kind == "i"
-            and indices.ndim == points.data.ndim == 1
-            and starts[0] == 0
-            and starts[-1] <= min(len(indices), len(points.data))
-            and bool((starts[1:] >= starts[:-1]).all())
-            and _all_below(indices[: starts[-1]], n_indices)
-        )
-    elif points.format == "coo":
-        is_sound = (
-            len(points.row) == len(points.col) == len(points.data)
-            and _all_below(points.row, n_rows)
-            and _all_below(points.col, n_columns)
-        )
-    else:
-        _refuse_broken(points.tocoo())
-        return
-    if not is_sound:
-        raise InvalidContexts(
-            f"The index arrays of these sparse contexts are not those of a matrix of shape {points.shape}: an index "
-            "lies outside, or the rows' beginnings do not rise. Build the matrix again; its check_format() says more."
-        )
-
-
-def _all_below(indices: NDArray[Any], size: int) -> bool:
-    """Whether all of them lie from 0 up to below the size, in one pass: as unsigned numbers negative ones are large."""
-    if not indices.size:
-        return True
-    return indices.dtype.kind == "i" and int(indices.view(f"u{indices.itemsize}").max()) < size
 
 
 def _surely_finite(rows: Matrix) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
-from kernelbandits.kernels._distances import Metric, Scale, distances, row_pair, squared_distances
+from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, row_pair, squared_distances
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
@@ -38,7 +38,7 @@ class _Stationary(Kernel):
         object.__setattr__(self, "length_scale", checked)
 
     def diagonal(self, points: Points) -> Vector:
-        return np.ones(self.kind.count(points))
+        return np.ones(as_rows(points).shape[0])
 
     def _squared_distances(self, first: Points, second: Points | None) -> Matrix:
         """‖(x − z) / ℓ‖² of every pair."""

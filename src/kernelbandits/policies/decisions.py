@@ -26,8 +26,13 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.posterior.base import checked_rewards
+<<<<<<< HEAD
 from kernelbandits.types import Decision, ItemId, Matrix, Vector, check_decision
 from kernelbandits.validation import a_range, shown
+=======
+from kernelbandits.types import Decision, Matrix, Vector, check_decision
+from kernelbandits.validation import a_range, shown, unrolled
+>>>>>>> fixA
 
 __all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
 
@@ -254,7 +259,7 @@ class Ledger:
         if isinstance(decisions, Decision):
             raise DecisionError("Several decisions are needed, got a single one. For one: learn(decision, reward).")
         try:
-            listed = tuple(decisions)
+            listed = tuple(unrolled(decisions))
         except TypeError as error:
             raise DecisionError(f"A sequence of decisions is needed, got {type(decisions).__name__}.") from error
         ids: set[str] = set()

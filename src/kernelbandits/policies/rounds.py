@@ -12,6 +12,7 @@ from kernelbandits.errors import InvalidContexts, InvalidReward
 from kernelbandits.kernels.rows import FLOAT64
 from kernelbandits.selection import Catalogue, CatalogueView
 from kernelbandits.types import Matrix, Points, Vector
+from kernelbandits.validation import unrolled, viewed
 
 __all__ = [
     "KnownRounds",
@@ -27,7 +28,7 @@ def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     """One by one, or InvalidContexts."""
     try:
         if not isinstance(rounds, Catalogue | CatalogueView | Mapping | set | frozenset):
-            return list(rounds)
+            return unrolled(rounds)
     except TypeError:
         pass
     raise InvalidContexts(
@@ -52,6 +53,7 @@ class KnownRounds:
         checked_rewards: Callable[[Any, int], Vector],
         table_of: Callable[[NDArray[Any]], Matrix],
     ) -> None:
+        rounds, rewards = viewed(rounds), viewed(rewards)
         if not isinstance(rounds, Sequence | np.ndarray):
             rounds = listed_rounds(rounds)
         n_rounds = _length(rounds, InvalidContexts("Rounds are a sequence with one set of actions each."))

@@ -13,7 +13,7 @@ from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.posterior.base import checked_regularisation, checked_rewards, refuse_overflow
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
-from kernelbandits.validation import a_count, a_generator, is_one_of, shown
+from kernelbandits.validation import a_count, a_generator, a_list, is_one_of, shown
 
 __all__ = ["KernelFit", "fit_kernel"]
 
@@ -115,7 +115,7 @@ def _errors_left_out(gram: Matrix, targets: Vector, gammas: Sequence[float], fol
 def _several(candidates: Any) -> list[Any]:
     """The candidates in a list; one on its own is a list of one."""
     is_one = isinstance(candidates, Kernel | np.ndarray) or callable(candidates) or not isinstance(candidates, Iterable)
-    return [candidates] if is_one else list(candidates)
+    return [candidates] if is_one else a_list(candidates, "Candidate kernels")
 
 
 def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:

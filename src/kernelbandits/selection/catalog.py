@@ -8,14 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from kernelbandits._sparse import sound
 from kernelbandits._transactions import ForkedLock
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PointKind
 from kernelbandits.kernels.kinds import kind_of
 from kernelbandits.kernels.points import Shared
-from kernelbandits.kernels.rows import GrowingNames
+from kernelbandits.kernels.rows import GrowingNames, is_sparse
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
+from kernelbandits.validation import viewed
 
 __all__ = ["Catalogue", "CatalogueView"]
 
@@ -309,6 +311,7 @@ def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId
 
 def _copied(items: Points) -> Points:
     """The items, independent of what the caller does with theirs."""
+    items = viewed(items)
     if isinstance(items, Pairs):
         raise InvalidContexts(
             "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "
@@ -318,6 +321,8 @@ def _copied(items: Points) -> Points:
         raise InvalidContexts(
             f"Items are a sequence or an array, one entry an item, got the single value {items!r:.40}."
         )
+    if is_sparse(items):
+        return sound(items).copy()
     if getattr(items, "shape", ()) and hasattr(items, "copy") and getattr(items, "dtype", None) != np.dtype(object):
         return items.copy()
     if isinstance(items, str | bytes | Mapping | set | frozenset) or not isinstance(items, Iterable):

@@ -65,3 +65,13 @@ def test_an_empty_log_is_a_log():
 def test_what_no_rule_could_have_done_is_refused(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         a_log(**changes)
+
+
+def test_rounds_and_ids_may_be_views_of_memory():
+    rounds, ids = np.arange(12.0).reshape(2, 3, 2), np.arange(6).reshape(2, 3)
+
+    log = Log(memoryview(rounds), [0, 2], [0.5, 0.5], [1.0, 0.0], memoryview(ids))
+
+    assert log.n_actions.tolist() == [3, 3]
+    np.testing.assert_array_equal(log[1:].rounds[0], rounds[1])
+    np.testing.assert_array_equal(log.ids_of(1), ids[1])

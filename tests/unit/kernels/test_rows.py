@@ -3,7 +3,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.sparse import coo_array, csc_array, csc_matrix, csr_array
+from scipy.sparse import coo_array, csc_matrix, csr_array
 
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts
@@ -195,31 +195,6 @@ def test_all_rows_are_of_one_kind():
     assert hash(Rows()) == hash(Rows())
     assert repr(Rows()) == "Rows()"
     assert Rows() != "Rows"
-
-
-def broken(points, **changes):
-    for name, (place, value) in changes.items():
-        getattr(points, name)[place] = value
-    return points
-
-
-BROKEN = {
-    "an index too high": lambda rows: broken(csr_array(rows), indices=(0, 3)),
-    "a negative index": lambda rows: broken(csr_array(rows), indices=(1, -1)),
-    "rows that end too late": lambda rows: broken(csr_array(rows), indptr=(-1, 100)),
-    "rows that begin too early": lambda rows: broken(csr_array(rows), indptr=(1, -1)),
-    "rows that go back": lambda rows: broken(csr_array(rows), indptr=(1, 7)),
-    "columns with a row too high": lambda rows: broken(csc_array(rows), indices=(0, 1 << 30)),
-    "columns that go back": lambda rows: broken(csc_array(rows), indptr=(1, 6)),
-    "coordinates too high": lambda rows: broken(coo_array(rows), row=(0, 1 << 30)),
-    "negative coordinates": lambda rows: broken(coo_array(rows), col=(0, -2)),
-}
-
-
-@pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN)
-def test_sparse_rows_whose_indices_lead_outside_are_refused(make):
-    with pytest.raises(InvalidContexts, match="index arrays"):
-        Rows().check(make(np.arange(1.0, 7.0).reshape(2, 3)))
 
 
 def test_a_sparse_context_that_was_changed_after_choosing_is_refused():

@@ -52,6 +52,32 @@ def test_dense_and_sparse_rounds_do_not_mix(make_policy):
     assert policy.round_index == 2
 
 
+@pytest.mark.parametrize("make_policy", [kb.LinUCB, lambda: kb.KernelUCB(Gaussian(length_scale=1.0)), kb.UCB1])
+def test_views_of_memory_are_the_arrays_that_they_show(make_policy):
+    rounds, rewards = np.stack([ROWS, ROWS[::-1]]), np.linspace(0.0, 1.0, 12).reshape(2, 6)
+    expected, policy = make_policy(), make_policy()
+
+    for first, second in (
+        (expected.choose(ROWS), policy.choose(memoryview(ROWS))),
+        (expected.choose(kb.Catalogue(ROWS)), policy.choose(kb.Catalogue(memoryview(ROWS)))),
+        *zip(expected.choose_many(rounds), policy.choose_many(memoryview(rounds)), strict=True),
+    ):
+        assert (first.action, first.n_actions) == (second.action, second.n_actions)
+    assert_allclose(policy.probabilities_many(memoryview(rounds)), expected.probabilities_many(rounds))
+    played = policy.play(memoryview(rounds), memoryview(rewards))
+    assert_allclose(played.reward, expected.play(rounds, rewards).reward)
+
+
+def test_views_of_memory_are_no_decisions():
+    policy = kb.LinUCB()
+
+    for decisions in (ROWS, np.array(1.0)):
+        with pytest.raises(DecisionError, match="decision"):
+            policy.learn_many(memoryview(decisions), [0.5])
+    with pytest.raises(InvalidContexts, match="Rounds are a sequence"):
+        policy.play(memoryview(np.array(1.0)), [0.5])
+
+
 def test_awaited_decisions_have_to_be_comparable():
     policy = kb.KernelUCB(Gaussian(length_scale=1.0))
     narrow, wide = policy.choose(ROWS[:, :2]), policy.choose(ROWS)

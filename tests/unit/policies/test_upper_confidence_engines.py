@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from interrupts import interrupted, interrupted_everywhere
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.selection import selectors
-from kernelbandits.selection import CatalogueEngine, active_set
+from kernelbandits.selection import CatalogueEngine, active_set, selectors
 from kernelbandits.selection.column_log import ColumnLog
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.screening_loops import screening_loops

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._files import whole_file
+from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
@@ -256,7 +257,7 @@ def _place(feature: Feature) -> tuple[str, bool, int, str]:
 
 def _named(points: Points, names: Sequence[Feature] | None, namespace: str, t: int) -> list[FeatureValues]:
     """Named values of every row: all of a dense one, those stored of a sparse one."""
-    rows: Any = points.tocsr() if _is_sparse(points) else np.asarray(points)
+    rows: Any = sound(points).tocsr() if _is_sparse(points) else np.asarray(points)
     if rows.ndim != 2 or rows.dtype.kind not in "buif":
         raise InvalidContexts(
             f"Vowpal Wabbit takes rows of numbers with named columns, got {type(points).__name__} in round {t}. "

@@ -10,11 +10,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from kernelbandits._sparse import sound
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Pairs, Parameters, Points, Vector
+from kernelbandits.validation import unrolled
 
 __all__ = [
     "Expert",
@@ -66,7 +68,7 @@ def all_on(rows: Indices, n_actions: int) -> Matrix:
 def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
     """At least one, and experts all of them, or InvalidParameter."""
     try:
-        listed = tuple(experts)
+        listed = tuple(unrolled(experts))
     except TypeError as error:
         raise InvalidParameter(f"A sequence of experts is needed, got {type(experts).__name__}.") from error
     if not listed:
@@ -226,7 +228,7 @@ def shared_row(contexts: Points) -> Vector:
         contexts = contexts.context if isinstance(contexts, Pairs) else contexts.contexts
         contexts = contexts if is_sparse(contexts) else np.atleast_2d(contexts)
     if is_sparse(contexts):
-        contexts = contexts.tocsr()[[0]].toarray()
+        contexts = sound(contexts).tocsr()[[0]].toarray()
     rows = np.asarray(contexts)
     if rows.ndim != 2 or not len(rows) or rows.dtype.kind not in "buif":
         raise InvalidContexts(
