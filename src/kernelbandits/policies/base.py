@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from os import PathLike
@@ -256,8 +256,17 @@ class Policy(Transactional, ABC):
     def _refuse_other_set(self, points: Points) -> None:
         """NotSupported for a whole set of actions that `needs_fixed_actions` rules out."""
 
+    def _pending_key(self, decision: Decision) -> Hashable:
+        """What pending decisions are counted by: made of fields of the decision that were checked when it came."""
+        return int(decision.action)
+
+    def _pending_counts(self) -> Mapping[Any, int]:
+        """How many decisions are pending of each `_pending_key`; a change costs one step, however many there are."""
+        return self._ledger.pending_counts(self._pending_key)
+
     def _pending_changed(self, decision: Decision, change: int) -> None:
         """A decision is awaited (change 1), or not any more (−1): drop or move what was derived from these."""
+        self._ledger.count_pending(self._pending_key(decision), change)
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
         """`_pick` for many rounds on the same model."""
@@ -590,7 +599,8 @@ class Policy(Transactional, ABC):
         point = self._point(decision)
         self._refuse_incomparable(point)
         # A copy: what the caller does to its own later may not change what is awaited.
-        awaited = replace(decision, context=self._context(point, 0))
+        memo = {name: np.array(values) for name, values in decision.memo.items()}
+        awaited = replace(decision, context=self._context(point, 0), memo=memo)
         self._ledger.expect(awaited)
         self._pending_changed(awaited, 1)
 

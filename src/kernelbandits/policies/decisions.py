@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, Final, TypeAlias
@@ -26,13 +27,8 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
 from kernelbandits.posterior.base import checked_rewards
-<<<<<<< HEAD
 from kernelbandits.types import Decision, ItemId, Matrix, Vector, check_decision
-from kernelbandits.validation import a_range, shown
-=======
-from kernelbandits.types import Decision, Matrix, Vector, check_decision
 from kernelbandits.validation import a_range, shown, unrolled
->>>>>>> fixA
 
 __all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
 
@@ -213,6 +209,7 @@ class Ledger:
         """Fingerprints that the policy had before a parameter was assigned; its decisions from then are its own."""
         self.pending: dict[str, Decision] = {}
         """Decisions expected and not yet learnt, by id."""
+        self._n_pending: dict[Any, int] | None = None  # how many there are of each key; None: to be counted
         self._issuer = IdIssuer()
         self.latest: Decision | None = None
         """The decision made last under an id of ours, while it is not learnt: it is not checked again."""
@@ -327,6 +324,36 @@ class Ledger:
         self._journal.note(self.pending.setdefault, decision.id, awaited)
         del self.pending[decision.id]
         return awaited
+
+    def pending_counts(self, key: Callable[[Decision], Hashable]) -> Mapping[Any, int]:
+        """How many decisions are pending of each key.
+
+        They are counted at the first call, and then kept by `count_pending`, which has to be told of every change.
+        """
+        if self._n_pending is None:
+            counts = dict(Counter(map(key, self.pending.values())))
+            self._journal.note(setattr, self, "_n_pending", None)  # what is pending may be put back, too
+            self._n_pending = counts
+        return self._n_pending
+
+    def is_pending(self, id: str, stage: int | None) -> bool:
+        """Whether a decision of this id is pending, with this stage."""
+        return id in self.pending and self.pending[id].stage == stage
+
+    def count_pending(self, key: Hashable, change: int) -> None:
+        """A decision of this key is pending (change 1), or not any more (−1)."""
+        if self._n_pending is not None:
+            before = self._n_pending.get(key, 0)
+            self._journal.note(self._put_count, key, before)
+            self._put_count(key, before + change)
+
+    def _put_count(self, key: Hashable, count: int) -> None:
+        if self._n_pending is None:
+            return
+        if count:
+            self._n_pending[key] = count
+        else:
+            self._n_pending.pop(key, None)
 
     def settle(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
         """It was learnt; gives the decision as it was awaited, if it was."""
@@ -449,7 +476,7 @@ class Ledger:
         if "" in ids or not n_known == len(ids) <= 2 * self.remember:
             raise DamagedFile("The file remembers rewards of more decisions than it may, or of one twice.")
         self.former = dict.fromkeys(map(str, saved_value(state, "former")[:MOST_FORMER]))
-        self.pending = {}
+        self.pending, self._n_pending = {}, None
         for values in saved_value(state, "pending"):
             decision = Decision.from_dict(values)
             check_decision(decision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from math import ceil, sqrt
 from typing import Any, Final
 
@@ -199,10 +199,12 @@ class PhasedElimination(FixedActionsPolicy):
         )
         return schedule(situation)
 
-    def _pending_plays(self, *, but: str = "") -> list[Decision]:
-        """Awaited decisions of this phase."""
-        pending = self._ledger.pending.values()
-        return [decision for decision in pending if decision.stage == self.phase and decision.id != but]
+    def _pending_group(self, decision: Decision) -> Hashable:
+        return decision.stage
+
+    def _pending_plays(self) -> Indices:
+        """Awaited decisions of this phase, of each row."""
+        return self._pending_rows(self.phase)
 
     def _is_complete(self, n_learnt: int, n_pending: int) -> bool:
         return n_learnt >= self.phase_length and not n_pending
@@ -224,7 +226,7 @@ class PhasedElimination(FixedActionsPolicy):
     def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         places = np.flatnonzero(self._is_active[rows])
-        n_played = self.posterior.n_observations + len(self._pending_plays())
+        n_played = self.posterior.n_observations + int(self._pending_plays().sum())
         if places.size and n_played < self.phase_length:
             prediction = self._with_pending(rows[places])
             best = int(tied_for_best(prediction.width)[0])
@@ -252,18 +254,20 @@ class PhasedElimination(FixedActionsPolicy):
     def _with_pending(self, rows: Indices) -> Prediction:
         """Mean from settled data, width from settled and pending."""
         prediction = self._predict(rows)
-        waiting = self._pending_plays()
-        if not waiting:
+        counts = self._pending_plays()
+        awaited = np.flatnonzero(counts)
+        if not awaited.size:
             return prediction
         if self._awaited is None:
-            points = self._own_kind.stack(*(self._point(decision) for decision in waiting))
-            self._awaited = Pending(self.posterior, points)
+            points = self._own_kind.take(self.actions, awaited)
+            self._awaited = Pending(self.posterior, points, counts[awaited].astype(np.float64))
         return self._awaited.narrowed(self._own_kind.take(self.actions, rows), prediction)
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self._note_model()
+        super()._pending_changed(decision, change)
         self._awaited = None
-        if self._is_complete(self.posterior.n_observations, len(self._pending_plays())):
+        if self._is_complete(self.posterior.n_observations, int(self._pending_plays().sum())):
             self._end_phase()
 
     def _refuse_incomparable(self, point: Points) -> None:
@@ -285,7 +289,7 @@ class PhasedElimination(FixedActionsPolicy):
             )
         if stage != self.phase:  # exploited, or of a phase that is over
             return
-        n_others = len(self._pending_plays(but=decision.id))
+        n_others = int(self._pending_plays().sum()) - self._ledger.is_pending(decision.id, stage)
         is_last = self._is_complete(self.posterior.n_observations + 1, n_others)
         self._observe(decision, reward)
         if is_last:

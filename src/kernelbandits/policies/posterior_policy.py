@@ -204,11 +204,6 @@ class PosteriorPolicy(Policy):
             self._waiting_points = tally
         return self._waiting_points
 
-    def _pending_points(self) -> Points:
-        """Points of all pending decisions, repeats included."""
-        points, counts = self._pending_tally().distinct()
-        return self.posterior.kernel.kind.take(points, np.repeat(np.arange(len(counts)), counts.astype(np.intp)))
-
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self._awaited = None
         if self._waiting_points is not None:

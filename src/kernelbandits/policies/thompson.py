@@ -200,13 +200,15 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
             return self._joint_draws(points, self.posterior._estimate(points).mean, n_draws, rng)
         if self.posterior.size:
             self._kind(points).refuse_unlike(self.posterior.support()[0], points)
+        pending, times = self._pending_tally().distinct() if self._ledger.pending else (None, 1)
         paths = draw_paths(
             self.posterior,
             n_draws,
             prior=feature_map(self.kernel, points, self._n_features, rng),
             rng=rng,
             spread=self._spread(n_actions) / sqrt(self.posterior.regularisation),
-            pending=self._pending_points() if self._ledger.pending else None,
+            pending=pending,
+            times=times,
         )
         return paths.at(points)
 

@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelbandits._threads import few_threads
 from kernelbandits.kernels import Kernel
@@ -96,6 +97,7 @@ def draw_paths(
     rng: np.random.Generator,
     spread: float = 1.0,
     pending: Points | None = None,
+    times: ArrayLike = 1,
 ) -> Paths:
     """Functions drawn from the posterior: a draw from the prior, corrected by the data (Wilson et al. 2020).
 
@@ -121,6 +123,8 @@ def draw_paths(
         v.
     pending
         Points whose rewards are awaited: they count in the covariance as if they had been observed, not in the mean.
+    times
+        How often each of these is awaited.
     """
     kernel = posterior.kernel
     prior_weights = spread * rng.standard_normal((prior.n_features, n_draws))
@@ -130,7 +134,7 @@ def draw_paths(
         parts.append((points, np.repeat(weights[:, None], n_draws, axis=1)))  # A⁻¹y
     if pending is not None:
         whole = posterior.copy()
-        whole.observe(pending, np.zeros(kernel.kind.count(pending)))
+        whole.observe(pending, np.zeros(kernel.kind.count(pending)), times=times)
     if whole.size:
         points, _, counts, _ = whole.support()
         noise = spread * sqrt(posterior.regularisation) / np.sqrt(counts)[:, None]

@@ -111,3 +111,17 @@ def test_only_kernels_with_features_have_a_map():
     assert has_feature_map(Gaussian(length_scale=1.0), rows)
     assert has_feature_map(Linear(), rows)
     assert not has_feature_map(Gaussian(length_scale=1.0) + Linear(), rows)
+
+
+def test_a_point_that_is_awaited_twice_is_as_good_as_two_points():
+    kernel, asked = Gaussian(length_scale=0.7), np.array([[0.1, 0.2], [1.0, -1.0]])
+    posterior = observed(ExactPosterior, kernel)
+    prior = feature_map(kernel, asked, 20, np.random.default_rng(3))
+    once, twice = [0.1, 0.2], [5.0, 5.0]
+
+    listed, counted = (
+        draw_paths(posterior, 4, prior=prior, rng=np.random.default_rng(6), pending=pending, times=times).at(asked)
+        for pending, times in (([once, twice, twice], 1), ([once, twice], [1, 2]))
+    )
+
+    np.testing.assert_allclose(counted, listed, rtol=1e-12)

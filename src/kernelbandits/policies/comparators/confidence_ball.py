@@ -144,16 +144,20 @@ class ConfidenceBall(FixedActionsPolicy):
 
     def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
-        awaited, times = np.unique(self._awaited_rows(), return_counts=True)
-        waiting = (
-            Pending(self.posterior, self._coordinates[awaited], times.astype(np.float64)) if len(awaited) else None
-        )
+        waiting = self._waiting()
         prediction = self.posterior._estimate(self._coordinates[rows])
         radius = sqrt(self.beta) * self._largest_reward * (waiting.inflation if waiting else 1.0)
         widths = self._widths(rows, prediction, waiting)
         scores = prediction.mean + radius * widths
         place = int(tied_for_best(scores)[0])
         return Selection(place, float(prediction.mean[place]), float(widths[place]), float(scores[place]))
+
+    def _waiting(self) -> Pending | None:
+        counts = self._pending_rows()
+        awaited = np.flatnonzero(counts)
+        if not awaited.size:
+            return None
+        return Pending(self.posterior, self._coordinates[awaited], counts[awaited].astype(np.float64))
 
     def _widths(self, rows: Indices, prediction: Prediction, waiting: Pending | None) -> Vector:
         """What the radius is multiplied with: the dual norm of x, with the sqrt(d) of norm 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -73,9 +73,20 @@ class FixedActionsPolicy(Policy):
                 )
         return int(row)
 
-    def _awaited_rows(self) -> Indices:
-        """Rows of the decisions that are awaited."""
-        return np.array([self._row_of(decision) for decision in self._ledger.pending.values()], dtype=np.intp)
+    def _pending_group(self, decision: Decision) -> Hashable:
+        """Which pending decisions `_pending_rows` counts together."""
+        return None
+
+    def _pending_key(self, decision: Decision) -> Hashable:
+        return self._pending_group(decision), int(decision.action)
+
+    def _pending_rows(self, group: Hashable = None) -> Indices:
+        """Pending decisions of each row, of one `_pending_group`."""
+        counts = np.zeros(self.n_actions, dtype=np.int64)
+        for (own, row), count in self._pending_counts().items():
+            if own == group:
+                counts[row] = count
+        return counts
 
     def _point(self, decision: Decision) -> Points:
         self._row_of(decision)

@@ -137,8 +137,7 @@ class GridGP(FixedActionsPolicy):
     def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
         counts, sums = self._tally.counts, self._tally.sums
-        is_free = counts == 0
-        is_free[self._awaited_rows()] = False
+        is_free = (counts == 0) & (self._pending_rows() == 0)
         is_free[np.setdiff1d(self.grid, rows, assume_unique=True)] = False
         untried = self.grid[is_free[self.grid]]
         if untried.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import repeat
 from math import log
 from typing import Any, Final, NamedTuple
@@ -117,7 +117,6 @@ class IndexPolicy(Policy):
         self._ties = checked_ties(ties)
         self._tally = Tally()
         self._n_history = 0  # plays that no decision of ours made
-        self._awaited: Tally | None = None  # derived from the pending decisions; None when to be made anew
 
     @abstractmethod
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
@@ -166,7 +165,8 @@ class IndexPolicy(Policy):
     def _standing(self, actions: Actions) -> _Standing:
         items = actions.points.contexts
         learnt, sums = self._tally.of(items)
-        plays = learnt + self._waiting().of(items)[0] if self._ledger.pending else learnt
+        awaited = self._pending_counts()
+        plays = learnt + np.fromiter(map(awaited.get, items, repeat(0)), np.float64, len(items)) if awaited else learnt
         means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # rounding of the sums may lead outside
         is_known = learnt > 0.0
         if not (is_known.any() and plays.all()):
@@ -175,17 +175,8 @@ class IndexPolicy(Policy):
         scores[~is_known] = -np.inf  # of these nothing is known until their first reward is there
         return _Standing(tied_for_best(scores), plays, means, scores)
 
-    def _waiting(self) -> Tally:
-        if self._awaited is None:
-            self._awaited = Tally()
-            for decision in self._ledger.pending.values():
-                self._awaited.add(Ids().check_one(decision.item), 1, 0.0)
-        return self._awaited
-
-    def _pending_changed(self, decision: Decision, change: int) -> None:
-        if self._awaited is not None:
-            self._journal.note(setattr, self, "_awaited", None)  # one that is interrupted is computed again
-            self._awaited.add(Ids().check_one(decision.item), change, 0.0)
+    def _pending_key(self, decision: Decision) -> Hashable:
+        return Ids().check_one(decision.item)
 
     # -- learning --------------------------------------------------------------------------------------------------
 

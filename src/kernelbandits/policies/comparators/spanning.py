@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from math import log, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -214,9 +214,9 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
-        played = self._tally.counts
-        if self._ledger.pending:
-            played = played + np.bincount(self._awaited_rows(), minlength=self.n_actions)
+        played, awaited = self._tally.counts, self._pending_rows()
+        if awaited.any():
+            played = played + awaited
         missing = self.spanning[played[self.spanning] == 0]
         to_play = missing[np.isin(missing, rows)] if missing.size else missing
         if to_play.size:
@@ -265,6 +265,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
         self._known = None
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
+        super()._pending_changed(decision, change)
         self._known = None
 
     def _parameters(self) -> Parameters:
@@ -283,6 +284,10 @@ def _constant(exploration: float | Constant) -> Constant:
             f"{exploration!r}."
         )
     return constant
+
+
+EXPLORES: Final = "explores"
+EXPLOITS: Final = "exploits"
 
 
 class PEGE(SpanningPolicy):
@@ -351,15 +356,16 @@ class PEGE(SpanningPolicy):
 
     def _progress(self) -> tuple[Indices, int]:
         """Explorations of each spanning action and exploitations, learnt or awaited."""
-        explored, n_exploited = self._tally.counts.copy(), self._n_exploited
-        for decision in self._ledger.pending.values():
-            if self._explores(decision):
-                explored[decision.action] += 1
-            else:
-                n_exploited += 1
-        return explored[self.spanning], n_exploited
+        explored = self._tally.counts + self._pending_rows(EXPLORES)
+        return explored[self.spanning], self._n_exploited + int(self._pending_rows(EXPLOITS).sum())
+
+    def _pending_group(self, decision: Decision) -> Hashable:
+        return EXPLOITS if decision.stage is None else EXPLORES
 
     # -- learning --------------------------------------------------------------------------------------------------
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._explores(decision)
 
     def _explores(self, decision: Decision) -> bool:
         row = self._row_of(decision)

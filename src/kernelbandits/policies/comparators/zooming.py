@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from math import log
 from typing import Any, TypeAlias
 
@@ -297,9 +297,12 @@ class ContextualZooming(Policy):
     def _awaited(self) -> Vector:
         """Awaited decisions of each ball."""
         awaited = np.zeros(len(self.balls))
-        for decision in self._ledger.pending.values():
-            awaited[self._ball_of(decision)] += 1.0
+        for ball, count in self._pending_counts().items():
+            awaited[ball] = count
         return awaited
+
+    def _pending_key(self, decision: Decision) -> Hashable:
+        return self._ball_of(decision)
 
     def _warn_beyond_horizon(self) -> None:
         if self.round_index > self._horizon and not self._has_warned:

@@ -143,6 +143,8 @@ def test_decisions_that_no_exploration_made_are_refused():
 
     with pytest.raises(DecisionError, match="Only the spanning actions"):
         policy.learn(kb.Decision(action=other, context=ACTIONS[other], stage=1), 0.5)
+    with pytest.raises(DecisionError, match="Only the spanning actions"):
+        policy.expect(kb.Decision(action=other, context=ACTIONS[other], stage=1, id="a"))
     with pytest.raises(DecisionError, match=r"row of the 20|`action` of a decision"):
         policy.learn(kb.Decision(action=-1, context=ACTIONS[0]), 0.5)
     policy.learn(policy.choose(ACTIONS), 0.5)
