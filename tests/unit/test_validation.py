@@ -247,7 +247,7 @@ def test_a_view_of_memory_is_the_array_that_it_shows(shape):
 
 
 def test_a_view_of_memory_that_holds_no_numbers_is_refused():
-    with pytest.raises(InvalidParameter, match="A memoryview has to show numbers: .* Make an array of them"):
+    with pytest.raises(InvalidParameter, match=r"A memoryview has to show numbers: .* Make an array of them"):
         viewed(memoryview(bytes(16)).cast("P"))
 
 
