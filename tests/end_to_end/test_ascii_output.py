@@ -38,6 +38,7 @@ print(kb.evaluation.Estimate(
     value=1.0, standard_error=0.5, low=0.0, high=2.0, confidence=0.95, n_rounds=9, n_matched=9,
     effective_sample_size=9.0, warnings=("a \u00b1 b",),
 ))
+print(kb.theory.Mixture(noise_scale=0.1, norm_bound=2.0, failure_probability=0.05).assumes)
 print(kb.theory.format_bounds(kb.theory.compare_bounds(horizon=100, n_actions=5, n_features=3)))
 """
 

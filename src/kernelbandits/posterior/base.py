@@ -42,8 +42,10 @@ __all__ = [
     "checked_regularisation",
     "checked_rewards",
     "checked_times",
+    "least_regularisation",
     "refuse_overflow",
     "saved_totals",
+    "too_small",
 ]
 
 SMALLEST_COUNT: Final = 5e-324
@@ -54,6 +56,12 @@ one can be added."""
 SMALLEST_REGULARISATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
+
+SLACK: Final = 1e-8
+"""Share of k(x, x) by which a similarity may fall short of being positive semi-definite before it is refused."""
+
+ROUNDING: Final = 4.0 * float(np.finfo(np.float64).eps)
+"""Times tr K / γ: the share of k(x, x) that rounding can cost."""
 
 MOST_TIMES: Final = 2**53
 """That a point counts: larger whole numbers have no exact float."""
@@ -439,10 +447,10 @@ class RecordedPosterior(Posterior):
         try:
             yield
         except np.linalg.LinAlgError as error:
-            raise NumericalError(
-                f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
-                f"{self._largest_similarity:.3g}: rounding errors are larger than it. Nothing was changed."
-            ) from error
+            known = self.kernel.diagonal(self.record.points) if self.record.n_slots else NOTHING
+            # Merged observations have left the record, but not the sums.
+            diagonal = np.append(known, self._largest_similarity)
+            raise too_small(self.regularisation, diagonal, np.append(self.record.counts, self.n_merged)) from error
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -519,6 +527,24 @@ def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
             "The similarities of these contexts overflow or are not numbers. Check the kernel's parameters and the "
             "scale of the contexts."
         )
+
+
+def least_regularisation(diagonal: Vector, counts: Vector) -> float:
+    """Smallest γ at which rounding does no harm to so many observations of points with these k(x, x).
+
+    From there on widths keep their digits, and rounding of eps · tr K · k(x, x) / γ stays below the slack.
+    """
+    largest = float(diagonal.max()) * max(1.0, float(counts.max()))
+    return max(SMALLEST_REGULARISATION * largest, ROUNDING * float(diagonal @ counts) / SLACK)
+
+
+def too_small(regularisation: float, diagonal: Vector, counts: Vector) -> NumericalError:
+    """The error where γ is lost in the rounding errors of so many observations of points with these k(x, x)."""
+    return NumericalError(
+        f"The regularisation {regularisation:.3g} is too small beside similarities of up to {diagonal.max():.3g} of "
+        f"{int(counts.sum())} observations: rounding errors are larger than it. Nothing was changed. Take a "
+        f"regularisation of at least {least_regularisation(diagonal, counts):.2g}."
+    )
 
 
 def checked_regularisation(regularisation: float) -> float:

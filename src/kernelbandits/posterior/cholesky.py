@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from kernelbandits._threads import few_threads
-from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
@@ -124,17 +123,18 @@ class GrowingCholesky:
         """Rows for new entries of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
 
         A thousand rows at a time have the speed of LAPACK's factorization. Where A turns out not to be positive
-        definite it raises NotPositiveSemidefinite and changes nothing; with a `floor`, a number that every pivot is
-        known to reach, it takes the floor for pivots that rounding has pushed below.
+        definite it raises LinAlgError and changes nothing: what that means is for the caller to say. With a `floor`, a
+        number that every pivot is known to reach, it takes the floor for pivots that rounding has pushed below, unless
+        rounding is all that there is and the factor overflows.
         """
         with few_threads(float(self.size + len(within)) ** 2 * len(within)):
             whitened = self.solve(cross)
             left = within - whitened.T @ whitened
             try:
                 corner = cholesky(left)
-            except np.linalg.LinAlgError as error:
+            except np.linalg.LinAlgError:
                 if floor is None:
-                    raise NotPositiveSemidefinite("The matrix to factor is not positive definite.") from error
+                    raise
                 corner = _floored_cholesky(left, floor)
         self._write(whitened, corner)
 
@@ -177,7 +177,7 @@ class GrowingCholesky:
         self.size = size
 
     def rank_one(self, vector: Vector, *, start: int, sign: float) -> None:
-        """Factor of A + sign · v vᵀ, where v is zero before `start`.
+        """Factor of A + sign · v vᵀ, where v is zero before `start`; LinAlgError, and no change, where there is none.
 
         With p = L⁻¹v the factor of I + sign·ppᵀ has the entries d_j on its diagonal and p_r b_j below it (Gill, Golub,
         Murray and Saunders 1974, method C1), so each row of the product needs only its own running sums:
@@ -191,7 +191,7 @@ class GrowingCholesky:
         p = self.solve(p[:, None], solved=start)[start:, 0]
         t = 1.0 + sign * np.cumsum(p**2)
         if not t[-1] > 0.0:
-            raise NotPositiveSemidefinite("The matrix minus v vᵀ is not positive definite.")
+            raise np.linalg.LinAlgError("The matrix minus v vᵀ is not positive definite.")
         before = np.concatenate([[1.0], t[:-1]])
         d, b = np.sqrt(t / before), sign * p / np.sqrt(t * before)
         for panel in self._panels[start // PANEL :]:
@@ -259,8 +259,9 @@ def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: f
     return total
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _floored_cholesky(matrix: Matrix, floor: float) -> Matrix:
-    """Column by column, with no pivot below the floor."""
+    """Column by column, with no pivot below the floor; LinAlgError where it overflows."""
     lower, left = np.zeros_like(matrix), matrix.copy()
     for column in range(len(matrix)):
         pivot = sqrt(max(left[column, column], floor))
@@ -268,6 +269,8 @@ def _floored_cholesky(matrix: Matrix, floor: float) -> Matrix:
         lower[column + 1 :, column] = left[column + 1 :, column] / pivot
         below = lower[column + 1 :, column]
         left[column + 1 :, column + 1 :] -= np.outer(below, below)
+    if not np.isfinite(lower).all():
+        raise np.linalg.LinAlgError("Rounding errors are larger than the floor.")
     return lower
 
 

@@ -13,15 +13,19 @@ from kernelbandits._transactions import inside_transaction
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import (
+    ROUNDING,
+    SLACK,
+    RecordedPosterior,
+    least_regularisation,
+    refuse_overflow,
+    too_small,
+)
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["ExactPosterior", "Whitening"]
-
-SLACK: Final = 1e-8
-"""Share of k(x, x) by which a similarity may fall short of being positive semi-definite before it is refused."""
 
 REPEATS_PER_REBUILD: Final = 100
 """A rank-one change passes about five times over the factor, a rebuild does size/3 flops an entry at matrix-matrix
@@ -33,8 +37,6 @@ LARGEST_GROWTH: Final = 1e4
 
 ROWS_AT_ONCE: Final = 1024
 """Rows that the factor grows by at once: the speed of LAPACK, and 8 kB a row of the factor meanwhile."""
-ROUNDING: Final = 4.0 * float(np.finfo(np.float64).eps)
-"""Times tr K / γ: the share of k(x, x) that rounding can cost."""
 
 MOST_EXAMINED: Final = 1_000
 """Points whose similarities are examined when something is refused: a second of work."""
@@ -174,7 +176,7 @@ class ExactPosterior(RecordedPosterior):
 
     def _rebuild(self) -> None:
         fresh = ExactPosterior(self.kernel, regularisation=self.regularisation)
-        fresh.record = self.record
+        fresh.record, fresh._largest_similarity = self.record, self._largest_similarity
         fresh._append_new_slots()
         self._factor, self._diagonal, self._whitened_targets = fresh._factor, fresh._diagonal, None
         self._n_recounts = 0
@@ -194,7 +196,7 @@ class ExactPosterior(RecordedPosterior):
             while (done := self._factor.size) < self.record.n_slots:
                 try:
                     self._append_block(diagonal, max(rows_at_once, self._factor.room()))
-                except (NotPositiveSemidefinite, NumericalError):
+                except (NotPositiveSemidefinite, NumericalError, np.linalg.LinAlgError):
                     if not rows_at_once:
                         raise
                     # By single panels, which take a pivot for rounding or refuse it.
@@ -259,16 +261,17 @@ class ExactPosterior(RecordedPosterior):
 
     def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float, *, has_floor: bool) -> None:
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
-        if self.is_sure:  # then a pivot below γ is rounding
-            self._factor.append(cross, within, floor=self.regularisation if has_floor else None)
+        since, is_sure = self._factor.size, self.is_sure
+        try:  # where it is sure, a pivot below γ is rounding
+            self._factor.append(cross, within, floor=self.regularisation if is_sure and has_floor else None)
+        except np.linalg.LinAlgError as error:
+            if is_sure and not has_floor:  # then it is tried again by single panels, which have a floor
+                raise
+            raise self._shortfall("falls below zero") from error
+        if is_sure:
             return
-        since = self._factor.size
         # Rounding of k(x, x), and of γ itself, which is far larger where contexts are tiny.
         slack = largest * (SLACK + ROUNDING * trace / self.regularisation) + ROUNDING * self.regularisation
-        try:
-            self._factor.append(cross, within)
-        except NotPositiveSemidefinite as error:
-            raise self._shortfall("falls below zero") from error
         short = self.regularisation - self._factor.smallest_pivot(since=since)
         if not short <= slack:
             raise self._shortfall(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
@@ -282,21 +285,23 @@ class ExactPosterior(RecordedPosterior):
         known = kind.take(self.record.points, np.arange(max(0, n_slots - MOST_EXAMINED), n_slots))
         gram = self.kernel.gram(known if also is None else kind.stack(known, also))
         largest = float(np.diagonal(gram).max())
-        counts = self.record.counts
-        trace = float(self.kernel.diagonal(self.record.points) @ counts)
-        # Rounding of eps · trace · k(x, x) / γ stays below the slack from here on.
-        enough = max(SMALLEST_REGULARISATION * largest * float(counts.max()), ROUNDING * trace / SLACK)
-        if self.regularisation < enough and (self._is_certified or np.linalg.eigvalsh(gram)[0] >= -SLACK * largest):
-            return NumericalError(
-                f"The regularisation {self.regularisation:.3g} is too small beside similarities of up to "
-                f"{largest:.3g} of {int(counts.sum())} observations: rounding errors are larger than it. Nothing was "
-                f"changed. Take a regularisation of at least {enough:.2g}."
-            )
+        diagonal = np.append(self.kernel.diagonal(self.record.points), largest)
+        counts = np.append(self.record.counts, 0.0)
+        if self.regularisation < least_regularisation(diagonal, counts) and (
+            self._is_certified or np.linalg.eigvalsh(gram)[0] >= -SLACK * largest
+        ):
+            return too_small(self.regularisation, diagonal, counts)
         return _not_a_kernel(how)
 
     def _recount_all(self, slots: Indices) -> None:
-        for slot in slots:
-            self._recount(int(slot), self._factored[slot], self.record.counts[slot])
+        try:
+            for slot in slots:
+                self._recount(int(slot), self._factored[slot], self.record.counts[slot])
+        except np.linalg.LinAlgError as error:
+            if not self.is_sure:
+                raise self._shortfall("falls below zero") from error
+            self._rebuild()  # in which a pivot below γ is taken for rounding
+            return
         if len(slots):
             self._whitened_targets = None  # z depends on the counts too
             self._n_recounts += len(slots)

@@ -327,7 +327,10 @@ class CompressedPosterior(RecordedPosterior):
             self._ridge = None
         elif self._ridge is not None:
             n_slots = self._slots.n_slots
-            self._ridge.widen(self._slots.columns, self.record.counts[:n_slots], self.record.sums[:n_slots])
+            try:
+                self._ridge.widen(self._slots.columns, self.record.counts[:n_slots], self.record.sums[:n_slots])
+            except np.linalg.LinAlgError:  # rounding; to be made anew from all points is more accurate
+                self._ridge = None
         self._journal.drop(self._start)
 
     def _current(self) -> RidgeRoot:
@@ -335,7 +338,8 @@ class CompressedPosterior(RecordedPosterior):
         self._catch_up()
         if self._ridge is None:
             counts, sums = self.record.counts, self.record.sums
-            self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularisation=self.regularisation)
+            with self._refusing():
+                self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularisation=self.regularisation)
         elif self._has_other_sums:
             self._journal.note(self._start)
             self._ridge.retarget(self._slots.columns, self.record.sums)

@@ -408,7 +408,7 @@ class PrimalPosterior(RecordedPosterior):
             # The size of a record has to be sorted out; there are never fewer observations.
             if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
-            with few_threads(float(len(self._precision)) ** 3):
+            with self._refusing(), few_threads(float(len(self._precision)) ** 3):
                 self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))
             self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))

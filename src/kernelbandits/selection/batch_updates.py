@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from kernelbandits._threads import few_threads, for_each_part
-from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.posterior.base import too_small
 from kernelbandits.selection.column_log import DRIFT, LARGEST, UPDATES, ColumnLog, Similarities
 from kernelbandits.selection.passes import BLOCK
 from kernelbandits.types import Indices, Matrix, Vector
@@ -213,10 +213,7 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     try:
         factor = np.asarray(cholesky(gram, lower=True, check_finite=False), dtype=np.float64)
     except np.linalg.LinAlgError as error:
-        raise NotPositiveSemidefinite(
-            "These similarities are not positive semi-definite: their Gram matrix has no Cholesky factor. Repair "
-            "them first: kb.kernels.repair(table, method='clip')."
-        ) from error
+        raise too_small(log.regularisation, log.prior[positions], counts) from error  # engines serve true kernels
     rows *= roots[:, None]
     # In C order the rows are the transpose of what BLAS sees, so L X = B is Xᵀ Lᵀ = Bᵀ, solved in place.
     solved = dtrsm(1.0, factor, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kernelbandits._threads import few_threads, for_each_part, threads_for
-from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.posterior.base import too_small
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.passes import BLOCK, Flags
 from kernelbandits.selection.ties import lowered
@@ -290,11 +290,10 @@ class ColumnLog:
         )  # fmt: skip
 
     def checked_scale(self, scale: float, position: int) -> float:
+        """A scale at an action; NumericalError where rounding has left nothing of it, as of a true kernel it can."""
         if not scale > 0.0:
-            raise NotPositiveSemidefinite(
-                "These similarities are not positive semi-definite: what is left of k(x, x) after explaining it by the "
-                f"data falls below zero at action {position}. Repair them: kb.kernels.repair(table, method='clip')."
-            )
+            counts = np.append(self.taken[0, : self.n_slots], 1.0)
+            raise too_small(self.regularisation, self.prior[np.append(self.places, position)], counts)
         return scale
 
     def has_fallen(self, sums: Vector) -> bool:

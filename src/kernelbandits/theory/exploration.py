@@ -88,7 +88,7 @@ class Exploration(Protocol):
 
     @property
     def assumes(self) -> str:
-        """What has to be true for the interval to hold, as a sentence."""
+        """What has to be true for the interval to hold, as a sentence in ASCII: it is printed anywhere."""
         return "A schedule of your own: no claim is made for it."
 
     @property
@@ -168,8 +168,8 @@ class FixedDesign(_Named):
 
     assumes: ClassVar[str] = (
         "The data are not adaptive (no point was chosen by looking at the rewards that are learnt with it), there are "
-        "at most n_actions actions in each of horizon rounds, the noise is noise_scale-sub-Gaussian and "
-        "‖f‖ ≤ norm_bound."
+        "at most n_actions actions in each of horizon rounds, the noise is noise_scale-sub-Gaussian and the RKHS norm "
+        "of f is at most norm_bound."
     )
 
     def __post_init__(self) -> None:
@@ -204,8 +204,9 @@ class SelfNormalised(_Named):
     failure_probability: float
 
     assumes: ClassVar[str] = (
-        "The noise is noise_scale-sub-Gaussian given the past, ‖f‖ ≤ norm_bound, and the regularisation was fixed in "
-        "advance. Contexts may react to the past; the interval holds for all rounds and points at once."
+        "The noise is noise_scale-sub-Gaussian given the past, the RKHS norm of f is at most norm_bound, and the "
+        "regularisation was fixed in advance. Contexts may react to the past; the interval holds for all rounds and "
+        "points at once."
     )
 
     def __post_init__(self) -> None:
@@ -260,8 +261,8 @@ class IGPUCB(_Named):
     horizon: int
 
     assumes: ClassVar[str] = (
-        "The regularisation is 1 + 2/horizon, the noise is noise_scale-sub-Gaussian given the past and "
-        "‖f‖ ≤ norm_bound. Quoted with the data's own information gain in place of the maximal one."
+        "The regularisation is 1 + 2/horizon, the noise is noise_scale-sub-Gaussian given the past and the RKHS norm "
+        "of f is at most norm_bound. Quoted with the data's own information gain in place of the maximal one."
     )
 
     def __post_init__(self) -> None:
@@ -331,8 +332,8 @@ class GPUCBAgnostic(_Named):
     divide_by: float = 1.0
 
     assumes: ClassVar[str] = (
-        "‖f‖ ≤ norm_bound and the noise is bounded by the square root of the regularisation. Quoted with the data's "
-        "own information gain in place of the maximal one. Claimed for divide_by of at most 1."
+        "The RKHS norm of f is at most norm_bound and the noise is bounded by the square root of the regularisation. "
+        "Quoted with the data's own information gain in place of the maximal one. Claimed for divide_by of at most 1."
     )
 
     def __post_init__(self) -> None:

@@ -66,7 +66,7 @@ def elliptical_potential(
     total = float(np.sum(_checked_widths(widths) ** 2))
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     right = factor * not_negative(log_det_gain, "The log-determinant gain")
-    return _check("Elliptical potential", total, right, assumes="k(x, x) ≤ largest_similarity")
+    return _check("Elliptical potential", total, right, assumes="k(x, x) is at most largest_similarity")
 
 
 def interlacing(before: ArrayLike, after: ArrayLike) -> Check:
@@ -143,7 +143,7 @@ def lemma_3(
     growth = float(np.sum((new - old) / (old + gamma)))
     factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
     left = not_negative(width, "The width") ** 2
-    return _check("Lemma 3", left, factor * growth, assumes="k(x, x) ≤ largest_similarity")
+    return _check("Lemma 3", left, factor * growth, assumes="k(x, x) is at most largest_similarity")
 
 
 def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularisation: float, horizon: int) -> Check:
@@ -158,7 +158,7 @@ def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularisation: fl
         "Lemma 4",
         float(np.sum(learnt)),
         sqrt(room * learnt.size),
-        assumes="k(x, x) ≤ 1, at most horizon points, every reward learnt before the next choice",
+        assumes="k(x, x) is at most 1, at most horizon points, every reward learnt before the next choice",
     )
 
 
@@ -177,7 +177,7 @@ def lemma_5(
         f"Lemma 5, level {level}",
         float(size),
         right,
-        assumes="k(x, x) ≤ 1, every reward learnt before the next choice",
+        assumes="k(x, x) is at most 1, every reward learnt before the next choice",
     )
 
 
@@ -237,7 +237,7 @@ def lemma_7(
     return (
         interval,
         _check("Lemma 7, survival of the best action", lacking, 0.0, assumes=follows),
-        _check("Lemma 7, gap", left, right, assumes=f"{follows}; max f − min f ≤ 4 threshold units in a round"),
+        _check("Lemma 7, gap", left, right, assumes=f"{follows}; f spans at most 4 threshold units in a round"),
     )
 
 
@@ -264,7 +264,8 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
         name,
         float(errors[place]),
         float(limits[place]),
-        assumes="data that are not adaptive, R-sub-Gaussian noise, ‖f‖ ≤ B, and a scale of at least R η + sqrt(γ) B",
+        assumes="data that are not adaptive, R-sub-Gaussian noise, an RKHS norm of f of at most B, and a scale of at "
+        "least R times the exploration plus B times the square root of the regularisation",
     )
 
 

@@ -257,27 +257,28 @@ def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 BEST_EXPERT = "regret against the best expert, not the best action"
+LINEAR = "contexts and weights of norm at most 1, rewards in [0, 1]"
 
 TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
     (
         "Theorem 1 as printed",
         "[2 + 2(1 + sqrt(γ/q))‖θ*‖ + 8 sqrt((12 + 15/γ) l_T³ q)] sqrt(d̃ T)",
         None,
-        "k(x, x) ≤ 1, |r| ≤ 1, and a printed scale that happens to be valid (erratum E1)",
+        "k(x, x) and |r| at most 1, and a printed scale that happens to be valid (erratum E1)",
         "quoted",
     ),
     (
         "SupKernelUCB",
         "2 sqrt(T) + 8 scale sqrt(2 κ S d̃ l_T T)",
         None,
-        "k(x, x) ≤ 1, rewards in [0, 1], ‖f‖ ≤ norm_bound, contexts that do not react to rewards",
+        "k(x, x) at most 1, rewards in [0, 1], norm of f at most norm_bound, contexts that do not react to rewards",
         "verified",
     ),
     (
         "KernelUCB",
         "2 η_T sqrt(κ T L_T)",
         None,
-        "k(x, x) ≤ 1 and a valid schedule that never falls (SelfNormalised or Mixture)",
+        "k(x, x) at most 1 and a valid schedule that never falls (SelfNormalised or Mixture)",
         "verified",
     ),
     (
@@ -287,30 +288,30 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "fixed actions, independent rewards in [0, 1]",
         "quoted",
     ),
-    ("SupLinUCB", "O(sqrt(T d ln³(NT ln T/δ)))", None, "‖x‖ ≤ 1, ‖θ*‖ ≤ 1, rewards in [0, 1]", "quoted"),
+    ("SupLinUCB", "O(sqrt(T d ln³(NT ln T/δ)))", None, LINEAR, "quoted"),
     (
         "SupLinRel",
         "44 (1 + ln(2NT ln T))^(3/2) sqrt(Td) + 2 sqrt(T)",
         "with high probability",
-        "‖x‖ ≤ 1, ‖θ*‖ ≤ 1, rewards in [0, 1]; constants unverified",
+        f"{LINEAR}; constants unverified",
         "quoted",
     ),
     (
         "OFUL",
         "4 sqrt(T d ln(γ + T/d)) (sqrt(γ) B + R sqrt(2 ln(1/δ) + d ln(1 + T/(γd))))",
         None,
-        "‖x‖ ≤ 1, f in [−1, 1], sub-Gaussian noise",
+        "contexts of norm at most 1, f in [-1, 1], sub-Gaussian noise",
         "quoted",
     ),
-    ("ConfidenceBall_2", "sqrt(8 d T β_T ln T)", None, "fixed actions, rewards in [−1, 1]", "quoted"),
+    ("ConfidenceBall_2", "sqrt(8 d T β_T ln T)", None, "fixed actions, rewards in [-1, 1]", "quoted"),
     (
         "GP-UCB",
         "sqrt(C₁ T β_T γ_T)",
         None,
-        "f drawn from the process, Gaussian noise of variance noise_scale²",
+        "f drawn from the process, Gaussian noise of standard deviation noise_scale",
         "quoted",
     ),
-    ("IGP-UCB", "O(B sqrt(T γ_T) + R γ_T sqrt(T))", None, "‖f‖ ≤ B, sub-Gaussian noise", "quoted"),
+    ("IGP-UCB", "O(B sqrt(T γ_T) + R γ_T sqrt(T))", None, "norm of f at most B, sub-Gaussian noise", "quoted"),
     (
         "contextual zooming",
         "O(T^(1 − 1/(2 + c)) ln T), c the zooming dimension",
@@ -319,7 +320,7 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "quoted",
     ),
     ("EXP4", "2.63 sqrt(T N ln M)", "in expectation", BEST_EXPERT, "quoted"),
-    ("EXP4.P", "6 sqrt(T N ln(M/δ))", None, f"{BEST_EXPERT}; ln(M/δ) ≤ N T", "quoted"),
+    ("EXP4.P", "6 sqrt(T N ln(M/δ))", None, f"{BEST_EXPERT}; N T at least ln(M / failure_probability)", "quoted"),
     (
         "PolicyElimination",
         "16 sqrt(2 T N ln(4 T² M/δ))",
@@ -335,7 +336,7 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "quoted",
     ),
 )
-"""System, formula, how it holds (None: with probability 1 − δ), what it assumes, where the formula stands."""
+"""System, formula, how it holds (None: with probability 1 − δ), what it assumes in ASCII, where it stands."""
 
 
 class _MissingError(Exception):

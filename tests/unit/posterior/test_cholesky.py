@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.posterior import cholesky
 from kernelbandits.posterior.cholesky import GrowingCholesky
 
@@ -111,7 +110,7 @@ def test_a_rank_one_change_is_that_of_the_matrix(panel, start, sign):
 def test_a_rank_one_change_that_leaves_no_positive_matrix_is_refused():
     factor = grown(np.eye(5), [5])
 
-    with pytest.raises(NotPositiveSemidefinite, match="not positive definite"):
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         factor.rank_one(np.array([0.0, 0.0, 1.5, 0.0, 0.0]), start=2, sign=-1.0)
 
     assert_factors(factor, np.eye(5))
@@ -147,7 +146,7 @@ def test_truncating_leaves_the_leading_part(panel, size):
 def test_a_matrix_that_is_not_positive_definite_is_refused_and_nothing_changes():
     factor = grown(np.eye(3), [3])
 
-    with pytest.raises(NotPositiveSemidefinite):
+    with pytest.raises(np.linalg.LinAlgError):
         factor.append(np.full((3, 1), 0.9), np.array([[1.0]]))
 
     assert factor.size == 3
@@ -228,3 +227,14 @@ def test_a_known_row_is_appended_as_it_is(panel):
         factor.append_solved(lower[row, :row], lower[row, row])
 
     assert_factors(factor, matrix)
+
+
+def test_a_factor_of_nothing_but_rounding_errors_is_refused_and_nothing_changes():
+    points = np.random.default_rng(0).normal(size=(64, 2))
+    matrix = 1e12 * points @ points.T + 1e-10 * np.eye(64)
+    factor = grown(matrix[:1, :1], [1])
+
+    with pytest.raises(np.linalg.LinAlgError, match="Rounding errors"):
+        factor.append(matrix[:1, 1:].copy(), matrix[1:, 1:], floor=1e-10)
+
+    assert factor.size == 1

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from definitions import log_det_gain, ridge
+from kernelbandits import KernelUCB
 from kernelbandits.errors import (
     IllConditioned,
     InvalidContexts,
@@ -17,7 +18,7 @@ from kernelbandits.errors import (
     NotPositiveSemidefinite,
     NumericalError,
 )
-from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern, Precomputed
+from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior, cholesky, exact
 
 
@@ -505,10 +506,82 @@ def test_a_kernel_is_told_the_smallest_regularisation_that_works(kind):
     with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as refused:
         ExactPosterior(kernel, regularisation=1e-15).observe(points, np.ones(60))
 
-    enough = float(re.search(r"Take a regularisation of at least (\S+)\.$", str(refused.value))[1])
-    posterior = ExactPosterior(kernel, regularisation=enough)
+    posterior = ExactPosterior(kernel, regularisation=told(refused.value))
     posterior.observe(points, np.ones(60))
     assert posterior.predict(points).width.max() < 1.01
+
+
+def told(error):
+    """The regularisation that a message recommends."""
+    return float(re.search(r"Take a regularisation of at least (\S+)\.$", str(error))[1])
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize(("seed", "regularisation"), [(0, 1e-15), (3, 1e-15), (9, 3e-16)])
+def test_a_repeat_that_rounding_makes_impossible_is_told_so_too(seed, regularisation):
+    def play(policy):
+        rng = np.random.default_rng(seed)
+        for _ in range(80):
+            policy.learn(policy.choose(["".join(rng.choice(list("ab"), size=6)) for _ in range(5)]), 0.5)
+
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of") as refused:
+        play(KernelUCB(Spectrum(n=2), regularisation=regularisation))
+
+    play(KernelUCB(Spectrum(n=2), regularisation=told(refused.value)))
+
+
+def no_rank_one(*arguments, **options):
+    raise np.linalg.LinAlgError("rounding")
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("change", ["observe", "remove"])
+def test_a_change_of_rank_one_that_fails_is_refused_in_words_and_nothing_changes(monkeypatch, change):
+    points = np.arange(6.0)[:, None]
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-10)
+    posterior.observe(points, np.ones(6))
+    before = posterior.predict(points)
+    monkeypatch.setattr(cholesky.GrowingCholesky, "rank_one", no_rank_one)
+
+    with pytest.raises(NumericalError, match="The regularisation 1e-10 is too small") as refused:
+        getattr(posterior, change)(points[[2]], [1.0])
+
+    assert told(refused.value) > 1e-8
+    assert posterior.n_observations == 6
+    assert_allclose(posterior.predict(points).mean, before.mean)
+
+
+def test_a_change_of_rank_one_that_fails_beside_an_ordinary_regularisation_is_made_otherwise(monkeypatch):
+    points = np.arange(6.0)[:, None]
+    expected, posterior = (ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1) for _ in range(2))
+    for each in (expected, posterior):
+        each.observe(points, np.ones(6))
+        each.predict(points)
+    expected.observe(points[[2]], [0.5])
+    prediction = expected.predict(points)
+    monkeypatch.setattr(cholesky.GrowingCholesky, "rank_one", no_rank_one)
+
+    posterior.observe(points[[2]], [0.5])
+
+    assert_allclose(posterior.predict(points).mean, prediction.mean)
+    assert_allclose(posterior.predict(points).width, prediction.width)
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("regularisation", [1e-10, 1e-5])
+def test_many_repeats_beside_a_tiny_regularisation_are_told_so(regularisation):
+    """A factor with floored pivots overflows where rounding is all that there is: it was kept, and every answer NaN."""
+    points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
+    posterior = ExactPosterior(Linear(), regularisation=regularisation)
+    posterior.observe(points, np.ones(64))
+
+    def repeat(each):
+        each.observe(points, np.ones(64), times=10**12)
+        each.predict(points)
+
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 98 of") as refused:
+        repeat(posterior)
+    repeat(ExactPosterior(Linear(), regularisation=told(refused.value)))
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")

@@ -271,6 +271,38 @@ def test_a_failure_half_way_leaves_what_was_known(monkeypatch):
     assert max(errors(exact, compressed, queries)) < 1e-11
 
 
+def test_a_root_that_rounding_keeps_from_growing_is_made_anew(monkeypatch):
+    points, rewards, queries = world(1, 60)
+    exact, compressed = both(Gaussian(length_scale=0.3), 0.1)
+    for posterior in (exact, compressed):
+        posterior.observe(points[:5], rewards[:5])
+        posterior.predict(points[:5])
+
+    def fail(*args, **options):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.widen", fail)
+
+    assert max(errors(exact, compressed, queries)) < 1e-11
+
+
+def test_a_question_that_rounding_keeps_from_an_answer_is_refused_in_words(monkeypatch):
+    points, rewards, queries = world(1, 60)
+    _, compressed = both(Gaussian(length_scale=0.3), 0.1)
+    compressed.observe(points, rewards)
+    compressed.observe(points, rewards)
+
+    def fail(*args, **options):
+        raise np.linalg.LinAlgError
+
+    for asked in (compressed.predict, compressed.covariance):
+        with monkeypatch.context() as patch:
+            patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.__init__", fail)
+            patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.widen", fail)
+            with pytest.raises(NumericalError, match=r"too small .* of 120 observations.* Take a regularisation of at"):
+                asked(queries)
+
+
 def test_what_is_observed_waits_until_it_is_asked_for(monkeypatch):
     points, rewards, queries = world(1, 400)
     exact, compressed = both(Gaussian(length_scale=0.3), 0.1)

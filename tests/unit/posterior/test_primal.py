@@ -1,9 +1,11 @@
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from definitions import ridge
-from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported, NumericalError
 from kernelbandits.kernels import Gaussian, Linear, Polynomial
 from kernelbandits.posterior import PrimalPosterior
 
@@ -63,6 +65,22 @@ def test_features_that_overflow_are_refused_and_nothing_changes():
 
     assert posterior.n_observations == 1
     assert np.isfinite(posterior.predict([[2.0]]).mean).all()
+
+
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
+@pytest.mark.parametrize("keep", [None, 10])
+def test_a_regularisation_that_is_lost_in_rounding_is_told_the_smallest_that_works(keep):
+    points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
+
+    def observe(regularisation):
+        posterior = PrimalPosterior(Polynomial(degree=2), regularisation=regularisation, keep=keep)
+        for row in range(64):
+            posterior.observe(points[[row]], [1.0])
+            posterior.predict(points)
+
+    with pytest.raises(NumericalError, match=r"1e-15 is too small .* Take a regularisation of at least") as refused:
+        observe(1e-15)
+    observe(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))
 
 
 def test_a_covariance_that_overflows_is_refused():

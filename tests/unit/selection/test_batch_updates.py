@@ -1,8 +1,11 @@
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits import _threads
+from kernelbandits import Catalogue, KernelUCB, _threads
+from kernelbandits.errors import NumericalError
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import batch_updates, set_threads
 from kernelbandits.selection.column_log import ColumnLog
@@ -87,3 +90,28 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     for estimates, mixture in outcomes[1:]:
         assert np.array_equal(estimates, outcomes[0][0])
         assert np.array_equal(mixture, outcomes[0][1])
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_scale_that_rounding_has_pushed_below_zero_is_refused_in_words(at_once):
+    scene = begun()
+    scene.log.variance[:] = -1.0
+
+    with pytest.raises(
+        NumericalError, match=r"The regularisation 0.2 is too small .* Take a regularisation of at least"
+    ):
+        scene.pull_many([2, 6], [1.0, 1.0], [0.5, 0.5]) if at_once else scene.pull(2, 1.0, 0.5)
+
+
+def test_a_catalogue_whose_repeats_are_lost_in_rounding_is_told_the_smallest_regularisation_that_works():
+    points = np.random.default_rng(0).uniform(size=(64, 2))
+
+    def play(regularisation):
+        policy, catalogue = KernelUCB(Gaussian(length_scale=5.0), regularisation=regularisation), Catalogue(points)
+        policy.choose(catalogue)
+        policy.warm_start(points, np.ones(64), times=10**9)
+        policy.choose(catalogue)
+
+    with pytest.raises(NumericalError, match=r"1e-07 is too small .* Take a regularisation of at least") as refused:
+        play(1e-7)
+    play(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))
