@@ -82,8 +82,6 @@ def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monke
     assert 15 <= n_kept < 50
     is_kept = [catalogue in policy._selectors._kept for catalogue in catalogues]
     assert is_kept == [False] * (80 - n_kept) + [True] * n_kept
-        True
-    ] * n_kept
 
 
 def test_the_engine_in_use_is_kept_however_large(monkeypatch):
