@@ -82,12 +82,12 @@ def cases(*, is_quick: bool) -> tuple[Case, ...]:
 def thread_cases(*, is_quick: bool) -> tuple[Case, ...]:
     """Ours alone, with one thread and with two: never slower, and faster where a round moves more than 4 MB."""
     if is_quick:
-        return (_catalogue("B", 10_000, 300, thread_bar=1.0), _fresh(100, 300, thread_bar=1.0))
+        return (_catalog("B", 10_000, 300, thread_bar=1.0), _fresh(100, 300, thread_bar=1.0))
     return (
-        _catalogue("B", 1_000, 1000, thread_bar=1.0),
-        _catalogue("B", 10_000, 1000, thread_bar=1.0),
-        _catalogue("D", 10_000, 1000, thread_bar=1.6),
-        _catalogue("B", 1_000_000, 500, thread_bar=1.6),
+        _catalog("B", 1_000, 1000, thread_bar=1.0),
+        _catalog("B", 10_000, 1000, thread_bar=1.0),
+        _catalog("D", 10_000, 1000, thread_bar=1.6),
+        _catalog("B", 1_000_000, 500, thread_bar=1.6),
         _fresh(20, 1500, thread_bar=1.0),
         _fresh(1000, 1500, thread_bar=1.6),
         _linear(100, 5000, thread_bar=1.0),
@@ -96,16 +96,16 @@ def thread_cases(*, is_quick: bool) -> tuple[Case, ...]:
 
 def _full() -> Iterator[Case]:
     one, both = KERNEL_PEERS[:1], KERNEL_PEERS
-    yield _catalogue("B", 1_000, 2000, both, Bar("last round", 30e-6))
-    yield _catalogue("B", 10_000, 500, (*both, "BoTorch"), Bar("ratio", 700, "Algorithm 1"))
-    yield _catalogue("A", 10_000, 2000, both, Bar("ratio", 4000, both[0]), Bar("ratio", 4000, both[1]))
-    yield _catalogue(
+    yield _catalog("B", 1_000, 2000, both, Bar("last round", 30e-6))
+    yield _catalog("B", 10_000, 500, (*both, "BoTorch"), Bar("ratio", 700, "Algorithm 1"))
+    yield _catalog("A", 10_000, 2000, both, Bar("ratio", 4000, both[0]), Bar("ratio", 4000, both[1]))
+    yield _catalog(
         "B", 10_000, 2000, both, Bar("ratio", 4000, both[0]), Bar("ratio", 4000, both[1]), Bar("last round", 70e-6)
     )
-    yield _catalogue("C", 10_000, 2000, one, Bar("seconds", 3.0))
-    yield _catalogue("D", 10_000, 2000, one, Bar("ratio", 250, one[0]))
-    yield _catalogue("B", 100_000, 5000, one, Bar("seconds", 3.0), Bar("last round", 320e-6))
-    yield _catalogue("B", 1_000_000, 1000, one, Bar("seconds", 5.0), Bar("last round", 1e-3))
+    yield _catalog("C", 10_000, 2000, one, Bar("seconds", 3.0))
+    yield _catalog("D", 10_000, 2000, one, Bar("ratio", 250, one[0]))
+    yield _catalog("B", 100_000, 5000, one, Bar("seconds", 3.0), Bar("last round", 320e-6))
+    yield _catalog("B", 1_000_000, 1000, one, Bar("seconds", 5.0), Bar("last round", 1e-3))
     yield _fresh(20, 3000, both, Bar("ratio", 12, one[0]))
     yield _fresh(100, 3000, both, Bar("ratio", 12, one[0]))
     yield _fresh(1000, 3000, (*both, "BoTorch"), Bar("ratio", 30, both[0]), Bar("ratio", 50, both[1]))
@@ -119,8 +119,8 @@ def _full() -> Iterator[Case]:
 def _quick() -> Iterator[Case]:
     one, both = KERNEL_PEERS[:1], KERNEL_PEERS
     for regime in "ABCD":
-        yield _catalogue(regime, 1_000, 300, one)
-    yield _catalogue("B", 10_000, 300, both)
+        yield _catalog(regime, 1_000, 300, one)
+    yield _catalog("B", 10_000, 300, both)
     yield _fresh(20, 300, both)
     yield _fresh(100, 300, both)
     yield _linear(10, 3000, LINEAR_PEERS)
@@ -129,7 +129,7 @@ def _quick() -> Iterator[Case]:
     yield _plane("step-diagonal", 300, both)
 
 
-def _catalogue(
+def _catalog(
     regime: str, n_actions: int, horizon: int, peers: tuple[str, ...] = (), *bars: Bar, thread_bar: float | None = None
 ) -> Case:
     return Case(

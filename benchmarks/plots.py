@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-COLOURS: Final = {OURS_NAME: "#0072B2", "Algorithm 1": "#D55E00", "scikit-learn": "#009E73", "BoTorch": "#CC79A7"}
+COLORS: Final = {OURS_NAME: "#0072B2", "Algorithm 1": "#D55E00", "scikit-learn": "#009E73", "BoTorch": "#CC79A7"}
 """Told apart also without seeing red and green."""
 
 COMPARED_AT: Final = 300
@@ -53,7 +53,7 @@ def _against_rounds(cases: Sequence[CaseReport], path: Path) -> Path:
     for axes, case in zip(chain.from_iterable(grid), cases, strict=False):
         for outcome in case.outcomes:
             if outcome.rounds:
-                axes.loglog(outcome.rounds, outcome.seconds, _style(outcome), color=COLOURS.get(outcome.name))
+                axes.loglog(outcome.rounds, outcome.seconds, _style(outcome), color=COLORS.get(outcome.name))
         axes.set_title(case.title.replace(", N", "\nN"), fontsize=8)
         axes.grid(alpha=0.25)
     for axes in list(chain.from_iterable(grid))[len(cases) :]:
@@ -96,11 +96,11 @@ def _sizes(axes: Axes, cases: Sequence[CaseReport]) -> None:
                 points[case.n_actions] = _at(outcome, COMPARED_AT)
         if points:
             sizes = sorted(points)
-            axes.loglog(sizes, [points[size] for size in sizes], "o-", color=COLOURS.get(name))
+            axes.loglog(sizes, [points[size] for size in sizes], "o-", color=COLORS.get(name))
 
 
 def _at(outcome: Outcome, round_index: int) -> float:
-    """Seconds of this round, between its neighbours on a double logarithmic scale."""
+    """Seconds of this round, between its neighbors on a double logarithmic scale."""
     return float(np.exp(np.interp(np.log(round_index), np.log(outcome.rounds), np.log(outcome.seconds))))
 
 
@@ -112,5 +112,5 @@ def _legend(figure: object, cases: Sequence[CaseReport]) -> None:
     from matplotlib.lines import Line2D
 
     names = dict.fromkeys(outcome.name for case in cases for outcome in case.outcomes if outcome.rounds)
-    handles = [Line2D([], [], color=COLOURS.get(name), label=name) for name in names]
+    handles = [Line2D([], [], color=COLORS.get(name), label=name) for name in names]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ EXPLANATION: Final = """\
 Seconds are those of the whole horizon: every `choose` and every `learn`, called from Python, one thread. "A round
 at the end" is the median of the last rounds. "Ours is faster" divides the contestant's seconds by ours. Contestants
 of a case take turns in one process. "From checkpoints": rounds timed from prepared histories, and the total is the
-integral of a power law fitted to them, or of power laws between neighbouring ones where that is less. "Equal": the
+integral of a power law fitted to them, or of power laws between neighboring ones where that is less. "Equal": the
 contestant computes the same model and chose our action in each of these rounds; one different choice would end the
 command with an error. "Another model": the package has no shared model over action features (or explores
 differently), so only its speed is compared."""

@@ -54,7 +54,7 @@ class PowerLaw:
 
 
 def piecewise_total(rounds: Sequence[int], seconds: Sequence[float], horizon: float) -> float:
-    """Seconds of a run by a power law between each two neighbouring checkpoints, the outer ones extended.
+    """Seconds of a run by a power law between each two neighboring checkpoints, the outer ones extended.
 
     Follows a curve that bends, as that of a method with a fixed cost per round does.
 

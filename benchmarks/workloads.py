@@ -31,15 +31,15 @@ Vector: TypeAlias = NDArray[np.float64]
 N_FEATURES: Final = 10
 LENGTH_SCALE: Final = 0.5
 NOISE_SCALE: Final = 0.1
-N_CENTRES: Final = 30
+N_CENTERS: Final = 30
 N_SCALING_POINTS: Final = 20_000
 """Fresh contexts have no set to scale the rewards over; this many uniform points stand in for it."""
 
 
 class Regime(NamedTuple):
-    """Regularisation γ and exploration η."""
+    """Regularization γ and exploration η."""
 
-    regularisation: float
+    regularization: float
     exploration: float
 
 
@@ -124,23 +124,23 @@ class _Function:
     """f(x) = Σ w_j k(x, c_j), shifted and scaled."""
 
     kernel: KernelSpec
-    centres: Matrix
+    centers: Matrix
     weights: Vector
     lowest: float = 0.0
     spread: float = 1.0
 
     @classmethod
     def draw(cls, kernel: KernelSpec, rng: np.random.Generator) -> _Function:
-        centres = rng.uniform(size=(N_CENTRES, N_FEATURES))
-        return cls(kernel, centres, rng.standard_normal(N_CENTRES))
+        centers = rng.uniform(size=(N_CENTERS, N_FEATURES))
+        return cls(kernel, centers, rng.standard_normal(N_CENTERS))
 
     def __call__(self, contexts: Matrix) -> Vector:
-        return (similarity(self.kernel, contexts, self.centres) @ self.weights - self.lowest) / self.spread
+        return (similarity(self.kernel, contexts, self.centers) @ self.weights - self.lowest) / self.spread
 
     def scaled(self, contexts: Matrix) -> _Function:
         """The same function with values in [0, 1] over these contexts."""
         values = self(contexts)
-        return _Function(self.kernel, self.centres, self.weights, float(values.min()), float(np.ptp(values)))
+        return _Function(self.kernel, self.centers, self.weights, float(values.min()), float(np.ptp(values)))
 
 
 def _noise(seed: int) -> Iterator[float]:
@@ -153,7 +153,7 @@ def _noise(seed: int) -> Iterator[float]:
 class FixedSet:
     """W1: one set of actions, offered in every round; Gaussian kernel over the cube [0, 1]^10.
 
-    Drawn from `default_rng(seed)` in the order contexts, centres, weights; noise from `default_rng(seed + 1)`.
+    Drawn from `default_rng(seed)` in the order contexts, centers, weights; noise from `default_rng(seed + 1)`.
     """
 
     n_actions: int
@@ -174,7 +174,7 @@ class FixedSet:
 class FreshContexts:
     """W2 (Gaussian kernel) and W3 (linear kernel): new actions in every round, uniform in the cube [0, 1]^10.
 
-    Drawn from `default_rng(seed)` in the order centres, weights, the points that set the scale, contexts by rounds.
+    Drawn from `default_rng(seed)` in the order centers, weights, the points that set the scale, contexts by rounds.
     """
 
     n_actions: int

@@ -1,4 +1,4 @@
-"""A fixed catalogue (Calandriello et al., 2020)."""
+"""A fixed catalog (Calandriello et al., 2020)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, r
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
 
-TITLE: Final = "A fixed catalogue: abalone"
+TITLE: Final = "A fixed catalog: abalone"
 STUDIES: Final = ("abalone",)
 ROUNDS: Final = (250, 500, 1_000, 2_000, 10_000)
 
@@ -32,7 +32,7 @@ REFERENCE: Final = {
 }
 """One seed of an independent run, by exploration and length scale."""
 
-COLOURS: Final = {"0.03": "orange", "0.1": "blue"}
+COLORS: Final = {"0.03": "orange", "0.1": "blue"}
 """By exploration."""
 
 
@@ -60,7 +60,7 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     shown: dict[str, list[Curve]] = {}
     for curve in found["curves"]:
         panel = shown.setdefault(f"Length scale {curve['length_scale']}", [])
-        panel.append(as_curve(curve, label=_bonus(curve), colour=COLOURS[curve["exploration"]]))
+        panel.append(as_curve(curve, label=_bonus(curve), color=COLORS[curve["exploration"]]))
     return Drawing(
         name="abalone",
         title=TITLE,
@@ -95,9 +95,9 @@ def render(found: Mapping[str, Any]) -> str:
     n_runs = found["rows"][0]["1000"]["n_runs"]
     return f"""\
 4,177 animals, each an action in every round; the reward is the number of rings scaled to [0, 1], with noise 0.1.
-Features are standardised, the sex as a number among them. Cumulative regret as a share of a uniform policy's, mean ±
+Features are standardized, the sex as a number among them. Cumulative regret as a share of a uniform policy's, mean ±
 standard deviation over {n_runs} seeds; in brackets one seed of an independent run. A bonus of 1 sd is one standard
-deviation of the Gaussian process: exploration 0.1 at regularisation 0.01. The features explain about half of the
+deviation of the Gaussian process: exploration 0.1 at regularization 0.01. The features explain about half of the
 rings, so a narrow bonus can settle on an item that is good and not the best: such a run ends above {CAUGHT:g}, and is
 counted as caught.
 

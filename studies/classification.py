@@ -64,8 +64,8 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     """A panel a set."""
     shown: dict[str, list[Curve]] = {data: [] for data in REFERENCE}
     for curve in found["curves"]:
-        label, colour = LOOKS[curve["policy"]]
-        shown[curve["data"]].append(as_curve(curve, label=label, colour=colour))
+        label, color = LOOKS[curve["policy"]]
+        shown[curve["data"]].append(as_curve(curve, label=label, color=color))
     return Drawing(
         name="classification",
         title=TITLE,
@@ -92,9 +92,9 @@ def render(found: Mapping[str, Any]) -> str:
     return f"""\
 A row a round, a class an action, reward 1 for the right class: regret is the number of errors in 10,000 rounds (8,124
 on mushroom). Zhang, Zhou, Li and Gu (2021) have KernelUCB as a baseline, with rows of length 1, k(u, v) = exp(−‖u −
-v‖) over the disjoint encoding, regularisation 1 and exploration sqrt(0.1), and let it stop learning after 1,000
+v‖) over the disjoint encoding, regularization 1 and exploration sqrt(0.1), and let it stop learning after 1,000
 rounds. The reference is an independent run of that protocol. An exact engine need not stop; the last rows have looked
-at the columns before (categories one-hot, numbers standardised). Mean ± standard deviation over seeds.
+at the columns before (categories one-hot, numbers standardized). Mean ± standard deviation over seeds.
 
 {markdown_of(drawing(found))}
 

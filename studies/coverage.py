@@ -15,19 +15,19 @@ from kernelbandits.experiments.workers import n_workers_for, worker_pool
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from kernelbandits.theory import kernel_ucb_bound
-from kernelbandits.theory.exploration import Constant, Exploration, Mixture, SelfNormalised
+from kernelbandits.theory.exploration import Constant, Exploration, Mixture, SelfNormalized
 
 TITLE: Final = "Coverage, and regret beside its bounds"
 
 KERNEL: Final = Gaussian(length_scale=0.3)
-NOISE, NORM, REGULARISATION = 0.2, 1.0, 0.5
+NOISE, NORM, REGULARIZATION = 0.2, 1.0, 0.5
 WORLD: Final = SyntheticRKHS(KERNEL, n_actions=10, n_features=2, norm=NORM, noise_scale=NOISE)
 HORIZON: Final = 300
 RUNS: Final = 300
 
 SCHEDULES: Final[Mapping[str, Exploration]] = {
     f"{name}, δ = {delta:g}": schedule(noise_scale=NOISE, norm_bound=NORM, failure_probability=delta)
-    for name, schedule in (("self-normalised", SelfNormalised), ("mixture", Mixture))
+    for name, schedule in (("self-normalized", SelfNormalized), ("mixture", Mixture))
     for delta in (0.05, 0.3)
 } | {"the number 0.1, no claim": Constant(0.1)}
 
@@ -54,7 +54,7 @@ def _row(name: str) -> dict[str, Any]:
     if said.failure_probability is not None:
         ends = [(trace.exploration[-1], trace.log_det_gain[-1]) for trace in traces]
         closed = [
-            kernel_ucb_bound(horizon=HORIZON, exploration=eta, log_det_gain=gain, regularisation=REGULARISATION)
+            kernel_ucb_bound(horizon=HORIZON, exploration=eta, log_det_gain=gain, regularization=REGULARIZATION)
             for eta, gain in ends
         ]
         row["along"] = float(np.mean([2.0 * np.sum(trace.exploration * trace.width) for trace in traces]))
@@ -65,7 +65,7 @@ def _row(name: str) -> dict[str, Any]:
 
 def _policy(name: str, seed: int) -> KernelUCB:
     del seed  # nothing is drawn
-    return KernelUCB(KERNEL, regularisation=REGULARISATION, exploration=SCHEDULES[name])
+    return KernelUCB(KERNEL, regularization=REGULARIZATION, exploration=SCHEDULES[name])
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -87,7 +87,7 @@ def render(found: Mapping[str, Any]) -> str:
     proved = sum(row["claim"] is not None for row in found["rows"])
     return f"""\
 A function of known norm {NORM:g}, Gaussian kernel of length scale 0.3 over a square, ten new actions a round, noise
-{NOISE:g}, regularisation {REGULARISATION:g}. A run fails when, in any of {HORIZON} rounds, the expected reward of any
+{NOISE:g}, regularization {REGULARIZATION:g}. A run fails when, in any of {HORIZON} rounds, the expected reward of any
 action lies outside mean ± exploration · width; a proved schedule claims that this happens in at most a share δ of all
 runs. The intervals are Clopper and Pearson's. Regret and bounds after {HORIZON} rounds are means over 30 runs; regret
 was above the bound along the run in {above} of {30 * proved} runs.

@@ -55,11 +55,11 @@ def thinned(runs: Sequence[Mapping[int, float]]) -> dict[str, Any]:
     return curve_numbers(values_at(runs, rounds), rounds)
 
 
-def as_curve(found: Mapping[str, Any], *, label: str, colour: str, points: Points | None = None) -> Curve:
+def as_curve(found: Mapping[str, Any], *, label: str, color: str, points: Points | None = None) -> Curve:
     """What is drawn of it: the mean, and one standard deviation on either side."""
     band = Band(np.array(found["mean"], dtype=np.float64), np.array(found["deviation"], dtype=np.float64))
     rounds = np.array(found["rounds"], dtype=np.intp)
-    return Curve(label=label, colour=colour, band=band, rounds=rounds, points=points)
+    return Curve(label=label, color=color, band=band, rounds=rounds, points=points)
 
 
 def repeats(found: Sequence[Mapping[str, Any]], looks: Mapping[str, tuple[str, str]] | None = None) -> str:
@@ -68,7 +68,7 @@ def repeats(found: Sequence[Mapping[str, Any]], looks: Mapping[str, tuple[str, s
     Parameters
     ----------
     looks
-        Label and colour by policy, where policies differ in their number of runs.
+        Label and color by policy, where policies differ in their number of runs.
 
     Examples
     --------

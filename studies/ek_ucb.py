@@ -22,10 +22,10 @@ STEPS: Final = (500, 1_000, 2_000)
 WORLDS: Final = {"bump": Bump(), "chessboard": Chessboard(), "step-diagonal": StepDiagonal()}
 
 REFERENCE: Final = {"bump": (38.9, 39.1), "chessboard": (561.8, 48.0), "step-diagonal": (578.8, 502.0)}
-"""Printed and attainable regret at the last step with the best regularisation, from an independent run."""
+"""Printed and attainable regret at the last step with the best regularization, from an independent run."""
 
-COLOURS: Final = {"1": "blue", "10": "orange", "100": "green"}
-"""By regularisation."""
+COLORS: Final = {"1": "blue", "10": "orange", "100": "green"}
+"""By regularization."""
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
@@ -53,24 +53,24 @@ def _curves(results: Results) -> list[dict[str, Any]]:
     """Regret against the attainable best, without ties."""
     found = []
     for (world, policy), runs in by_policy(results, "regret").items():
-        name, _, regularisation = policy.rpartition(", regularisation=")
+        name, _, regularization = policy.rpartition(", regularization=")
         if "ordinary" not in name:
-            found.append({"world": world, "regularisation": regularisation, **thinned(runs)})
+            found.append({"world": world, "regularization": regularization, **thinned(runs)})
     return found
 
 
 def drawing(found: Mapping[str, Any]) -> Drawing:
-    """A panel a world, a curve a regularisation."""
+    """A panel a world, a curve a regularization."""
     shown: dict[str, list[Curve]] = {world: [] for world in WORLDS}
     for curve in found["curves"]:
-        regularisation = curve["regularisation"]
-        shown[curve["world"]].append(as_curve(curve, label=f"γ = {regularisation}", colour=COLOURS[regularisation]))
+        regularization = curve["regularization"]
+        shown[curve["world"]].append(as_curve(curve, label=f"γ = {regularization}", color=COLORS[regularization]))
     return Drawing(
         name="ek-ucb",
         title=TITLE,
         section=TITLE,
         caption=(
-            "Regret against the attainable best without ties, by regularisation γ, each axis of its own scale. "
+            "Regret against the attainable best without ties, by regularization γ, each axis of its own scale. "
             f"{repeats(found['curves'])}"
         ),
         description=f"Regret over rounds, a panel a world. After the last round: {ends_in_words(shown)}.",
@@ -80,13 +80,13 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
 
 def render(found: Mapping[str, Any]) -> str:
     """The section."""
-    table = [["world", "ties within", "regularisation", *(f"t = {step:,}" for step in STEPS)]]
+    table = [["world", "ties within", "regularization", *(f"t = {step:,}" for step in STEPS)]]
     for row in found["published"]:
         cells = [
             f"{spread_text(row[str(step)]['printed'])}, {row[str(step)]['attainable']['mean']:.1f}" for step in STEPS
         ]
-        policy, _, regularisation = row["policy"].rpartition(", regularisation=")
-        table.append([row["world"], "1e-10" if "ordinary" in policy else "none", regularisation, *cells])
+        policy, _, regularization = row["policy"].rpartition(", regularization=")
+        table.append([row["world"], "1e-10" if "ordinary" in policy else "none", regularization, *cells])
     best = [["world", "regret ours, reference", "against the attainable best ours, reference"]]
     for world, (printed, attainable) in REFERENCE.items():
         exact = [row for row in found["published"] if row["world"] == world and "ordinary" not in row["policy"]]
@@ -110,15 +110,15 @@ cell is the pseudo-regret against the best that can be attained. Mean ± standar
 
 {aligned_table(table, n_words=3)}
 
-At the best regularisation, beside an independent run of the same protocol:
+At the best regularization, beside an independent run of the same protocol:
 
 {aligned_table(best)}
 
 Scores that differ by less than 1e-10 decide here, since the narrow kernel sees hardly any two contexts as alike. What
 `KernelUCB` does by default, where such scores are ties and go to the lowest row, stands in the table too.
 
-What regularisation and exploration are worth on the same draws (regret against the attainable best at t = 2,000; the
-three best of 15 settings, the published bonus with its best regularisation of the grid, and chance):
+What regularization and exploration are worth on the same draws (regret against the attainable best at t = 2,000; the
+three best of 15 settings, the published bonus with its best regularization of the grid, and chance):
 
 {aligned_table(_grid(found["grid"]), n_words=2)}"""
 

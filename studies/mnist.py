@@ -59,13 +59,13 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
 def drawing(found: Mapping[str, Any]) -> Drawing:
     """All curves, and without the frozen one, which leaves the others no room."""
     published = [
-        as_curve(_published(cells), label=name.partition(" (")[0], colour=colour, points=points)
-        for (name, cells), (colour, points) in zip(PUBLISHED.items(), PUBLISHED_LOOKS, strict=True)
+        as_curve(_published(cells), label=name.partition(" (")[0], color=color, points=points)
+        for (name, cells), (color, points) in zip(PUBLISHED.items(), PUBLISHED_LOOKS, strict=True)
     ]
     ours = {}
     for curve in found["curves"]:
-        label, colour = LOOKS[curve["policy"]]
-        ours[curve["policy"]] = as_curve(curve, label=label, colour=colour)
+        label, color = LOOKS[curve["policy"]]
+        ours[curve["policy"]] = as_curve(curve, label=label, color=color)
     everything = {"All policies": [*ours.values(), *published]}
     others = [curve for policy, curve in ours.items() if policy != FROZEN]
     shown = everything | {"Without the frozen one": [*others, *published]}
@@ -102,9 +102,9 @@ def render(found: Mapping[str, Any]) -> str:
     table += [[f"{name}, published", *cells] for name, cells in PUBLISHED.items()]
     return f"""\
 Ten classes, 10,000 rounds. The first two policies are those of the section above; the third has one Gaussian kernel a
-class and learns from every round. Published curves are from the files of Ban et al. (2022), who standardise the pixels
+class and learns from every round. Published curves are from the files of Ban et al. (2022), who standardize the pixels
 and draw from the 60,000 training images; here are the 10,000 test images, rows of length 1. So the two are
-neighbours, not twins.
+neighbors, not twins.
 
 {markdown_of(drawing(found))}
 

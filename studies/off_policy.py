@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits.environments import SyntheticRKHS
-from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalisedIPS, Switch, collect_log
+from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalizedIPS, Switch, collect_log
 from kernelbandits.evaluation.estimator_study import estimator_study
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
@@ -32,7 +32,7 @@ MODEL: Final = DirectMethod(KERNEL, 0.5)
 ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "IPS": IPS(),
     "IPS, weights clipped at 5": IPS(clip=5.0),
-    "self-normalised IPS": SelfNormalisedIPS(),
+    "self-normalized IPS": SelfNormalizedIPS(),
     "direct method": MODEL,
     "doubly robust": DoublyRobust(MODEL),
     "SWITCH, threshold 5": Switch(MODEL, 5.0),
@@ -42,7 +42,7 @@ N_LOGS, ROUNDS = 200, 400
 NOMINAL, NORMAL = 0.95, 1.96
 """Share of intervals that should hold, and standard errors to either side in one of the normal distribution."""
 
-COLOURS: Final = ("blue", "orange")
+COLORS: Final = ("blue", "orange")
 """Of the logs."""
 
 OPEN_BANDIT: Final = Path(__file__).parent / "open_bandit.json"
@@ -69,7 +69,7 @@ LOGGING: Final = {"uniform": _uniform, "a learner, 40 % of it at random": _learn
 
 def _target() -> Policy:
     """A policy that has learnt a little, and learns no more."""
-    policy = KernelUCB(KERNEL, regularisation=0.5, exploration=0.0)
+    policy = KernelUCB(KERNEL, regularization=0.5, exploration=0.0)
     log = collect_log(WORLD, UniformRandom(seed=1_000), horizon=100, seed=1_000)
     policy.warm_start([contexts[action] for contexts, action in zip(log.rounds, log.actions, strict=True)], log.rewards)
     return policy
@@ -118,20 +118,20 @@ def _draw(rows: list[dict[str, Any]], caption: str, theme: Theme) -> Figure:
     for place, log in enumerate(dict.fromkeys(row["log"] for row in rows)):
         here = [row for row in rows if row["log"] == log]
         for label, dot_of in (("Bias", _bias_dot), ("Share of intervals that hold", _coverage_dot)):
-            draw = partial(draw_dots, dots=[dot_of(row, COLOURS[place]) for row in here], left=left)
+            draw = partial(draw_dots, dots=[dot_of(row, COLORS[place]) for row in here], left=left)
             panels.append(Panel(title=f"Log: {log}", x_label=label, draw=draw))
     height = rows_height(len(ESTIMATORS))
     return sheet(panels, n_columns=2, room=0.1, left=left, height=height, caption=caption, theme=theme)
 
 
-def _bias_dot(row: Mapping[str, Any], colour: str) -> Dot:
+def _bias_dot(row: Mapping[str, Any], color: str) -> Dot:
     half, value = NORMAL * row["bias_error"], row["bias"]
-    return Dot(label=row["estimator"], colour=colour, value=value, low=value - half, high=value + half, claim=0.0)
+    return Dot(label=row["estimator"], color=color, value=value, low=value - half, high=value + half, claim=0.0)
 
 
-def _coverage_dot(row: Mapping[str, Any], colour: str) -> Dot:
+def _coverage_dot(row: Mapping[str, Any], color: str) -> Dot:
     low, high = row["coverage_low"], row["coverage_high"]
-    return Dot(label=row["estimator"], colour=colour, value=row["coverage"], low=low, high=high, claim=NOMINAL)
+    return Dot(label=row["estimator"], color=color, value=row["coverage"], low=low, high=high, claim=NOMINAL)
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -159,6 +159,6 @@ and of SWITCH have the posterior variance of their model in them, which takes it
 {aligned_table(table, n_words=2)}
 
 On the Open Bandit sample (six logs of 10,000 rounds) our values and those of obp {theirs["obp"]} (Python
-{theirs["python"]}, NumPy {theirs["numpy"]}) for IPS, self-normalised IPS, direct method, doubly robust and SWITCH,
+{theirs["python"]}, NumPy {theirs["numpy"]}) for IPS, self-normalized IPS, direct method, doubly robust and SWITCH,
 under two policies each, differ by at most {theirs["largest_difference"]:.1e}; the comparison is
 `tests/comparisons/open_bandit_pipeline.py`."""

@@ -33,7 +33,7 @@ LOOKS: Final = {
     "KernelUCB, tf-idf": ("tf-idf", "blue"),
     "KernelUCB, tf-idf and a constant": ("tf-idf and a constant", "green"),
     "KernelUCB, n-grams": ("n-grams", "orange"),
-    "Random": ("random", "grey"),
+    "Random": ("random", "gray"),
 }
 
 
@@ -80,8 +80,8 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     """A panel a data set."""
     shown: dict[str, list[Curve]] = {}
     for curve in found["curves"]:
-        label, colour = LOOKS[curve["policy"]]
-        shown.setdefault(curve["data"], []).append(as_curve(curve, label=label, colour=colour))
+        label, color = LOOKS[curve["policy"]]
+        shown.setdefault(curve["data"], []).append(as_curve(curve, label=label, color=color))
     return Drawing(
         name="similarity",
         title=TITLE,

@@ -20,7 +20,7 @@ STUDIES: Final = ("wheel", "wheel_long")
 
 NAMES: Final = {
     ("wheel", "KernelUCB"): "KernelUCB, ℓ = 0.3, γ = 0.01",
-    ("wheel", "KernelUCB, regularisation 0.1"): "KernelUCB, ℓ = 0.3, γ = 0.1",
+    ("wheel", "KernelUCB, regularization 0.1"): "KernelUCB, ℓ = 0.3, γ = 0.1",
     ("wheel_long", "KernelUCB"): "KernelUCB, ℓ = 0.5, γ = 0.1",
 }
 REFERENCED: Final = ("wheel", "KernelUCB")
@@ -32,7 +32,7 @@ PUBLISHED: Final = ("0.95 ± 0.02", "1.60 ± 0.03", "4.65 ± 0.18", "9.56 ± 0.3
 CURVES_OF: Final = "wheel_long"
 """The study whose curves are drawn."""
 
-COLOURS: Final = {"0.5": "blue", "0.7": "green", "0.9": "orange", "0.95": "red", "0.99": "purple"}
+COLORS: Final = {"0.5": "blue", "0.7": "green", "0.9": "orange", "0.95": "red", "0.99": "purple"}
 """By radius."""
 
 
@@ -67,9 +67,7 @@ def _share_curves(results: Results) -> list[dict[str, Any]]:
 
 def drawing(found: Mapping[str, Any]) -> Drawing:
     """One panel, a curve a radius, and what is published at the end of each."""
-    ours = [
-        as_curve(curve, label=f"δ = {curve['radius']}", colour=COLOURS[curve["radius"]]) for curve in found["curves"]
-    ]
+    ours = [as_curve(curve, label=f"δ = {curve['radius']}", color=COLORS[curve["radius"]]) for curve in found["curves"]]
     published = [_published(curve, cell) for curve, cell in zip(found["curves"], PUBLISHED, strict=True)]
     shown = {"Regret in per cent of a uniform policy's": [*ours, *published]}
     n_rounds = found["curves"][0]["rounds"][-1]
@@ -96,8 +94,8 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
 def _published(curve: Mapping[str, Any], cell: str) -> Curve:
     mean, deviation = spread_of(cell)
     end = {"rounds": curve["rounds"][-1:], "mean": [mean], "deviation": [deviation]}
-    label, colour = f"δ = {curve['radius']}, NeuralLinear", COLOURS[curve["radius"]]
-    return as_curve(end, label=label, colour=colour, points=Points(shape="D"))
+    label, color = f"δ = {curve['radius']}, NeuralLinear", COLORS[curve["radius"]]
+    return as_curve(end, label=label, color=color, points=Points(shape="D"))
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -114,7 +112,7 @@ def render(found: Mapping[str, Any]) -> str:
     return f"""\
 Five actions over a disc; in a ring that grows thinner with δ one action pays 50 times the others. Regret in per cent
 of a uniform policy's, rewards divided by 50. One Gaussian kernel an action, never frozen, with length scale ℓ,
-regularisation γ and exploration 0.02 (first line) or 0.06. The constants of the first line are those of an independent
+regularization γ and exploration 0.02 (first line) or 0.06. The constants of the first line are those of an independent
 run; the last were chosen on a run of 16,000 rounds with another seed. 80,000 rounds of five exact posteriors take
 minutes, since under such a kernel all points of a disc lie in a few hundred dimensions. Mean ± standard deviation over
 seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.

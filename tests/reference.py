@@ -22,8 +22,8 @@ class InverseKernelUCB:
     K_t + γI (E4); the width carries γ^(-1/2) (E4); scores belong to the contexts of the round to come (E2).
     """
 
-    def __init__(self, kernel: KernelFunction, regularisation: float) -> None:
-        self.kernel, self.regularisation = kernel, regularisation
+    def __init__(self, kernel: KernelFunction, regularization: float) -> None:
+        self.kernel, self.regularization = kernel, regularization
         self.contexts: Matrix | None = None
         self.rewards = np.empty(0)
         self.inverse = np.empty((0, 0))
@@ -32,11 +32,11 @@ class InverseKernelUCB:
         row = np.atleast_2d(np.asarray(x_row, dtype=float))
         own = self.kernel(row, row)[0, 0]
         if self.contexts is None:
-            self.contexts, self.inverse = row, np.array([[1.0 / (own + self.regularisation)]])
+            self.contexts, self.inverse = row, np.array([[1.0 / (own + self.regularization)]])
         else:
             b = self.kernel(self.contexts, row)  # (n_seen, 1)
             g = self.inverse @ b
-            k22 = 1.0 / (own + self.regularisation - (b.T @ g)[0, 0])
+            k22 = 1.0 / (own + self.regularization - (b.T @ g)[0, 0])
             self.inverse = np.block([[self.inverse + k22 * g @ g.T, -k22 * g], [-k22 * g.T, np.array([[k22]])]])
             self.contexts = np.vstack([self.contexts, row])
         self.rewards = np.append(self.rewards, reward)
@@ -45,11 +45,11 @@ class InverseKernelUCB:
         points = np.atleast_2d(np.asarray(X, dtype=float))
         own = np.array([self.kernel(row[None], row[None])[0, 0] for row in points])
         if self.contexts is None:
-            return np.zeros(len(points)), np.sqrt(own / self.regularisation)
+            return np.zeros(len(points)), np.sqrt(own / self.regularization)
         similarity = self.kernel(self.contexts, points)  # (n_seen, n_points)
         mean = similarity.T @ self.inverse @ self.rewards
         unexplained = own - np.sum(similarity * (self.inverse @ similarity), axis=0)
-        return mean, np.sqrt(np.maximum(unexplained, 0.0) / self.regularisation)
+        return mean, np.sqrt(np.maximum(unexplained, 0.0) / self.regularization)
 
     def choose(self, X: Matrix, *, exploration: float) -> int:
         mean, width = self.predict(X)
@@ -66,14 +66,14 @@ class SlowSupKernelUCB:
     def __init__(
         self,
         kernel: KernelFunction,
-        regularisation: float,
+        regularization: float,
         *,
         horizon: int,
         scale: float,
         n_stages: int,
         explore: str = "widest",
     ) -> None:
-        self.kernel, self.regularisation, self.horizon, self.scale = kernel, regularisation, horizon, scale
+        self.kernel, self.regularization, self.horizon, self.scale = kernel, regularization, horizon, scale
         self.explore = explore
         self.contexts: list[list[Vector]] = [[] for _ in range(n_stages + 1)]
         self.rewards: list[list[float]] = [[] for _ in range(n_stages + 1)]
@@ -81,14 +81,14 @@ class SlowSupKernelUCB:
     def predict(self, stage: int, points: Matrix) -> Prediction:
         own = np.array([self.kernel(row[None], row[None])[0, 0] for row in points])
         if not self.contexts[stage]:
-            return Prediction(np.zeros(len(points)), np.sqrt(own / self.regularisation))
+            return Prediction(np.zeros(len(points)), np.sqrt(own / self.regularization))
         seen = np.array(self.contexts[stage])
-        regularised = self.kernel(seen, seen) + self.regularisation * np.eye(len(seen))
+        regularized = self.kernel(seen, seen) + self.regularization * np.eye(len(seen))
         similarity = self.kernel(seen, points)
-        solved = np.linalg.solve(regularised, similarity)
+        solved = np.linalg.solve(regularized, similarity)
         mean = solved.T @ np.array(self.rewards[stage])
         unexplained = own - np.sum(similarity * solved, axis=0)
-        return Prediction(mean, np.sqrt(np.maximum(unexplained, 0.0) / self.regularisation))
+        return Prediction(mean, np.sqrt(np.maximum(unexplained, 0.0) / self.regularization))
 
     def walk(self, contexts: Matrix) -> tuple[StageStep, ...]:
         stage, active, steps = 1, np.arange(len(contexts)), []

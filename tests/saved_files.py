@@ -94,7 +94,7 @@ def over_a_repaired_table(method):
 
 def ridge():
     rng = np.random.default_rng(7)
-    return ridge_experts([Gaussian(length_scale=0.8)], rng.normal(size=(6, 3)), rng.uniform(size=6), regularisation=0.5)
+    return ridge_experts([Gaussian(length_scale=0.8)], rng.normal(size=(6, 3)), rng.uniform(size=6), regularization=0.5)
 
 
 def forgetful(name, **options):

@@ -19,7 +19,7 @@ def small_study(**changes):
         "name": "small",
         "environments": {"groups": Clustered(n_actions=4)},
         "policies": {
-            "KernelUCB": Contender(KernelUCB, KERNEL, exploration=0.3, regularisation=Grid(0.5, 2.0)),
+            "KernelUCB": Contender(KernelUCB, KERNEL, exploration=0.3, regularization=Grid(0.5, 2.0)),
             "Random": Contender(UniformRandom),
         },
         "horizon": 23,
@@ -64,11 +64,11 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in sorted((folder / "jobs").iterdir())}
 
 
-def rows_of_gram(kernel, points, horizon, regularisation):
+def rows_of_gram(kernel, points, horizon, regularization):
     """Effective dimension by its definition: every repeat written out."""
     mu = np.sort(np.linalg.eigvalsh(kernel.gram(np.array(points))))[::-1]
     for j in range(1, len(mu) + 1):
-        if j * regularisation * np.log(horizon) >= mu[j:].sum():
+        if j * regularization * np.log(horizon) >= mu[j:].sum():
             return j
     return len(mu)
 

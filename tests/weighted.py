@@ -4,16 +4,16 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 
-def definition(kernel, regularisation, past, rewards, weights, points):
+def definition(kernel, regularization, past, rewards, weights, points):
     """Mean, width and log-determinant gain, from the Gram matrix of the whole history and K + γ W⁻¹."""
     prior = kernel.diagonal(kernel.kind.check(points))
     if not len(rewards):
-        return np.zeros(len(prior)), np.sqrt(prior / regularisation), 0.0
+        return np.zeros(len(prior)), np.sqrt(prior / regularization), 0.0
     gram, similarity = kernel.gram(past), kernel.gram(past, points)
-    solved = np.linalg.solve(gram + regularisation * np.diag(1.0 / weights), similarity)
-    squared = (prior - np.einsum("mn,mn->n", similarity, solved)) / regularisation
+    solved = np.linalg.solve(gram + regularization * np.diag(1.0 / weights), similarity)
+    squared = (prior - np.einsum("mn,mn->n", similarity, solved)) / regularization
     roots = np.sqrt(weights)
-    gain = np.linalg.slogdet(np.eye(len(rewards)) + roots[:, None] * gram * roots / regularisation)[1]
+    gain = np.linalg.slogdet(np.eye(len(rewards)) + roots[:, None] * gram * roots / regularization)[1]
     return solved.T @ rewards, np.sqrt(np.maximum(squared, 0.0)), gain
 
 
@@ -48,7 +48,7 @@ class Slow:
         rows = np.array([row for row, _, _ in counting], dtype=np.intp)
         rewards, weights = (np.array([entry[place] for entry in counting]) for place in (1, 2))
         past = self.take(rows) if len(rows) else None
-        mean, width, gain = definition(posterior.kernel, posterior.regularisation, past, rewards, weights, self.points)
+        mean, width, gain = definition(posterior.kernel, posterior.regularization, past, rewards, weights, self.points)
         prediction = posterior.predict(self.points)
         assert_allclose(prediction.mean, mean, rtol=tolerance, atol=tolerance * np.abs(rewards).max(initial=1e-300))
         assert_allclose(prediction.width, width, rtol=tolerance)

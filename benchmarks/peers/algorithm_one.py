@@ -26,7 +26,7 @@ class AlgorithmOne:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._bonus = setting.exploration / sqrt(setting.regularisation)
+        self._bonus = setting.exploration / sqrt(setting.regularization)
         self._contexts: Matrix = np.empty((0, setting.n_features))
         self._rewards: Vector = np.empty(0)
         self._inverse: Matrix = np.empty((0, 0))
@@ -42,7 +42,7 @@ class AlgorithmOne:
         row = choice.context[None]
         b = similarity(self._setting.kernel, self._contexts, row)[:, 0]
         g = self._inverse @ b
-        k22 = 1.0 / (self._own(row)[0] + self._setting.regularisation - b @ g)
+        k22 = 1.0 / (self._own(row)[0] + self._setting.regularization - b @ g)
         n_seen = len(g)
         inverse = np.empty((n_seen + 1, n_seen + 1))
         np.multiply(g[:, None], k22 * g, out=inverse[:n_seen, :n_seen])
@@ -55,7 +55,7 @@ class AlgorithmOne:
 
     def remember(self, contexts: Matrix, rewards: Vector) -> None:
         gram = similarity(self._setting.kernel, contexts, contexts)
-        gram[np.diag_indices_from(gram)] += self._setting.regularisation
+        gram[np.diag_indices_from(gram)] += self._setting.regularization
         self._inverse = np.asarray(np.linalg.inv(gram), dtype=np.float64)
         self._contexts, self._rewards = contexts.copy(), rewards.copy()
 

@@ -22,7 +22,7 @@ class Setting(NamedTuple):
     """All that a contestant is told before the first round."""
 
     kernel: KernelSpec
-    regularisation: float
+    regularization: float
     exploration: float
     n_actions: int
     n_features: int
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     @classmethod
     def of(cls, world: World, regime: Regime) -> Setting:
         """The setting of a world under a regime."""
-        return cls(world.kernel, regime.regularisation, regime.exploration, world.n_actions, world.n_features)
+        return cls(world.kernel, regime.regularization, regime.exploration, world.n_actions, world.n_features)
 
 
 class Choice(NamedTuple):

@@ -36,8 +36,8 @@ class DiscreteUCB:
             self._kernel = RBFKernel().double()
             self._kernel.lengthscale = setting.kernel.length_scale
         self._kernel.requires_grad_(False)
-        self._noise = setting.regularisation
-        self._beta = setting.exploration**2 / setting.regularisation
+        self._noise = setting.regularization
+        self._beta = setting.exploration**2 / setting.regularization
         self._contexts: list[Vector] = []
         self._rewards: list[float] = []
 

@@ -21,7 +21,7 @@ class Disjoint:
         self._policy: Any = LinUCB(
             setting.n_actions,
             alpha=setting.exploration,
-            lambda_=setting.regularisation,
+            lambda_=setting.regularization,
             fit_intercept=False,
             use_float=False,
             random_state=1,

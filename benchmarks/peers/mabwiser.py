@@ -21,7 +21,7 @@ class Disjoint:
     def __init__(self, setting: Setting) -> None:
         from mabwiser.mab import MAB, LearningPolicy
 
-        learning = LearningPolicy.LinUCB(alpha=setting.exploration, l2_lambda=setting.regularisation)
+        learning = LearningPolicy.LinUCB(alpha=setting.exploration, l2_lambda=setting.regularization)
         self._policy: Any = MAB(list(range(setting.n_actions)), learning)
         self._policy.fit([0], [0.0], np.zeros((1, setting.n_features)))
         self._shared = np.zeros((1, setting.n_features))

@@ -16,7 +16,7 @@ class Ridge:
     """KernelUCB with the linear kernel as one would write it in an afternoon: θ, an inverse, a rank-one update."""
 
     def __init__(self, setting: Setting) -> None:
-        self._inverse = np.eye(setting.n_features) / setting.regularisation
+        self._inverse = np.eye(setting.n_features) / setting.regularization
         self._moments = np.zeros(setting.n_features)
         self._exploration = setting.exploration
 

@@ -21,14 +21,14 @@ def kernel_of(kernel: KernelSpec) -> kb.kernels.Kernel:
 def start(setting: Setting) -> kb.KernelUCB:
     """A policy with its defaults: which engine it takes is its own business."""
     return kb.KernelUCB(
-        kernel_of(setting.kernel), regularisation=setting.regularisation, exploration=setting.exploration
+        kernel_of(setting.kernel), regularization=setting.regularization, exploration=setting.exploration
     )
 
 
 def fixed(contexts: Matrix) -> Any:
-    """A catalogue, where this version of the library has one; otherwise the rows themselves."""
-    catalogue = getattr(kb, "Catalogue", None)
-    return contexts if catalogue is None else catalogue(contexts)
+    """A catalog, where this version of the library has one; otherwise the rows themselves."""
+    catalog = getattr(kb, "Catalog", None)
+    return contexts if catalog is None else catalog(contexts)
 
 
 PEER: Final = Peer(name="kernelbandits", start=start, fixed=fixed)

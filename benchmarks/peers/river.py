@@ -17,7 +17,7 @@ class Disjoint:
         from river.bandit import LinUCBDisjoint
 
         self._arms = list(range(setting.n_actions))
-        self._policy: Any = LinUCBDisjoint(alpha=setting.exploration, beta=1.0 / setting.regularisation, seed=0)
+        self._policy: Any = LinUCBDisjoint(alpha=setting.exploration, beta=1.0 / setting.regularization, seed=0)
         self._shared: dict[int, float] = {}
 
     def choose(self, contexts: Matrix) -> Choice:

@@ -24,8 +24,8 @@ class RefittedRegressor:
             kernel = DotProduct(sigma_0=0.0, sigma_0_bounds="fixed")
         else:
             kernel = RBF(setting.kernel.length_scale, length_scale_bounds="fixed")
-        self._model = GaussianProcessRegressor(kernel, alpha=setting.regularisation, optimizer=None)
-        self._bonus = setting.exploration / sqrt(setting.regularisation)
+        self._model = GaussianProcessRegressor(kernel, alpha=setting.regularization, optimizer=None)
+        self._bonus = setting.exploration / sqrt(setting.regularization)
         self._contexts: list[Vector] = []
         self._rewards: list[float] = []
 

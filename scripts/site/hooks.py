@@ -35,7 +35,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Colour examples as sessions, link names to the reference, and fill in the help of the commands."""
+    """Color examples as sessions, link names to the reference, and fill in the help of the commands."""
     markdown = markdown.replace("](../benchmarks/", "](benchmarks/")
     markdown = markdown.replace(HELP_MARK, _help())
     markdown = PICTURE.sub(r'<img src="\g<light>#only-light"\g<rest>\n<img src="\g<dark>#only-dark"\g<rest>', markdown)

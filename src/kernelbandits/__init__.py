@@ -1,7 +1,7 @@
-"""Kernelised contextual bandits: choose among actions never tried, by their similarity to actions that were.
+"""Kernelized contextual bandits: choose among actions never tried, by their similarity to actions that were.
 
 >>> import kernelbandits as kb
->>> policy = kb.KernelUCB(kb.kernels.Spectrum(n=3), regularisation=0.1, exploration=0.3)
+>>> policy = kb.KernelUCB(kb.kernels.Spectrum(n=3), regularization=0.1, exploration=0.3)
 >>> decision = policy.choose(["cheap flights", "cheap fights", "slow cooking"])
 >>> policy.learn(decision, reward=1.0)
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
-    from kernelbandits.selection import Catalogue, compile_ahead, set_threads
+    from kernelbandits.selection import Catalog, compile_ahead, set_threads
 
 logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
@@ -91,7 +91,7 @@ __all__ = [
     "UCB1",
     "VE",
     "BaseKernelUCB",
-    "Catalogue",
+    "Catalog",
     "ConfidenceBall",
     "ContextualZooming",
     "Decision",
@@ -141,7 +141,7 @@ _PACKAGES = {
     "theory",
 }  # fmt: skip
 _ELSEWHERE = {
-    "Catalogue": "selection", "compile_ahead": "selection", "set_threads": "selection", "simulate": "evaluation",
+    "Catalog": "selection", "compile_ahead": "selection", "set_threads": "selection", "simulate": "evaluation",
 }  # all others: policies  # fmt: skip
 
 

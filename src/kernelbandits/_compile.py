@@ -65,7 +65,7 @@ NUMBA_LOCKS: Final = (
 )
 """What a thread holds while it compiles: modules, and where their lock is."""
 
-NO_COLOURS: Final = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
+NO_COLORS: Final = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
 
 DIGEST: Final = sha256().digest_size
 
@@ -178,22 +178,22 @@ def _interruptible() -> Iterator[None]:
 
 
 def numba() -> Any:
-    """Numba, without colours in its messages, unless it was imported before.
+    """Numba, without colors in its messages, unless it was imported before.
 
-    It makes thousands of messages while it compiles, and colouring each of them (where colorama is installed) puts
+    It makes thousands of messages while it compiles, and coloring each of them (where colorama is installed) puts
     another `sys.stdout` in place for a moment: what another thread prints or redirects just then would be lost.
     """
     if "numba" in sys.modules:
         return import_module("numba")  # waits where another thread is at it
-    before = os.environ.get(NO_COLOURS)
-    os.environ[NO_COLOURS] = "1"  # read while it is imported
+    before = os.environ.get(NO_COLORS)
+    os.environ[NO_COLORS] = "1"  # read while it is imported
     try:
         return import_module("numba")
     finally:
         if before is None:
-            del os.environ[NO_COLOURS]
+            del os.environ[NO_COLORS]
         else:
-            os.environ[NO_COLOURS] = before
+            os.environ[NO_COLORS] = before
 
 
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ KernelBanditError
 └── MissingExtra             an optional package is not installed
 
 KernelBanditWarning
-├── IllConditioned           the regularisation is too small for double precision
+├── IllConditioned           the regularization is too small for double precision
 └── GuaranteeVoid            an assumption of a named exploration schedule does not hold
 
 Each error is also the built-in that a caller would expect. Each message states the rule, the value and the
@@ -161,7 +161,7 @@ class KernelBanditWarning(UserWarning):
 
 
 class IllConditioned(KernelBanditWarning):
-    """The regularisation is so small that widths lose their digits."""
+    """The regularization is so small that widths lose their digits."""
 
 
 class GuaranteeVoid(KernelBanditWarning):

@@ -45,7 +45,7 @@ Parameters: TypeAlias = dict[str, Any]  # plain values only, as `describe()` giv
 
 TIE_TOLERANCE: Final = 1e-10
 """Scores within this times max(1, |best|) of the best are tied: more than the rounding by which the equivalent
-forms of the estimator differ at ordinary regularisation, less than anything a user could mean."""
+forms of the estimator differ at ordinary regularization, less than anything a user could mean."""
 
 SMALLEST_PROPENSITY: Final = 1e-12
 """A decision that claims a smaller one was not drawn from it: that would take 10¹² draws."""

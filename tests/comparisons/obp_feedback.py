@@ -100,7 +100,7 @@ def compare(ours, theirs):
 def our_values(feedback, predicted):
     """The same estimators here, leaning on obp's predictions."""
     from kernelbandits.adapters import from_obp
-    from kernelbandits.evaluation import IPS, DoublyRobust, SelfNormalisedIPS, Switch
+    from kernelbandits.evaluation import IPS, DoublyRobust, SelfNormalizedIPS, Switch
 
     log = from_obp(feedback)
     odds = target(feedback["context"], int(feedback["n_actions"]))
@@ -119,7 +119,7 @@ def our_values(feedback, predicted):
             return [predicted[place[points.context.tobytes()]] for points in rounds]
 
     known = Known()
-    estimators = [IPS(), SelfNormalisedIPS(), DoublyRobust(known), Switch(known, THRESHOLD), Switch(known, 0.0)]
+    estimators = [IPS(), SelfNormalizedIPS(), DoublyRobust(known), Switch(known, THRESHOLD), Switch(known, 0.0)]
     names = ["ipw", "snipw", "dr", "switch-dr", "dm"]
     return {name: estimator.estimate(log, known).value for name, estimator in zip(names, estimators, strict=True)}
 

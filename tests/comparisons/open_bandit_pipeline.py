@@ -43,7 +43,7 @@ def targets(n_items):
 def our_values(path):
     """Values by target and estimator."""
     from kernelbandits.environments import Log
-    from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalisedIPS, Switch
+    from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalizedIPS, Switch
     from kernelbandits.kernels import Delta
 
     class Fixed:
@@ -61,7 +61,7 @@ def our_values(path):
     model = DirectMethod(Delta(), 1.0)
     estimators = {
         "IPS": IPS(),
-        "SNIPS": SelfNormalisedIPS(),
+        "SNIPS": SelfNormalizedIPS(),
         "DM": model,
         "DR": DoublyRobust(model, folds=1),
         "Switch-DR": Switch(model, THRESHOLD, folds=1),

@@ -80,7 +80,7 @@ def test_the_version_is_told(capsys):
     assert capsys.readouterr().out == f"kernelbandits {kernelbandits.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["demo", "--rounds", "many"], ["demo", "--colour"], ["dance"]])
+@pytest.mark.parametrize("arguments", [["demo", "--rounds", "many"], ["demo", "--color"], ["dance"]])
 def test_arguments_nobody_knows_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)

@@ -20,7 +20,7 @@ def logged_by_chance(n_rounds):
 
 
 def a_policy():
-    return KernelUCB(KERNEL, regularisation=0.5, exploration=0.3)
+    return KernelUCB(KERNEL, regularization=0.5, exploration=0.3)
 
 
 def test_a_run_over_a_log_is_replay():

@@ -46,11 +46,11 @@ from kernelbandits._threads import threads_for
 rng = np.random.default_rng(0)
 kernel = kb.kernels.Gaussian(length_scale=1.0)
 policies = {
-    "rows": (kb.KernelUCB(kernel, regularisation=0.1, exploration=0.5, seed=0), lambda: rng.normal(size=(30, 3))),
-    "linear": (kb.LinUCB(regularisation=0.1, exploration=0.5, seed=0), lambda: rng.normal(size=(30, 3))),
-    "catalogue": (
-        kb.KernelUCB(kernel, regularisation=0.1, exploration=0.5, seed=0),
-        lambda items=kb.Catalogue(rng.normal(size=(300, 3))): items,
+    "rows": (kb.KernelUCB(kernel, regularization=0.1, exploration=0.5, seed=0), lambda: rng.normal(size=(30, 3))),
+    "linear": (kb.LinUCB(regularization=0.1, exploration=0.5, seed=0), lambda: rng.normal(size=(30, 3))),
+    "catalog": (
+        kb.KernelUCB(kernel, regularization=0.1, exploration=0.5, seed=0),
+        lambda items=kb.Catalog(rng.normal(size=(300, 3))): items,
     ),
 }
 for name, (policy, contexts) in policies.items():
@@ -65,7 +65,7 @@ for name, (policy, contexts) in policies.items():
     again = kb.load(f"{name}.kb")
     actions = contexts()
     assert again.choose(actions).action == policy.choose(actions).action
-policy = kb.LinUCB(regularisation=0.1, exploration=0.5)
+policy = kb.LinUCB(regularization=0.1, exploration=0.5)
 policy.play(rng.normal(size=(50, 4, 3)), rng.normal(size=(50, 4)))
 for group in groups:
     group.note(10**9)  # enough to begin compiling

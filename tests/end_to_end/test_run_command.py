@@ -24,7 +24,7 @@ n_actions = 5
 class = "KernelUCB"
 kernel = {{ class = "Gaussian", length_scale = 0.2 }}
 exploration = 0.2
-grid = {{ regularisation = [0.5, 2.0] }}
+grid = {{ regularization = [0.5, 2.0] }}
 [policies.Random]
 class = "UniformRandom"
 """
@@ -120,7 +120,7 @@ def test_labels_are_whole_where_nobody_sets_a_width(study, tmp_path, capsys, mon
     monkeypatch.setenv("COLUMNS", "30")
 
     assert main(["run", study, "--workers", "1"]) == 0
-    assert "KernelUCB, regularisation=0.5 " in capsys.readouterr().out
+    assert "KernelUCB, regularization=0.5 " in capsys.readouterr().out
 
 
 def test_a_dry_run_says_that_a_damaged_job_is_to_be_played(study, tmp_path, capsys):
@@ -135,7 +135,7 @@ def test_a_dry_run_lists_the_jobs_and_writes_nothing(study, tmp_path, capsys):
     assert main(["run", study, "--dry-run"]) == 0
 
     out = capsys.readouterr().out
-    assert "KernelUCB, regularisation=0.5  seed 1" in out
+    assert "KernelUCB, regularization=0.5  seed 1" in out
     assert "6 jobs of 20 rounds, 6 of them to play." in out
     assert not (tmp_path / "results").exists()
 

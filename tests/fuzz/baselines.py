@@ -126,7 +126,7 @@ def use_environment(environment: Any) -> None:
 
 
 def use_schedule(schedule: Any) -> None:
-    situation = kb.theory.Situation(round_index=3, n_actions=4, log_det_gain=1.5, regularisation=0.5)
+    situation = kb.theory.Situation(round_index=3, n_actions=4, log_det_gain=1.5, regularization=0.5)
     tolerant(lambda: schedule(situation))
     tolerant(lambda: schedule.broken_by(situation))
     tolerant(lambda: use_policy(kb.KernelUCB(gaussian(), exploration=schedule)))
@@ -152,12 +152,12 @@ def use_comparison(comparison: Any) -> None:
     tolerant(comparison.estimate)
 
 
-def use_catalogue(catalogue: Any) -> None:
+def use_catalog(catalog: Any) -> None:
     for policy in (kb.KernelUCB(gaussian()), kb.UniformRandom(seed=0)):
-        decision = tolerant(lambda policy=policy: policy.choose(catalogue))
+        decision = tolerant(lambda policy=policy: policy.choose(catalog))
         if decision is not None:
             tolerant(lambda policy=policy, decision=decision: policy.learn(decision, 0.5))
-            tolerant(lambda policy=policy: policy.choose(catalogue))
+            tolerant(lambda policy=policy: policy.choose(catalog))
 
 
 def use_kind(kind: Any) -> None:
@@ -256,7 +256,7 @@ def _pairs(policy: Any) -> None:
     use_policy(policy, kb.Pairs([0.5, 0.1], WORDS))
 
 
-def _labelled(kernel: Any) -> None:
+def _labeled(kernel: Any) -> None:
     use_kernel(kernel, kb.Pairs([0.5, 0.1, 0.2], WORDS))
 
 
@@ -273,11 +273,11 @@ TARGETS: dict[str, Target] = {
     "kernels.FromScikitLearn": calls(use_kernel, kernel=lambda: _scikit_learn_kernel()),
     "kernels.Gaussian": calls(use_kernel, length_scale=1.0),
     "kernels.Jaccard": calls(lambda kernel: use_kernel(kernel, [{"a", "b"}, {"b"}, {"c", 1}, {1}])),
-    "kernels.LabelledLinear": calls(_labelled, shared_columns=lambda: [1]),
+    "kernels.LabeledLinear": calls(_labeled, shared_columns=lambda: [1]),
     "kernels.Laplacian": calls(use_kernel, length_scale=1.0),
     "kernels.Linear": calls(use_kernel),
     "kernels.Matern": calls(use_kernel, length_scale=1.0, smoothness=1.5),
-    "kernels.Normalised": calls(use_kernel, kernel=lambda: Linear() + 1.0),
+    "kernels.Normalized": calls(use_kernel, kernel=lambda: Linear() + 1.0),
     "kernels.Objects": calls(use_kind, ("key", "pack", "unpack")),
     "kernels.PairPoints": calls(use_kind, context=lambda: Rows(), action=lambda: kb.kernels.Strings()),
     "kernels.PairProduct": calls(
@@ -315,36 +315,36 @@ TARGETS: dict[str, Target] = {
         use_kernel, parameters=lambda: {"class": "Gaussian", "length_scale": 1.0}, arrays=no_arrays
     ),
     # -- posteriors
-    "posterior.AutoPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0),
-    "posterior.CompressedPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0),
-    "posterior.ExactPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0),
-    "posterior.ForgettingPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0, rate=0.9),
+    "posterior.AutoPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.CompressedPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.ExactPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.ForgettingPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0, rate=0.9),
     "posterior.NamedPosterior": calls(use_factory, name="windowed", options=lambda: {"length": 20}),
     "posterior.PartitionedPosterior": calls(
         lambda made: use_posterior(made, kb.Pairs([0.5, 0.1, 0.2], WORDS)),
         kernel=lambda: PairProduct(Linear(), Delta()),
-        regularisation=1.0,
+        regularization=1.0,
     ),
     "posterior.PerActionPosterior": calls(
         lambda made: use_posterior(made, kb.Pairs([0.5, 0.1, 0.2], WORDS)),
-        kernel=lambda: kb.kernels.LabelledLinear(),
-        regularisation=1.0,
+        kernel=lambda: kb.kernels.LabeledLinear(),
+        regularization=1.0,
     ),
-    "posterior.PrimalPosterior": calls(use_posterior, kernel=lambda: Linear(), regularisation=1.0),
-    "posterior.WindowedPosterior": calls(use_posterior, kernel=gaussian, regularisation=1.0, length=20),
-    "posterior.cheapest_exact": calls(use_posterior, kernel=gaussian, regularisation=1.0),
+    "posterior.PrimalPosterior": calls(use_posterior, kernel=lambda: Linear(), regularization=1.0),
+    "posterior.WindowedPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0, length=20),
+    "posterior.cheapest_exact": calls(use_posterior, kernel=gaussian, regularization=1.0),
     "posterior.describe_posterior": calls(factory=lambda: posterior_factory("exact")),
     "posterior.fit_kernel": calls(
         candidates=lambda: [gaussian(), Linear()],
         points=lambda: rows(8),
         rewards=lambda: np.linspace(0.0, 1.0, 8),
-        regularisation=lambda: [0.1, 1.0],
+        regularization=lambda: [0.1, 1.0],
         seed=0,
     ),
     "posterior.posterior_factory": calls(use_factory, ("name",), name="exact"),
     "posterior.posterior_from": calls(use_factory, description="exact"),
     # -- selection
-    "selection.Catalogue": calls(use_catalogue, items=rows, ids=lambda: ["a", "b", "c", "d"]),
+    "selection.Catalog": calls(use_catalog, items=rows, ids=lambda: ["a", "b", "c", "d"]),
     "selection.set_threads": calls(lambda _made: kb.set_threads(None), n=1),
     # -- theory
     "theory.Constant": calls(use_schedule),
@@ -353,16 +353,16 @@ TARGETS: dict[str, Target] = {
     "theory.GPUCBFinite": calls(use_schedule, failure_probability=0.1),
     "theory.IGPUCB": calls(use_schedule, **PROBABLE, horizon=10),
     "theory.Mixture": calls(use_schedule, **PROBABLE),
-    "theory.SelfNormalised": calls(use_schedule, **PROBABLE),
+    "theory.SelfNormalized": calls(use_schedule, **PROBABLE),
     "theory.Situation": calls(
         lambda made: tolerant(lambda: kb.theory.Mixture(**PROBABLE)(made)),
         round_index=1,
         n_actions=4,
         log_det_gain=1.5,
-        regularisation=1.0,
+        regularization=1.0,
     ),
     "theory.as_exploration": calls(use_schedule, ("value",), value=0.5),
-    "theory.balanced_regularisation": calls(**PROBABLE, n_actions=4, horizon=10),
+    "theory.balanced_regularization": calls(**PROBABLE, n_actions=4, horizon=10),
     "theory.compare_bounds": calls(
         lambda made: tolerant(lambda: kb.theory.format_bounds(made)),
         horizon=100,
@@ -376,8 +376,8 @@ TARGETS: dict[str, Target] = {
         gaps=lambda: [0.1, 0.2],
     ),
     "theory.confidence_ball_bound": calls(horizon=100, n_features=3, failure_probability=0.1),
-    "theory.effective_dimension": calls(gram=lambda: np.eye(4), regularisation=1.0, horizon=10),
-    "theory.elliptical_potential": calls(widths=lambda: [1.0, 0.5], log_det_gain=2.0, regularisation=1.0),
+    "theory.effective_dimension": calls(gram=lambda: np.eye(4), regularization=1.0, horizon=10),
+    "theory.elliptical_potential": calls(widths=lambda: [1.0, 0.5], log_det_gain=2.0, regularization=1.0),
     "theory.exp4_bound": calls(horizon=100, n_actions=4, n_experts=5),
     "theory.exp4p_bound": calls(horizon=100, n_actions=4, n_experts=5, failure_probability=0.1),
     "theory.exploration_from": calls(use_schedule, description=lambda: {"class": "Constant", "value": 0.5}),
@@ -385,45 +385,45 @@ TARGETS: dict[str, Target] = {
     "theory.gp_ucb_bound": calls(
         horizon=100, n_actions=4, information_gain=1.5, noise_variance=0.5, failure_probability=0.1
     ),
-    "theory.horizon_logarithm": calls(horizon=100, effective_dimension=2.0, regularisation=1.0),
+    "theory.horizon_logarithm": calls(horizon=100, effective_dimension=2.0, regularization=1.0),
     "theory.information_gain": calls(gram=lambda: np.eye(4), noise_variance=1.0),
     "theory.interlacing": calls(before=lambda: [2.0, 1.0], after=lambda: [3.0, 1.5, 0.5]),
-    "theory.kappa": calls(regularisation=1.0),
-    "theory.kernel_ucb_bound": calls(horizon=100, regularisation=1.0, log_det_gain=3.0, exploration=1.0),
+    "theory.kappa": calls(regularization=1.0),
+    "theory.kernel_ucb_bound": calls(horizon=100, regularization=1.0, log_det_gain=3.0, exploration=1.0),
     "theory.kernel_ucb_trace_bound": calls(explorations=lambda: [1.0, 1.0], widths=lambda: [0.5, 0.4]),
     "theory.leading_spectrum": calls(gram=lambda: np.eye(4), n=2),
     "theory.lemma_1": calls(
         prediction=lambda: Prediction(np.zeros(2), np.ones(2)), truth=lambda: [0.1, 0.2], scale=1.0
     ),
     "theory.lemma_2": calls(features=lambda: np.eye(3), gram=lambda: np.eye(3)),
-    "theory.lemma_3": calls(before=lambda: [2.0, 1.0], after=lambda: [3.0, 1.5, 0.5], width=0.5, regularisation=1.0),
-    "theory.lemma_4": calls(widths=lambda: [1.0, 0.5], effective_dimension=2.0, regularisation=1.0, horizon=10),
-    "theory.lemma_5": calls(stage_size=3, stage=1, scale=1.0, effective_dimension=2.0, regularisation=1.0, horizon=10),
+    "theory.lemma_3": calls(before=lambda: [2.0, 1.0], after=lambda: [3.0, 1.5, 0.5], width=0.5, regularization=1.0),
+    "theory.lemma_4": calls(widths=lambda: [1.0, 0.5], effective_dimension=2.0, regularization=1.0, horizon=10),
+    "theory.lemma_5": calls(stage_size=3, stage=1, scale=1.0, effective_dimension=2.0, regularization=1.0, horizon=10),
     "theory.lemma_6": calls(original=lambda: [steps()], replaced=lambda: [steps()], stage=1),
     "theory.lemma_7": calls(walk=steps, truth=lambda: [0.1, 0.2], scale=1.0),
-    "theory.log_det_gain": calls(gram=lambda: np.eye(4), regularisation=1.0),
+    "theory.log_det_gain": calls(gram=lambda: np.eye(4), regularization=1.0),
     "theory.n_stages": calls(horizon=100),
-    "theory.oful_bound": calls(horizon=100, n_features=3, regularisation=1.0, norm_bound=1.0, failure_probability=0.1),
+    "theory.oful_bound": calls(horizon=100, n_features=3, regularization=1.0, norm_bound=1.0, failure_probability=0.1),
     "theory.policy_elimination_bound": calls(horizon=100, n_actions=4, n_policies=5, failure_probability=0.1),
-    "theory.pseudo_to_realised": calls(horizon=100, failure_probability=0.1),
+    "theory.pseudo_to_realized": calls(horizon=100, failure_probability=0.1),
     "theory.shrinking_widths": calls(before=lambda: [1.0, 0.5], after=lambda: [0.9, 0.5]),
-    "theory.simple_regularisation": calls(noise_scale=0.5, norm_bound=1.0),
-    "theory.statistical_dimension": calls(gram=lambda: np.eye(4), regularisation=1.0),
+    "theory.simple_regularization": calls(noise_scale=0.5, norm_bound=1.0),
+    "theory.statistical_dimension": calls(gram=lambda: np.eye(4), regularization=1.0),
     "theory.sup_kernel_ucb_anytime_scale": calls(round_index=3, n_actions=4, failure_probability=0.1, norm_bound=1.0),
     "theory.sup_kernel_ucb_bound": calls(
-        horizon=100, n_actions=4, regularisation=1.0, effective_dimension=2.0, norm_bound=1.0, failure_probability=0.1
+        horizon=100, n_actions=4, regularization=1.0, effective_dimension=2.0, norm_bound=1.0, failure_probability=0.1
     ),
     "theory.sup_kernel_ucb_data_bound": calls(
-        scale=1.0, horizon=100, regularisation=1.0, stage_sizes=lambda: [1, 2], stage_log_det_gains=lambda: [0.5, 1.0]
+        scale=1.0, horizon=100, regularization=1.0, stage_sizes=lambda: [1, 2], stage_log_det_gains=lambda: [0.5, 1.0]
     ),
     "theory.sup_kernel_ucb_scale": calls(horizon=100, n_actions=4, failure_probability=0.1, norm_bound=1.0),
     "theory.sup_lin_rel_bound": calls(horizon=100, n_actions=4, n_features=3),
     "theory.theorem_1_bound": calls(
-        horizon=100, n_actions=4, regularisation=1.0, effective_dimension=2.0, norm=1.0, failure_probability=0.1
+        horizon=100, n_actions=4, regularization=1.0, effective_dimension=2.0, norm=1.0, failure_probability=0.1
     ),
     "theory.ucb1_bound": calls(gaps=lambda: [0.1, 0.2], horizon=100),
     # -- policies
-    "policies.BaseKernelUCB": calls(kernel=gaussian, regularisation=1.0),
+    "policies.BaseKernelUCB": calls(kernel=gaussian, regularization=1.0),
     "policies.CGPUCB": calls(
         _pairs, context_kernel=gaussian, action_kernel=lambda: Spectrum(n=2), noise_variance=0.5, seed=0
     ),
@@ -450,7 +450,7 @@ TARGETS: dict[str, Target] = {
     "policies.LinUCB": calls(use_policy, seed=0),
     "policies.Mixed": calls(use_policy, policy=lambda: kb.KernelUCB(gaussian()), epsilon=0.2, seed=0),
     "policies.OFUL": calls(use_policy, noise_scale=0.5, norm_bound=1.0, seed=0),
-    "policies.PACBayes": calls(use_policy, centres=rows, n_actions=4, seed=0),
+    "policies.PACBayes": calls(use_policy, centers=rows, n_actions=4, seed=0),
     "policies.PEGE": calls(use_policy, actions=rows),
     "policies.PhasedElimination": calls(use_policy, kernel=gaussian, actions=rows, norm_bound=1.0),
     "policies.PolicyElimination": calls(use_policy, **OVER_EXPERTS, n_actions=4),
@@ -469,7 +469,7 @@ TARGETS: dict[str, Target] = {
     # -- experts
     "policies.experts.ConstantExpert": calls(use_expert, action=1),
     "policies.experts.GreedyRidge.taught": calls(
-        use_expert, kernel=gaussian, contexts=rows, rewards=lambda: [0.1, 0.2, 0.3, 0.4], regularisation=0.5
+        use_expert, kernel=gaussian, contexts=rows, rewards=lambda: [0.1, 0.2, 0.3, 0.4], regularization=0.5
     ),
     "policies.experts.LinearScorer": calls(use_expert, weights=lambda: (0.1, 0.2, 0.3)),
     "policies.experts.Stump": calls(use_expert, column=0, threshold=0.1, below=0, above=1),
@@ -480,10 +480,10 @@ TARGETS: dict[str, Target] = {
     ),
     "policies.experts.UniformExpert": calls(use_expert),
     "policies.experts.constant_experts": calls(use_experts, n_actions=4),
-    "policies.experts.k_means_centres": calls(
+    "policies.experts.k_means_centers": calls(
         lambda made: tolerant(lambda: use_policy(kb.PACBayes(made, n_actions=4, seed=0))),
         contexts=lambda: rows(8),
-        n_centres=2,
+        n_centers=2,
         seed=0,
     ),
     "policies.experts.linear_experts": calls(use_experts, n_features=3, n_experts=3, seed=0),
@@ -492,7 +492,7 @@ TARGETS: dict[str, Target] = {
         kernels=lambda: [gaussian()],
         contexts=rows,
         rewards=lambda: [0.1, 0.2, 0.3, 0.4],
-        regularisation=lambda: [0.5],
+        regularization=lambda: [0.5],
     ),
     "policies.experts.stump_experts": calls(use_experts, contexts=rows, n_actions=3, per_feature=2),
     # -- environments
@@ -508,7 +508,7 @@ TARGETS: dict[str, Target] = {
     "environments.Drifting": calls(
         use_environment, before=lambda: Clustered(n_actions=3), after=lambda: Clustered(n_actions=3), change_at=2
     ),
-    "environments.FixedCatalogue": calls(use_environment, items=rows, values=lambda: [0.1, 0.2, 0.3, 0.4]),
+    "environments.FixedCatalog": calls(use_environment, items=rows, values=lambda: [0.1, 0.2, 0.3, 0.4]),
     "environments.InnerSquare": calls(use_environment, n_features=3, seed=0),
     "environments.Log": calls(
         use_log,
@@ -522,7 +522,7 @@ TARGETS: dict[str, Target] = {
     "environments.RKHSFunction": calls(
         lambda made: (tolerant(lambda: made(rows())), tolerant(lambda: made.norm)),
         kernel=gaussian,
-        centres=rows,
+        centers=rows,
         coefficients=lambda: np.array([0.1, 0.2, 0.3, 0.4]),
     ),
     "environments.Round": calls(use_round, contexts=rows),
@@ -541,7 +541,7 @@ TARGETS: dict[str, Target] = {
     "evaluation.DoublyRobust": calls(use_estimator, model=lambda: kb.evaluation.DirectMethod(gaussian())),
     "evaluation.IPS": calls(use_estimator),
     "evaluation.Replay": calls(use_estimator),
-    "evaluation.SelfNormalisedIPS": calls(use_estimator),
+    "evaluation.SelfNormalizedIPS": calls(use_estimator),
     "evaluation.Switch": calls(use_estimator, model=lambda: kb.evaluation.DirectMethod(gaussian()), threshold=2.0),
     "evaluation.calibration": calls(trace=trace),
     "evaluation.collect_log": calls(
@@ -645,7 +645,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("posterior.Pending", "posterior.Placed"), INSIDE),
     **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
     **dict.fromkeys(
-        ("selection.CatalogueEngine", "selection.CatalogueView", "selection.Screening", "selection.screened",
+        ("selection.CatalogEngine", "selection.CatalogView", "selection.Screening", "selection.screened",
          "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
     ),
     "selection.compile_ahead": "has no arguments",
@@ -655,7 +655,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("policies.GapWeight", "policies.Policy"), INTERFACE),
     **dict.fromkeys(("policies.experts.Expert", "policies.experts.PolicyClass"), INTERFACE),
     **dict.fromkeys(
-        ("environments.CatalogueWorld", "environments.DelayedWorld", "environments.DriftingWorld",
+        ("environments.CatalogWorld", "environments.DelayedWorld", "environments.DriftingWorld",
          "environments.LoggedWorld", "environments.SyntheticWorld"), INSIDE,
     ),
     "environments.DrawnRounds": "takes an iterator of the user's, which its rounds come from",
@@ -732,7 +732,7 @@ def _news():
 
 def _adf_text():
     path = Path("log.txt")
-    path.write_text("shared |User age:3\n|Item colour=red\n0:-1.5:0.25 |Item colour=blue price:2\n")
+    path.write_text("shared |User age:3\n|Item color=red\n0:-1.5:0.25 |Item color=blue price:2\n")
     return path
 
 

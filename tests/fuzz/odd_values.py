@@ -314,7 +314,7 @@ OBJECTS = {
     "policy class": lambda: kb.KernelUCB,
     "UniformRandom": lambda: kb.UniformRandom(seed=0),
     "decision": lambda: kb.Decision(0, np.zeros(3)),
-    "Catalogue": lambda: kb.Catalogue(np.eye(4, 3)),
+    "Catalog": lambda: kb.Catalog(np.eye(4, 3)),
     "empty slate": lambda: kb.Slate(()),
     "Pairs of None": lambda: kb.Pairs(None, None),
     "Pairs": lambda: kb.Pairs(np.ones(2), np.eye(4, 3)),

@@ -29,7 +29,7 @@ def kernel_ucb(
     """KernelUCB with all its parameters."""
     arguments = {"reward_range": None, "ties": "lowest", "engine": "auto", **other}
     return kb.KernelUCB(
-        kernel, regularisation=0.3, exploration=exploration, posterior=posterior, seed=seed, **arguments
+        kernel, regularization=0.3, exploration=exploration, posterior=posterior, seed=seed, **arguments
     )
 
 
@@ -38,7 +38,7 @@ def lin_ucb(seed: int, model: str = "shared", shared_columns: Any = None) -> Any
     return kb.LinUCB(
         model=model,
         shared_columns=shared_columns,
-        regularisation=0.5,
+        regularization=0.5,
         exploration=0.4,
         reward_range=None,
         ties="lowest",
@@ -46,15 +46,15 @@ def lin_ucb(seed: int, model: str = "shared", shared_columns: Any = None) -> Any
     )
 
 
-def compressed(kernel: Any, regularisation: float) -> Any:
+def compressed(kernel: Any, regularization: float) -> Any:
     """The low-rank posterior, whatever the automatic choice would be."""
-    return CompressedPosterior(kernel, regularisation=regularisation)
+    return CompressedPosterior(kernel, regularization=regularization)
 
 
 def levels(policy: Any, world: World, **other: Any) -> Any:
     """SupKernelUCB or SupLinUCB with all their parameters."""
     arguments = {
-        "regularisation": 0.5,
+        "regularization": 0.5,
         "horizon": world.horizon,
         "n_actions": world.n_actions,
         "failure_probability": 0.05,
@@ -105,7 +105,7 @@ ROW_POLICIES: dict[str, Make] = {
         seed=s,
     ),
     "OFUL": lambda w, s: kb.OFUL(
-        regularisation=0.7,
+        regularization=0.7,
         noise_scale=0.2,
         norm_bound=1.0,
         failure_probability=0.05,
@@ -129,7 +129,7 @@ ROW_POLICIES: dict[str, Make] = {
     ),
     "KernelThompson": lambda w, s: kb.KernelThompson(
         KERNEL,
-        regularisation=0.3,
+        regularization=0.3,
         exploration=0.5,
         posterior="auto",
         draws="auto",
@@ -141,7 +141,7 @@ ROW_POLICIES: dict[str, Make] = {
     ),
     "KernelSquareCB": lambda w, s: kb.KernelSquareCB(
         KERNEL,
-        regularisation=0.3,
+        regularization=0.3,
         gap_weight=GrowingGapWeight(scale=8.0),
         posterior="auto",
         reward_range=None,
@@ -150,7 +150,7 @@ ROW_POLICIES: dict[str, Make] = {
     "KernelEpochGreedy": lambda w, s: kb.KernelEpochGreedy(
         KERNEL,
         n_actions=w.n_actions,
-        regularisation=0.3,
+        regularization=0.3,
         complexity=2.0,
         horizon=w.horizon,
         exploration_factor=0.3,
@@ -231,7 +231,7 @@ FIXED_SET_POLICIES: dict[str, Make] = {
     "PhasedElimination": lambda w, s: kb.PhasedElimination(
         KERNEL,
         w.actions,
-        regularisation=0.2,
+        regularization=0.2,
         horizon=w.horizon,
         failure_probability=0.05,
         norm_bound=None,

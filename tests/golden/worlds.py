@@ -36,7 +36,7 @@ class World:
     @cached_property
     def catalog(self) -> Any:
         """The rows of the world "catalog"."""
-        return kb.Catalogue(self.actions)
+        return kb.Catalog(self.actions)
 
     @property
     def n_actions(self) -> int:

@@ -15,7 +15,7 @@ from kernelbandits.kernels import (
     Delta,
     Gaussian,
     Jaccard,
-    LabelledLinear,
+    LabeledLinear,
     Laplacian,
     Linear,
     Matern,
@@ -55,8 +55,8 @@ CASES = {
     "compressed linear sparse": (CompressedPosterior, Linear() + 0.3, csr_array(ROWS)),
     "compressed sets": (CompressedPosterior, Jaccard() + 0.2, [set(word) for word in WORDS]),
     "compressed pairs": (CompressedPosterior, PairProduct(Delta(), Gaussian(length_scale=1.0)), PAIRS),
-    "disjoint": (PerActionPosterior, LabelledLinear(), PAIRS),
-    "hybrid": (PerActionPosterior, LabelledLinear((1,)), PAIRS),
+    "disjoint": (PerActionPosterior, LabeledLinear(), PAIRS),
+    "hybrid": (PerActionPosterior, LabeledLinear((1,)), PAIRS),
 }
 
 STEPS = st.lists(
@@ -72,7 +72,7 @@ class History:
     """The whole history, kept the plain way, beside a posterior."""
 
     def __init__(self, form, kernel, points, gamma, rng):
-        self.posterior, self.kernel, self.gamma, self.rng = form(kernel, regularisation=gamma), kernel, gamma, rng
+        self.posterior, self.kernel, self.gamma, self.rng = form(kernel, regularization=gamma), kernel, gamma, rng
         self.points = kernel.kind.check(points)
         self.rows, self.rewards = [], []
 

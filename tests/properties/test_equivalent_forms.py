@@ -46,7 +46,7 @@ def test_inverse_cholesky_joint_and_row_cache_agree(case, gamma, pulls, seed):
     kernel, form = case
     rng = np.random.default_rng(seed)
     actions, rewards = rng.uniform(-1, 1, size=(10, 2)), rng.normal(size=len(pulls))
-    posterior = form(kernel, regularisation=gamma)
+    posterior = form(kernel, regularization=gamma)
     inverse = InverseKernelUCB(kernel.gram, gamma)
     joint, rows = JointPosterior(kernel.gram(actions), gamma), RowCache(kernel.gram(actions), gamma)
 
@@ -70,7 +70,7 @@ def test_means_and_deviations_are_those_of_scikit_learn(form, gamma):
     """Oracle 2: kernel ridge regression, and a Gaussian process with noise variance γ."""
     rng = np.random.default_rng(0)
     points, rewards, queries = rng.uniform(size=(60, 2)), rng.normal(size=60), rng.uniform(size=(15, 2))
-    posterior = form(Gaussian(length_scale=0.4), regularisation=gamma)
+    posterior = form(Gaussian(length_scale=0.4), regularization=gamma)
     posterior.observe(points, rewards)
 
     prediction = posterior.predict(queries)
@@ -95,7 +95,7 @@ def test_counts_are_the_full_history(case, gamma, counts, seed):
     kernel, form = case
     rng = np.random.default_rng(seed)
     points, rewards = rng.uniform(-1, 1, size=(len(counts), 2)), rng.normal(size=len(counts))
-    posterior = form(kernel, regularisation=gamma)
+    posterior = form(kernel, regularization=gamma)
 
     posterior.observe(points, rewards, times=counts)
 
@@ -112,7 +112,7 @@ def test_counts_are_the_full_history(case, gamma, counts, seed):
 @pytest.mark.parametrize("gamma", [1e-3, 0.3, 5.0])
 def test_one_context_pulled_n_times_has_width_w_over_one_plus_n_w(times, gamma):
     """Oracle 4, second half: the floor of the width is exact here."""
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=gamma)
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=gamma)
     before = posterior.predict([[0.3]]).width[0] ** 2
 
     posterior.observe([[0.3]], [1.0], times=times)
@@ -122,12 +122,12 @@ def test_one_context_pulled_n_times_has_width_w_over_one_plus_n_w(times, gamma):
 
 @pytest.mark.parametrize("factor", [1e-4, 0.25, 3.0, 4.0, 1e5])
 @pytest.mark.parametrize("form", POSTERIORS)
-def test_kernel_and_regularisation_scale_together(form, factor):
+def test_kernel_and_regularization_scale_together(form, factor):
     """Oracle 5: (k/c, γ/c) gives the same mean and width; bit for bit when c is a power of four."""
     rng = np.random.default_rng(1)
     kernel, points, rewards = Polynomial(degree=2), rng.uniform(size=(20, 2)), rng.normal(size=20)
-    plain = form(kernel, regularisation=0.1)
-    scaled = form(kernel * factor, regularisation=0.1 * factor)
+    plain = form(kernel, regularization=0.1)
+    scaled = form(kernel * factor, regularization=0.1 * factor)
 
     for posterior in (plain, scaled):
         posterior.observe(points, rewards)
@@ -147,7 +147,7 @@ def test_the_gain_adds_up_online_and_final_widths_to_the_statistical_dimension(k
     rng = np.random.default_rng(2)
     points = rng.uniform(-1, 1, size=(40, 2))
     points[30:] = points[:10]
-    posterior, online = form(kernel, regularisation=gamma), 0.0
+    posterior, online = form(kernel, regularization=gamma), 0.0
 
     for point in points:
         online += np.log1p(posterior.predict(point[None]).width[0] ** 2)

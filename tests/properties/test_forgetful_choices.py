@@ -9,7 +9,7 @@ import kernelbandits as kb
 from kernelbandits.errors import GuaranteeVoid, NotLearnt
 from kernelbandits.kernels import Gaussian, Linear, Matern, PairProduct, Precomputed, Spectrum
 from kernelbandits.posterior import posterior_factory
-from kernelbandits.selection import Catalogue, tied_for_best
+from kernelbandits.selection import Catalog, tied_for_best
 from kernelbandits.theory import exploration as schedules
 from weighted import definition
 
@@ -38,7 +38,7 @@ class Watched:
 
     def __init__(self, kernel, form, exploration):
         make, self.weight = FORMS[form]
-        self.policy = kb.KernelUCB(kernel, regularisation=0.3, exploration=exploration, posterior=make())
+        self.policy = kb.KernelUCB(kernel, regularization=0.3, exploration=exploration, posterior=make())
         self.kernel, self.exploration = kernel, exploration
         self.past, self.rewards = [], []
 
@@ -75,13 +75,13 @@ def of(points, rows):
     exploration=st.sampled_from([0.0, 0.5, 2.0]),
     seed=st.integers(0, 10_000),
 )
-def test_over_a_catalogue_whole_and_restricted(world, form, exploration, seed):
+def test_over_a_catalog_whole_and_restricted(world, form, exploration, seed):
     (kernel, points), rng = WORLDS[world], np.random.default_rng(seed)
-    catalogue, watched = Catalogue(points), Watched(kernel, form, exploration)
+    catalog, watched = Catalog(points), Watched(kernel, form, exploration)
 
     for t in range(40):
         rows = list(range(12)) if t % 3 else sorted(rng.choice(12, size=5, replace=False).tolist())
-        asked = catalogue if t % 3 else catalogue.only(rows)
+        asked = catalog if t % 3 else catalog.only(rows)
         watched.play(asked, of(points, rows), rows, rng)
 
 
@@ -99,7 +99,7 @@ def test_over_sets_that_change_every_round(form, seed):
 def test_the_comparison_notices_a_policy_that_forgets_nothing():
     rng = np.random.default_rng(0)
     watched = Watched(Gaussian(length_scale=0.4), "windowed", 0.5)
-    watched.policy = kb.KernelUCB(Gaussian(length_scale=0.4), regularisation=0.3, exploration=0.5, engine="exhaustive")
+    watched.policy = kb.KernelUCB(Gaussian(length_scale=0.4), regularization=0.3, exploration=0.5, engine="exhaustive")
 
     def run():
         for _ in range(100):
@@ -116,7 +116,7 @@ def test_playing_many_rounds_is_the_loop_and_no_engine_is_asked(form, kernel):
     rng = np.random.default_rng(1)
     rounds, rewards = rng.uniform(size=(60, 9, 2)), rng.normal(size=(60, 9))
     played, looped = (
-        kb.KernelUCB(kernel, regularisation=0.3, exploration=0.5, posterior=FORMS[form][0]()) for _ in range(2)
+        kb.KernelUCB(kernel, regularization=0.3, exploration=0.5, posterior=FORMS[form][0]()) for _ in range(2)
     )
 
     plays = played.play(rounds, rewards)

@@ -24,7 +24,7 @@ HORIZON = 60
 )
 def test_widths_and_spectra_of_a_run(kernel, gamma):
     rng = np.random.default_rng(0)
-    policy = kb.KernelUCB(kernel, regularisation=gamma, exploration=0.7)
+    policy = kb.KernelUCB(kernel, regularization=gamma, exploration=0.7)
     played, widths, spectra = [], [], [np.zeros(HORIZON)]
     for _ in range(HORIZON):
         contexts = rng.uniform(size=(6, 2))
@@ -36,14 +36,14 @@ def test_widths_and_spectra_of_a_run(kernel, gamma):
         spectra.append(np.maximum(np.append(eigenvalues, np.zeros(HORIZON - len(eigenvalues))), 0.0))
 
     gram = kernel.gram(np.array(played))
-    dimension = effective_dimension(gram, regularisation=gamma, horizon=HORIZON)
+    dimension = effective_dimension(gram, regularization=gamma, horizon=HORIZON)
     for before, after, width in zip(spectra, spectra[1:], widths, strict=False):
-        assert lemma_3(before, after, width=width, regularisation=gamma).holds
-    gain = log_det_gain(gram, regularisation=gamma)
-    assert elliptical_potential(np.array(widths), log_det_gain=gain, regularisation=gamma).holds
-    assert lemma_4(np.array(widths), effective_dimension=dimension, regularisation=gamma, horizon=HORIZON).holds
+        assert lemma_3(before, after, width=width, regularization=gamma).holds
+    gain = log_det_gain(gram, regularization=gamma)
+    assert elliptical_potential(np.array(widths), log_det_gain=gain, regularization=gamma).holds
+    assert lemma_4(np.array(widths), effective_dimension=dimension, regularization=gamma, horizon=HORIZON).holds
     assert policy.posterior.log_det_gain == pytest.approx(gain, rel=1e-8)
-    assert dimension - 1 <= statistical_dimension(gram, regularisation=gamma) + 1e-9
+    assert dimension - 1 <= statistical_dimension(gram, regularization=gamma) + 1e-9
     if isinstance(policy.posterior.kernel, kb.kernels.Scaled):
         assert lemma_2(kernel.features(np.array(played)), gram).holds
         assert dimension <= 2

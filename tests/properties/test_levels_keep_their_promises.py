@@ -18,17 +18,17 @@ MODES = [
     {"norm_bound": 1.0},
     {"scale": 0.2, "unknown_horizon": "doubling"},
 ]
-CENTRES, WEIGHTS = np.array([[0.2, 0.3], [0.8, 0.6], [0.4, 0.9]]), np.array([0.4, 0.35, 0.2])
+CENTERS, WEIGHTS = np.array([[0.2, 0.3], [0.8, 0.6], [0.4, 0.9]]), np.array([0.4, 0.35, 0.2])
 
 
 def truth(contexts):
-    return KERNEL.gram(contexts, CENTRES) @ WEIGHTS
+    return KERNEL.gram(contexts, CENTERS) @ WEIGHTS
 
 
 def run(parameters, *, replace_stage=None, seed=0):
     """Walks, decisions and truths of a run; rewards of one level may be replaced by coin flips."""
     rng, coins = np.random.default_rng(seed), np.random.default_rng(seed + 1)
-    policy = kb.SupKernelUCB(KERNEL, regularisation=GAMMA, **parameters)
+    policy = kb.SupKernelUCB(KERNEL, regularization=GAMMA, **parameters)
     walks, decisions, truths, contexts_played = [], [], [], []
     for _ in range(HORIZON):
         contexts, luck = rng.uniform(size=(N_ACTIONS, 2)), rng.uniform(size=N_ACTIONS)
@@ -67,7 +67,7 @@ def test_levels_active_sets_and_explored_rounds(parameters):
 
 def test_it_is_the_slow_literal_algorithm():
     for scale in (0.08, 0.4, 2.0):
-        policy = kb.SupKernelUCB(KERNEL, regularisation=GAMMA, horizon=HORIZON, n_actions=N_ACTIONS, scale=scale)
+        policy = kb.SupKernelUCB(KERNEL, regularization=GAMMA, horizon=HORIZON, n_actions=N_ACTIONS, scale=scale)
         slow = SlowSupKernelUCB(KERNEL.gram, GAMMA, horizon=HORIZON, scale=scale, n_stages=n_stages(HORIZON))
         rng = np.random.default_rng(4)
         for _ in range(150):
@@ -102,8 +102,8 @@ def test_the_lemma_notices_when_lower_levels_change():
 def test_levels_and_their_widths_stay_small(parameters):
     policy, _, decisions, _, played = run(parameters)
 
-    dimension = effective_dimension(KERNEL.gram(played), regularisation=GAMMA, horizon=HORIZON)
-    problem = {"effective_dimension": dimension, "regularisation": GAMMA, "horizon": HORIZON}
+    dimension = effective_dimension(KERNEL.gram(played), regularization=GAMMA, horizon=HORIZON)
+    problem = {"effective_dimension": dimension, "regularization": GAMMA, "horizon": HORIZON}
     scale = policy.scale_at(1)
     for stage, level in enumerate(policy.stages, start=1):
         widths = [decision.width for decision in decisions if decision.stage == stage]
@@ -113,7 +113,7 @@ def test_levels_and_their_widths_stay_small(parameters):
 
 
 def test_the_best_action_stays_active_with_the_valid_scale():
-    norm = float(np.sqrt(WEIGHTS @ KERNEL.gram(CENTRES) @ WEIGHTS))
+    norm = float(np.sqrt(WEIGHTS @ KERNEL.gram(CENTERS) @ WEIGHTS))
     parameters = {"horizon": HORIZON, "n_actions": N_ACTIONS, "norm_bound": norm, "failure_probability": 0.1}
     policy, walks, _, truths, _ = run(parameters)
 

@@ -17,13 +17,13 @@ from kernelbandits.theory import exploration as schedules
 @pytest.mark.parametrize("numbers", [(0.1, 0.3, 2.0, 0.3), (3.0, 1.0, 0.5, 0.01)])
 def test_oful_is_kernel_ucb_with_the_linear_kernel(posterior, numbers):
     """Choice by choice, with action sets that change."""
-    regularisation, noise_scale, norm_bound, delta = numbers
+    regularization, noise_scale, norm_bound, delta = numbers
     schedule = {"noise_scale": noise_scale, "norm_bound": norm_bound, "failure_probability": delta}
-    oful = kb.OFUL(regularisation=regularisation, **schedule)
+    oful = kb.OFUL(regularization=regularization, **schedule)
     kernel = kb.KernelUCB(
         Linear(),
-        regularisation=regularisation,
-        exploration=schedules.SelfNormalised(**schedule),
+        regularization=regularization,
+        exploration=schedules.SelfNormalized(**schedule),
         posterior=posterior,
     )
     rng, weights = np.random.default_rng(0), np.array([0.5, -0.2, 0.3, 1.0])
@@ -74,7 +74,7 @@ def test_the_ball_of_norm_two_is_linucb_over_spanner_coordinates(factor):
     actions, weights = rng.normal(size=(15, 3)), np.array([0.2, -0.1, 0.15])
     ball = kb.ConfidenceBall(actions, failure_probability=0.1, beta_factor=factor)
     coordinates = coordinates_of(actions, ball.spanner)
-    lin = kb.LinUCB(regularisation=1.0, exploration=ConfidenceBallRadius(3, 0.1, factor))
+    lin = kb.LinUCB(regularization=1.0, exploration=ConfidenceBallRadius(3, 0.1, factor))
     for _ in range(200):
         left, right = ball.choose(actions), lin.choose(coordinates)
         assert (left.action, left.score) == (right.action, pytest.approx(right.score, rel=1e-8))

@@ -6,13 +6,13 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from definitions import ridge
-from kernelbandits.kernels import Delta, Gaussian, LabelledLinear, Linear
+from kernelbandits.kernels import Delta, Gaussian, LabeledLinear, Linear
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.theory import exploration as schedules
 
 
-def exact(kernel, regularisation):
-    return ExactPosterior(kernel, regularisation=regularisation)
+def exact(kernel, regularization):
+    return ExactPosterior(kernel, regularization=regularization)
 
 
 def same_choices(first, second, n_rounds, n_actions, n_features, seed=0, ids=None):
@@ -31,10 +31,10 @@ def same_choices(first, second, n_rounds, n_actions, n_features, seed=0, ids=Non
     return pairs
 
 
-@pytest.mark.parametrize("regularisation", [0.05, 1.0, 6.0])
-def test_the_linear_kernel_is_linucb(regularisation):
-    lin = kb.LinUCB(regularisation=regularisation, exploration=0.8)
-    kernel = kb.KernelUCB(Linear(), regularisation=regularisation, exploration=0.8, posterior=exact)
+@pytest.mark.parametrize("regularization", [0.05, 1.0, 6.0])
+def test_the_linear_kernel_is_linucb(regularization):
+    lin = kb.LinUCB(regularization=regularization, exploration=0.8)
+    kernel = kb.KernelUCB(Linear(), regularization=regularization, exploration=0.8, posterior=exact)
 
     pairs = same_choices(lin, kernel, 120, 8, 5)
 
@@ -45,12 +45,12 @@ def test_the_linear_kernel_is_linucb(regularisation):
 class LiRecursion:
     """Hybrid LinUCB as its authors write it: the blocks A0, b0, A_a, B_a, b_a, inverted at every use."""
 
-    def __init__(self, n_shared, n_own, regularisation):
-        self.a0, self.b0 = regularisation * np.eye(n_shared), np.zeros(n_shared)
-        self.blocks, self.n_own, self.n_shared, self.regularisation = {}, n_own, n_shared, regularisation
+    def __init__(self, n_shared, n_own, regularization):
+        self.a0, self.b0 = regularization * np.eye(n_shared), np.zeros(n_shared)
+        self.blocks, self.n_own, self.n_shared, self.regularization = {}, n_own, n_shared, regularization
 
     def block(self, label):
-        fresh = [self.regularisation * np.eye(self.n_own), np.zeros((self.n_own, self.n_shared)), np.zeros(self.n_own)]
+        fresh = [self.regularization * np.eye(self.n_own), np.zeros((self.n_own, self.n_shared)), np.zeros(self.n_own)]
         return self.blocks.setdefault(label, fresh)
 
     def predict(self, label, x, z):
@@ -73,22 +73,22 @@ class LiRecursion:
         self.b0 = self.b0 + reward * z - b_cross.T @ np.linalg.inv(a) @ b
 
 
-@pytest.mark.parametrize("regularisation", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("regularization", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("shared", [(), (1, 3)])
-def test_disjoint_and_hybrid_linucb_are_kernels_over_labelled_rows(regularisation, shared):
+def test_disjoint_and_hybrid_linucb_are_kernels_over_labeled_rows(regularization, shared):
     """Oracle 1, against the kernel form (Gram matrix of the whole history) and the authors' own recursion."""
     model = "hybrid" if shared else "disjoint"
-    policy = kb.LinUCB(model=model, shared_columns=list(shared) or None, regularisation=regularisation, exploration=0.8)
-    kernel, rng = LabelledLinear(shared), np.random.default_rng(0)
+    policy = kb.LinUCB(model=model, shared_columns=list(shared) or None, regularization=regularization, exploration=0.8)
+    kernel, rng = LabeledLinear(shared), np.random.default_rng(0)
     own = [column for column in range(5) if column not in shared]
-    authors = LiRecursion(len(shared), len(own), regularisation)
+    authors = LiRecursion(len(shared), len(own), regularization)
     labels, rows, rewards = [], [], []
     for number in range(60):
         ids = [["red", "green", 7, "blue"][(number + place) % 4] for place in range(3)]
         contexts = rng.normal(size=(3, 5))
         queries = kb.kernels.pairs.PairRows(ids, contexts, is_shared=False)
         past = kb.kernels.pairs.PairRows(labels, np.array(rows), is_shared=False) if rows else None
-        mean, width = ridge(kernel, past, rewards, queries, regularisation)
+        mean, width = ridge(kernel, past, rewards, queries, regularization)
 
         decision = policy.choose(contexts, ids=ids)
 
@@ -112,7 +112,7 @@ def test_the_delta_kernel_counts(gamma):
     """Oracle 6: mean = Σr/(n + γ), width = 1/sqrt(n + γ)."""
     rng = np.random.default_rng(0)
     pulls, rewards = rng.integers(0, 5, size=200), rng.normal(size=200)
-    policy = kb.KernelUCB(Delta(), regularisation=gamma)
+    policy = kb.KernelUCB(Delta(), regularization=gamma)
 
     policy.warm_start(pulls.tolist(), rewards)
 
@@ -132,11 +132,11 @@ class RootOfTwoLogarithms:
         return {"class": "RootOfTwoLogarithms"}
 
 
-def test_ucb1_is_the_delta_kernel_without_regularisation():
+def test_ucb1_is_the_delta_kernel_without_regularization():
     """Oracle 6, second half: continuous rewards, each action once, γ = 1e-6."""
     rng = np.random.default_rng(1)
     values = rng.uniform(size=6)
-    policy = kb.KernelUCB(Delta(), regularisation=1e-6, exploration=RootOfTwoLogarithms())
+    policy = kb.KernelUCB(Delta(), regularization=1e-6, exploration=RootOfTwoLogarithms())
     counts, sums = np.zeros(6), np.zeros(6)
     for round_index in range(1, 401):
         if round_index <= 6:
@@ -161,7 +161,7 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
     covariance, mean = kernel.gram(actions), np.zeros(15)
     policy = kb.GPUCB(kernel, noise_variance=noise_variance, failure_probability=0.1)
     ucb = kb.KernelUCB(
-        kernel, regularisation=noise_variance, exploration=schedules.GPUCBFinite(failure_probability=0.1)
+        kernel, regularization=noise_variance, exploration=schedules.GPUCBFinite(failure_probability=0.1)
     )
     for round_index in range(1, 80):
         beta = 2 * np.log(15 * round_index**2 * np.pi**2 / (6 * 0.1))
@@ -192,8 +192,8 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
 def test_suplinucb_is_supkernelucb_with_the_linear_kernel(parameters):
     """Oracle 11, choice by choice and level by level."""
     rng = np.random.default_rng(3)
-    lin = kb.SupLinUCB(regularisation=0.7, **parameters)
-    kernel = kb.SupKernelUCB(Linear(), regularisation=0.7, **parameters)
+    lin = kb.SupLinUCB(regularization=0.7, **parameters)
+    kernel = kb.SupKernelUCB(Linear(), regularization=0.7, **parameters)
     weights = np.array([0.5, 0.2, 0.3])
     for _ in range(400):
         contexts = rng.uniform(size=(6, 3)) * np.array([1.0, 0.5, 0.8])

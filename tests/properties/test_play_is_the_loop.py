@@ -11,14 +11,14 @@ from kernelbandits.kernels import Columns, Constant, Cosine, Linear, Polynomial
 from kernelbandits.posterior._primal_loops import feature_loops
 
 POLICIES = {
-    "linear": lambda gamma, eta: kb.KernelUCB(Linear(), regularisation=gamma, exploration=eta),
-    "offset": lambda gamma, eta: kb.KernelUCB(Linear() + Constant(0.4), regularisation=gamma, exploration=eta),
-    "polynomial": lambda gamma, eta: kb.KernelUCB(0.1 * Polynomial(degree=2), regularisation=gamma, exploration=eta),
-    "cosine": lambda gamma, eta: kb.KernelUCB(Cosine(), regularisation=gamma, exploration=eta),
-    "columns": lambda gamma, eta: kb.KernelUCB(Columns(Linear(), (2, 0)), regularisation=gamma, exploration=eta),
-    "LinUCB": lambda gamma, eta: kb.LinUCB(regularisation=gamma, exploration=eta),
+    "linear": lambda gamma, eta: kb.KernelUCB(Linear(), regularization=gamma, exploration=eta),
+    "offset": lambda gamma, eta: kb.KernelUCB(Linear() + Constant(0.4), regularization=gamma, exploration=eta),
+    "polynomial": lambda gamma, eta: kb.KernelUCB(0.1 * Polynomial(degree=2), regularization=gamma, exploration=eta),
+    "cosine": lambda gamma, eta: kb.KernelUCB(Cosine(), regularization=gamma, exploration=eta),
+    "columns": lambda gamma, eta: kb.KernelUCB(Columns(Linear(), (2, 0)), regularization=gamma, exploration=eta),
+    "LinUCB": lambda gamma, eta: kb.LinUCB(regularization=gamma, exploration=eta),
     "gaussian": lambda gamma, eta: kb.KernelUCB(
-        kb.kernels.Gaussian(length_scale=1.0), regularisation=gamma, exploration=eta
+        kb.kernels.Gaussian(length_scale=1.0), regularization=gamma, exploration=eta
     ),
 }
 
@@ -93,7 +93,7 @@ def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(name, form, c
 @pytest.mark.parametrize("n_rounds", [10, 400])
 def test_a_simulation_is_that_of_single_steps(n_rounds, monkeypatch):
     world = kb.environments.SyntheticRKHS(Linear(), n_actions=6, n_features=3)
-    policies = [kb.KernelUCB(Linear(), regularisation=0.7, exploration=0.6) for _ in range(2)]
+    policies = [kb.KernelUCB(Linear(), regularization=0.7, exploration=0.6) for _ in range(2)]
     finished = []
 
     fast = kb.simulate(world, policies[0], horizon=n_rounds, seed=3, progress=finished.append)
@@ -110,7 +110,7 @@ def test_a_simulation_is_that_of_single_steps(n_rounds, monkeypatch):
 def test_a_long_run_stays_close_to_the_definition():
     rng = np.random.default_rng(1)
     rounds, rewards = rng.normal(size=(20_000, 3, 4)) + 1.0, rng.normal(size=(20_000, 3))
-    policy = kb.KernelUCB(Linear(), regularisation=1e-3, exploration=0.5)
+    policy = kb.KernelUCB(Linear(), regularization=1e-3, exploration=0.5)
 
     plays = policy.play(rounds, rewards)
 

@@ -24,20 +24,20 @@ class _OverRows(PolicyContract):
 class TestKernelUCB(_OverRows):
     @pytest.fixture(params=["auto", "exact"])
     def make_policy(self, request):
-        return lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularisation=0.3, posterior=request.param)
+        return lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularization=0.3, posterior=request.param)
 
 
 class TestKernelUCBLinearPrimal(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.KernelUCB(Linear() + 0.5, regularisation=0.3, exploration=0.4, posterior="primal")
+        return lambda: kb.KernelUCB(Linear() + 0.5, regularization=0.3, exploration=0.4, posterior="primal")
 
 
 class TestKernelUCBWithSchedule(_OverRows):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.KernelUCB(
-            Gaussian(length_scale=0.7), regularisation=0.3, exploration=MIXTURE, reward_range=(0, 1)
+            Gaussian(length_scale=0.7), regularization=0.3, exploration=MIXTURE, reward_range=(0, 1)
         )
 
 
@@ -46,13 +46,13 @@ class TestKernelUCBWithRandomTies(_OverRows):
 
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.KernelUCB(Delta(kind=kb.kernels.Rows()), regularisation=0.3, ties="random", seed=4)
+        return lambda: kb.KernelUCB(Delta(kind=kb.kernels.Rows()), regularization=0.3, ties="random", seed=4)
 
 
 class TestKernelUCBOverStrings(PolicyContract):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.KernelUCB(Spectrum(n=(1, 2)), regularisation=0.3, exploration=0.5)
+        return lambda: kb.KernelUCB(Spectrum(n=(1, 2)), regularization=0.3, exploration=0.5)
 
     @pytest.fixture
     def make_round(self):
@@ -62,7 +62,7 @@ class TestKernelUCBOverStrings(PolicyContract):
 class TestKernelUCBOverSets(PolicyContract):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.KernelUCB(Jaccard() + 0.1, regularisation=0.3, exploration=0.5)
+        return lambda: kb.KernelUCB(Jaccard() + 0.1, regularization=0.3, exploration=0.5)
 
     @pytest.fixture
     def make_round(self):
@@ -73,7 +73,7 @@ class TestKernelUCBOverTable(PolicyContract):
     @pytest.fixture
     def make_policy(self):
         table = Gaussian(length_scale=1.0).gram(np.random.default_rng(0).normal(size=(40, 3)))
-        return lambda: kb.KernelUCB(Precomputed(table, ids=[f"id {row}" for row in range(40)]), regularisation=0.3)
+        return lambda: kb.KernelUCB(Precomputed(table, ids=[f"id {row}" for row in range(40)]), regularization=0.3)
 
     @pytest.fixture
     def make_round(self):
@@ -101,19 +101,19 @@ class TestCGPUCB(PolicyContract):
 class TestLinUCBShared(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.LinUCB(regularisation=0.6, exploration=0.5)
+        return lambda: kb.LinUCB(regularization=0.6, exploration=0.5)
 
 
 class TestLinUCBDisjoint(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.LinUCB(model="disjoint", regularisation=0.6, exploration=0.5)
+        return lambda: kb.LinUCB(model="disjoint", regularization=0.6, exploration=0.5)
 
 
 class TestLinUCBHybrid(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.LinUCB(model="hybrid", shared_columns=[1], regularisation=0.6, exploration=0.5)
+        return lambda: kb.LinUCB(model="hybrid", shared_columns=[1], regularization=0.6, exploration=0.5)
 
 
 class TestSupKernelUCB(_OverRows):
@@ -130,13 +130,13 @@ class TestSupKernelUCB(_OverRows):
         ids=str,
     )
     def make_policy(self, request):
-        return lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), regularisation=0.5, **request.param)
+        return lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), regularization=0.5, **request.param)
 
 
 class TestSupLinUCB(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.SupLinUCB(horizon=60, n_actions=7, norm_bound=1.0, regularisation=0.5)
+        return lambda: kb.SupLinUCB(horizon=60, n_actions=7, norm_bound=1.0, regularization=0.5)
 
 
 class TestUniformRandom(_OverRows):

@@ -27,7 +27,7 @@ def many_experts():
         *linear_experts(3, n_experts=6, seed=1),
         *constant_experts(4),
         *stump_experts(contexts, n_actions=3, per_feature=2),
-        *ridge_experts([Linear(), Gaussian(length_scale=0.8)], contexts, rewards, regularisation=[0.1, 2.0]),
+        *ridge_experts([Linear(), Gaussian(length_scale=0.8)], contexts, rewards, regularization=[0.1, 2.0]),
         UniformExpert(),
     ]
 
@@ -115,7 +115,7 @@ class TestKernelEpochGreedy(_OverRows):
     @pytest.fixture(params=[{}, {"exploration_factor": 0.05}, {"horizon": 400, "exploration_factor": 0.02}], ids=str)
     def make_policy(self, request):
         kernel = Gaussian(length_scale=0.8)
-        return lambda: kb.KernelEpochGreedy(kernel, n_actions=5, regularisation=0.3, seed=3, **request.param)
+        return lambda: kb.KernelEpochGreedy(kernel, n_actions=5, regularization=0.3, seed=3, **request.param)
 
 
 class TestPACBayes(_OverRows):
@@ -123,8 +123,8 @@ class TestPACBayes(_OverRows):
 
     @pytest.fixture
     def make_policy(self):
-        centres = np.random.default_rng(0).normal(size=(4, 3))
-        return lambda: kb.PACBayes(centres, n_actions=7, exploration_factor=0.5, learning_factor=2.0, seed=3)
+        centers = np.random.default_rng(0).normal(size=(4, 3))
+        return lambda: kb.PACBayes(centers, n_actions=7, exploration_factor=0.5, learning_factor=2.0, seed=3)
 
 
 class TestPACBayesWithOneState(_OverRows):

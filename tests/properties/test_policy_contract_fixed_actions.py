@@ -49,7 +49,7 @@ class TestPhasedElimination(_OverRows):
         ids=str,
     )
     def make_policy(self, request):
-        return lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), ACTIONS, regularisation=0.3, **request.param)
+        return lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), ACTIONS, regularization=0.3, **request.param)
 
 
 class TestPhasedEliminationPrimal(_OverRows):

@@ -18,14 +18,14 @@ class TestWindowed(_OverRows):
     @pytest.fixture(params=["gaussian", "linear"])
     def make_policy(self, request):
         kernel = Gaussian(length_scale=0.7) if request.param == "gaussian" else Linear() + 0.3
-        return lambda: kb.KernelUCB(kernel, regularisation=0.3, posterior=posterior_factory("windowed", length=40))
+        return lambda: kb.KernelUCB(kernel, regularization=0.3, posterior=posterior_factory("windowed", length=40))
 
 
 class TestWindowedOverStrings(PolicyContract):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.KernelUCB(
-            Spectrum(n=(1, 2)), regularisation=0.3, posterior=posterior_factory("windowed", length=40)
+            Spectrum(n=(1, 2)), regularization=0.3, posterior=posterior_factory("windowed", length=40)
         )
 
     @pytest.fixture
@@ -37,7 +37,7 @@ class TestForgettingNothing(_OverRows):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.KernelUCB(
-            Gaussian(length_scale=0.7), regularisation=0.3, posterior=posterior_factory("forgetting", rate=1.0)
+            Gaussian(length_scale=0.7), regularization=0.3, posterior=posterior_factory("forgetting", rate=1.0)
         )
 
 
@@ -45,4 +45,4 @@ class TestForgetting(_OverRows):
     @pytest.fixture(params=["gaussian", "linear"])
     def make_policy(self, request):
         kernel = Gaussian(length_scale=0.7) if request.param == "gaussian" else Linear() + 0.3
-        return lambda: kb.KernelUCB(kernel, regularisation=0.3, posterior=posterior_factory("forgetting", rate=0.95))
+        return lambda: kb.KernelUCB(kernel, regularization=0.3, posterior=posterior_factory("forgetting", rate=0.95))

@@ -18,7 +18,7 @@ class TestOFUL(PolicyContract):
     @pytest.fixture(params=[0.0, 0.1, 0.7, 5.0])
     def make_policy(self, request):
         return lambda: kb.OFUL(
-            regularisation=0.6, noise_scale=0.5, norm_bound=1.5, failure_probability=0.1, switching=request.param
+            regularization=0.6, noise_scale=0.5, norm_bound=1.5, failure_probability=0.1, switching=request.param
         )
 
     @pytest.fixture
@@ -32,7 +32,7 @@ class TestOFULWithRandomTies(PolicyContract):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.OFUL(
-            regularisation=0.6, noise_scale=0.5, norm_bound=1.5, switching=0.7, ties="random", seed=3
+            regularization=0.6, noise_scale=0.5, norm_bound=1.5, switching=0.7, ties="random", seed=3
         )
 
     @pytest.fixture

@@ -1,11 +1,11 @@
-"""Every posterior keeps every promise, at regularisations other than 1, dense, sparse, strings, ids and labels."""
+"""Every posterior keeps every promise, at regularizations other than 1, dense, sparse, strings, ids and labels."""
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct, Polynomial, Precomputed, Spectrum
-from kernelbandits.kernels.labeled import LabelledLinear
+from kernelbandits.kernels.labeled import LabeledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import (
     AutoPosterior,
@@ -20,14 +20,14 @@ ROWS = np.random.default_rng(0).normal(size=(14, 3))
 
 
 @pytest.fixture(params=[0.05, 0.7, 9.0])
-def regularisation(request):
+def regularization(request):
     return request.param
 
 
 class TestExactGaussian(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ExactPosterior(Gaussian(length_scale=0.8), regularisation=regularisation)
+    def posterior(self, regularization):
+        return ExactPosterior(Gaussian(length_scale=0.8), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -36,8 +36,8 @@ class TestExactGaussian(PosteriorContract):
 
 class TestExactMaternSparse(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ExactPosterior(Matern(smoothness=1.5, length_scale=2.0), regularisation=regularisation)
+    def posterior(self, regularization):
+        return ExactPosterior(Matern(smoothness=1.5, length_scale=2.0), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -46,8 +46,8 @@ class TestExactMaternSparse(PosteriorContract):
 
 class TestExactLinearWithMorePointsThanDimensions(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ExactPosterior(Linear(), regularisation=regularisation)
+    def posterior(self, regularization):
+        return ExactPosterior(Linear(), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -56,8 +56,8 @@ class TestExactLinearWithMorePointsThanDimensions(PosteriorContract):
 
 class TestExactStrings(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ExactPosterior(Spectrum(n=2), regularisation=regularisation)
+    def posterior(self, regularization):
+        return ExactPosterior(Spectrum(n=2), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -68,10 +68,10 @@ class TestExactStrings(PosteriorContract):
 
 class TestExactTable(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
+    def posterior(self, regularization):
         table = Gaussian(length_scale=1.5).gram(ROWS)
         return ExactPosterior(
-            Precomputed(table, ids=[f"item {row}" for row in range(14)]), regularisation=regularisation
+            Precomputed(table, ids=[f"item {row}" for row in range(14)]), regularization=regularization
         )
 
     @pytest.fixture
@@ -81,8 +81,8 @@ class TestExactTable(PosteriorContract):
 
 class TestPrimalLinear(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return PrimalPosterior(Linear(), regularisation=regularisation)
+    def posterior(self, regularization):
+        return PrimalPosterior(Linear(), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -91,8 +91,8 @@ class TestPrimalLinear(PosteriorContract):
 
 class TestPrimalPolynomialSparse(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return PrimalPosterior(0.1 * Polynomial(degree=2, offset=0.5), regularisation=regularisation)
+    def posterior(self, regularization):
+        return PrimalPosterior(0.1 * Polynomial(degree=2, offset=0.5), regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -101,8 +101,8 @@ class TestPrimalPolynomialSparse(PosteriorContract):
 
 class TestAutoThatChangesForm(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return AutoPosterior(Linear() + 0.3, regularisation=regularisation)
+    def posterior(self, regularization):
+        return AutoPosterior(Linear() + 0.3, regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -111,43 +111,43 @@ class TestAutoThatChangesForm(PosteriorContract):
 
 class TestAutoWithoutFeatures(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return AutoPosterior(Gaussian(length_scale=[0.5, 2.0, 1.0]), regularisation=regularisation)
+    def posterior(self, regularization):
+        return AutoPosterior(Gaussian(length_scale=[0.5, 2.0, 1.0]), regularization=regularization)
 
     @pytest.fixture
     def points(self):
         return ROWS
 
 
-class _Labelled(PosteriorContract):
+class _Labeled(PosteriorContract):
     @pytest.fixture
     def points(self):
         return PairRows([row % 4 if row % 3 else "other" for row in range(14)], ROWS, is_shared=False)
 
 
-class TestDisjoint(_Labelled):
+class TestDisjoint(_Labeled):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return PerActionPosterior(LabelledLinear(), regularisation=regularisation)
+    def posterior(self, regularization):
+        return PerActionPosterior(LabeledLinear(), regularization=regularization)
 
 
-class TestHybrid(_Labelled):
+class TestHybrid(_Labeled):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return PerActionPosterior(LabelledLinear((2,)), regularisation=regularisation)
+    def posterior(self, regularization):
+        return PerActionPosterior(LabeledLinear((2,)), regularization=regularization)
 
 
-class TestAllColumnsShared(_Labelled):
+class TestAllColumnsShared(_Labeled):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return PerActionPosterior(LabelledLinear((0, 1, 2)), regularisation=regularisation)
+    def posterior(self, regularization):
+        return PerActionPosterior(LabeledLinear((0, 1, 2)), regularization=regularization)
 
 
 class TestPartitioned(PosteriorContract):
     @pytest.fixture
-    def posterior(self, regularisation):
+    def posterior(self, regularization):
         kernel = PairProduct(Gaussian(length_scale=0.8), Delta())
-        return PartitionedPosterior(kernel, regularisation=regularisation)
+        return PartitionedPosterior(kernel, regularization=regularization)
 
     @pytest.fixture
     def points(self):

@@ -12,7 +12,7 @@ LONG = 20  # just what the contract observes
 
 
 @pytest.fixture(params=[0.05, 0.7])
-def regularisation(request):
+def regularization(request):
     return request.param
 
 
@@ -30,35 +30,35 @@ class _OverStrings(PosteriorContract):
 
 class TestWindowed(_OverRows):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return WindowedPosterior(Gaussian(length_scale=0.8), regularisation=regularisation, length=LONG)
+    def posterior(self, regularization):
+        return WindowedPosterior(Gaussian(length_scale=0.8), regularization=regularization, length=LONG)
 
 
 class TestWindowedPrimal(_OverRows):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return WindowedPosterior(Linear() + 0.3, regularisation=regularisation, length=LONG)
+    def posterior(self, regularization):
+        return WindowedPosterior(Linear() + 0.3, regularization=regularization, length=LONG)
 
 
 class TestWindowedStrings(_OverStrings):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return WindowedPosterior(Spectrum(n=2), regularisation=regularisation, length=LONG)
+    def posterior(self, regularization):
+        return WindowedPosterior(Spectrum(n=2), regularization=regularization, length=LONG)
 
 
 class TestForgetting(_OverRows):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ForgettingPosterior(Gaussian(length_scale=0.8), regularisation=regularisation, rate=1.0)
+    def posterior(self, regularization):
+        return ForgettingPosterior(Gaussian(length_scale=0.8), regularization=regularization, rate=1.0)
 
 
 class TestForgettingThatChangesForm(_OverRows):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ForgettingPosterior(Linear() + 0.3, regularisation=regularisation, rate=1.0)
+    def posterior(self, regularization):
+        return ForgettingPosterior(Linear() + 0.3, regularization=regularization, rate=1.0)
 
 
 class TestForgettingStrings(_OverStrings):
     @pytest.fixture
-    def posterior(self, regularisation):
-        return ForgettingPosterior(Spectrum(n=2), regularisation=regularisation, rate=1.0)
+    def posterior(self, regularization):
+        return ForgettingPosterior(Spectrum(n=2), regularization=regularization, rate=1.0)

@@ -61,7 +61,7 @@ def words(rng, n):
 
 
 def pairs(rng, n):
-    actions = rng.choice(["red", "blue", "green", "grey"], size=min(n, 6)).tolist()
+    actions = rng.choice(["red", "blue", "green", "gray"], size=min(n, 6)).tolist()
     return kb.Pairs(rng.uniform(size=2), actions)
 
 
@@ -120,11 +120,11 @@ def use(is_compiled, monkeypatch):
 class Watched:
     """A policy beside a posterior that scores everything and is told nothing but rewards."""
 
-    def __init__(self, kernel, regularisation, exploration, ties="lowest"):
+    def __init__(self, kernel, regularization, exploration, ties="lowest"):
         self.policy = kb.KernelUCB(
-            kernel, regularisation=regularisation, exploration=exploration, posterior="exact", ties=ties, seed=0
+            kernel, regularization=regularization, exploration=exploration, posterior="exact", ties=ties, seed=0
         )
-        self.plain = ExactPosterior(kernel, regularisation=regularisation)
+        self.plain = ExactPosterior(kernel, regularization=regularization)
         self.exploration = exploration
         self.n_screened = 0
         self.n_widths = self.n_actions = 0
@@ -137,7 +137,7 @@ class Watched:
         self.n_actions += report.n_actions
         prediction = self.plain.predict(contexts)
         scores = prediction.upper(self.exploration)
-        rounding = 1e-13 * max(1.0, self.plain.n_observations / self.plain.regularisation) ** 0.75
+        rounding = 1e-13 * max(1.0, self.plain.n_observations / self.plain.regularization) ** 0.75
         best = float(scores.max())
         if decision.action != tied_for_best(scores)[0]:
             # Where rounding is larger than the tolerance of ties, a choice that is as good as rounding tells.
@@ -148,7 +148,7 @@ class Watched:
         squared, scale = (
             prediction.width[decision.action] ** 2,
             float(self.policy.posterior.kernel.diagonal(self.policy.posterior.kernel.kind.check(contexts)).max())
-            / self.plain.regularisation,
+            / self.plain.regularization,
         )
         assert_allclose(decision.width**2, squared, rtol=tolerance, atol=tolerance * scale)
         return decision
@@ -186,11 +186,11 @@ def test_most_actions_need_no_width(monkeypatch):
     use(True, monkeypatch)
     rng = np.random.default_rng(0)
     watched = Watched(Gaussian(length_scale=0.3), 0.1, 0.2)
-    centre = np.full(3, 0.5)
+    center = np.full(3, 0.5)
     for _ in range(300):
         contexts = rng.uniform(size=(100, 3))
         decision = watched.choose(contexts)
-        watched.learn(decision, float(np.exp(-np.sum((decision.context - centre) ** 2) / 0.1)))
+        watched.learn(decision, float(np.exp(-np.sum((decision.context - center) ** 2) / 0.1)))
 
     assert watched.n_widths < 0.2 * watched.n_actions
 
@@ -205,17 +205,17 @@ EVENTS = st.lists(
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
-@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
+@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_happens_in_between_is_followed(events, seed, regularisation, is_compiled):
+def test_whatever_happens_in_between_is_followed(events, seed, regularization, is_compiled):
     with pytest.MonkeyPatch.context() as monkeypatch:
         use(is_compiled, monkeypatch)
-        follow(events, seed, regularisation)
+        follow(events, seed, regularization)
 
 
-def follow(events, seed, regularisation):
+def follow(events, seed, regularization):
     rng = np.random.default_rng(seed)
-    watched = Watched(Gaussian(length_scale=0.6), regularisation, 0.7)
+    watched = Watched(Gaussian(length_scale=0.6), regularization, 0.7)
     policy, plain = watched.policy, watched.plain
     waiting, learnt = [], []
     for event in ["warm", *events]:

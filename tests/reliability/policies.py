@@ -55,13 +55,13 @@ def always(contexts: Any) -> Callable[[int], Any]:
 def gaussian(posterior: Any = "auto", **options: Any) -> Any:
     """KernelUCB over rows."""
     return kb.KernelUCB(
-        Gaussian(length_scale=0.4), regularisation=0.3, exploration=0.5, posterior=posterior, seed=3, **options
+        Gaussian(length_scale=0.4), regularization=0.3, exploration=0.5, posterior=posterior, seed=3, **options
     )
 
 
-def compressed(kernel: Any, regularisation: float) -> Any:
+def compressed(kernel: Any, regularization: float) -> Any:
     """The posterior that the automatic one takes for points of low rank."""
-    return CompressedPosterior(kernel, regularisation=regularisation)
+    return CompressedPosterior(kernel, regularization=regularization)
 
 
 def similar(first: Any, second: Any) -> Any:
@@ -75,7 +75,7 @@ def table() -> SimilarityTable:
     return SimilarityTable(np.exp(-np.abs(places[:, None] - places) / 3.0), ids=WORDS)
 
 
-CATALOG = kb.Catalogue(np.random.default_rng(2).uniform(size=(40, 2)))
+CATALOG = kb.Catalog(np.random.default_rng(2).uniform(size=(40, 2)))
 PAIRS = PairProduct(Gaussian(length_scale=0.5), Delta())
 
 CASES: dict[str, Case] = {
@@ -85,15 +85,15 @@ CASES: dict[str, Case] = {
     "KernelUCB windowed": Case(lambda: gaussian(posterior_factory("windowed", length=6)), rows),
     "KernelUCB forgetting": Case(lambda: gaussian(posterior_factory("forgetting", rate=0.8)), rows),
     "KernelUCB catalog": Case(gaussian, always(CATALOG)),
-    "KernelUCB strings": Case(lambda: kb.KernelUCB(Spectrum(n=2), regularisation=0.2, exploration=0.4), words),
-    "KernelUCB table": Case(lambda: kb.KernelUCB(Precomputed(table()), regularisation=0.2), words),
-    "KernelUCB function": Case(lambda: kb.KernelUCB(similar, regularisation=0.2), rows),
+    "KernelUCB strings": Case(lambda: kb.KernelUCB(Spectrum(n=2), regularization=0.2, exploration=0.4), words),
+    "KernelUCB table": Case(lambda: kb.KernelUCB(Precomputed(table()), regularization=0.2), words),
+    "KernelUCB function": Case(lambda: kb.KernelUCB(similar, regularization=0.2), rows),
     "KernelUCB pairs": Case(
-        lambda: kb.KernelUCB(PAIRS, regularisation=0.2, exploration=0.4), lambda t: kb.Pairs(ROWS[t % 12], ["a", "b"])
+        lambda: kb.KernelUCB(PAIRS, regularization=0.2, exploration=0.4), lambda t: kb.Pairs(ROWS[t % 12], ["a", "b"])
     ),
-    "KernelUCB linear": Case(lambda: kb.KernelUCB(Linear(), regularisation=0.5, exploration=0.4), rows),
-    "LinUCB": Case(lambda: kb.LinUCB(regularisation=0.5, exploration=0.4), rows),
-    "LinUCB disjoint": Case(lambda: kb.LinUCB(model="disjoint", regularisation=0.5, exploration=0.4), rows),
+    "KernelUCB linear": Case(lambda: kb.KernelUCB(Linear(), regularization=0.5, exploration=0.4), rows),
+    "LinUCB": Case(lambda: kb.LinUCB(regularization=0.5, exploration=0.4), rows),
+    "LinUCB disjoint": Case(lambda: kb.LinUCB(model="disjoint", regularization=0.5, exploration=0.4), rows),
     "LinUCB hybrid": Case(lambda: kb.LinUCB(model="hybrid", shared_columns=[0], exploration=0.4), rows),
     "GPUCB": Case(lambda: kb.GPUCB(Gaussian(length_scale=0.4), noise_variance=0.1), rows),
     "CGPUCB": Case(
@@ -102,7 +102,7 @@ CASES: dict[str, Case] = {
     ),
     "OFUL": Case(lambda: kb.OFUL(noise_scale=0.2, norm_bound=1.0, switching=0.3), rows),
     "SupKernelUCB": Case(lambda: kb.SupKernelUCB(Gaussian(length_scale=0.4), scale=1.5), rows),
-    "SupLinUCB": Case(lambda: kb.SupLinUCB(scale=1.5, regularisation=0.5), rows),
+    "SupLinUCB": Case(lambda: kb.SupLinUCB(scale=1.5, regularization=0.5), rows),
     "SupLinRel": Case(lambda: kb.SupLinRel(horizon=100, n_actions=6, scale=0.5), lambda t: rows(t) / 2.0),
     "KernelThompson": Case(lambda: kb.KernelThompson(Gaussian(length_scale=0.4), propensity_draws=16, seed=1), rows),
     "KernelSquareCB": Case(lambda: kb.KernelSquareCB(Gaussian(length_scale=0.4), seed=1), rows),
@@ -113,7 +113,7 @@ CASES: dict[str, Case] = {
     "UCB1": Case(kb.UCB1, rows),
     "KLUCB": Case(lambda: kb.KLUCB(ties="random", seed=1), rows),
     "PhasedElimination": Case(
-        lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), FIXED, scale=0.3, regularisation=0.1), always(FIXED)
+        lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), FIXED, scale=0.3, regularization=0.1), always(FIXED)
     ),
     "PEGE": Case(lambda: kb.PEGE(FIXED), always(FIXED)),
     "GridGP": Case(lambda: kb.GridGP(FIXED, n_points=4), always(FIXED)),

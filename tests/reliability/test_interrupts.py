@@ -216,13 +216,13 @@ def test_without_the_journal_calls_are_left_half_done(name, monkeypatch):
 # -- posteriors by themselves ------------------------------------------------------------------------------------------
 
 POSTERIORS = {
-    "exact": lambda: ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.2),
-    "exact function": lambda: ExactPosterior(FromCallable(similar, kind=Rows()), regularisation=0.2),
-    "primal": lambda: PrimalPosterior(Linear(), regularisation=0.2),
-    "compressed": lambda: CompressedPosterior(Gaussian(length_scale=0.4), regularisation=0.2),
-    "auto": lambda: AutoPosterior(Linear(), regularisation=0.2),
-    "windowed": lambda: WindowedPosterior(Gaussian(length_scale=0.4), regularisation=0.2, length=4),
-    "forgetting": lambda: ForgettingPosterior(Gaussian(length_scale=0.4), regularisation=0.2, rate=0.7),
+    "exact": lambda: ExactPosterior(Gaussian(length_scale=0.4), regularization=0.2),
+    "exact function": lambda: ExactPosterior(FromCallable(similar, kind=Rows()), regularization=0.2),
+    "primal": lambda: PrimalPosterior(Linear(), regularization=0.2),
+    "compressed": lambda: CompressedPosterior(Gaussian(length_scale=0.4), regularization=0.2),
+    "auto": lambda: AutoPosterior(Linear(), regularization=0.2),
+    "windowed": lambda: WindowedPosterior(Gaussian(length_scale=0.4), regularization=0.2, length=4),
+    "forgetting": lambda: ForgettingPosterior(Gaussian(length_scale=0.4), regularization=0.2, rate=0.7),
 }
 
 CHANGES = {
@@ -278,7 +278,7 @@ def test_a_kernel_that_raises_changes_nothing(name):
             raise Trouble
         return similar(first, second)
 
-    case = Case(lambda: kb.KernelUCB(troubled, regularisation=0.2), lambda t: rows(t) + t / 50.0)
+    case = Case(lambda: kb.KernelUCB(troubled, regularization=0.2), lambda t: rows(t) + t / 50.0)
     calls = Calls(case)
     act, n_raised = getattr(calls, name), 0
     for allowed in range(40):

@@ -337,7 +337,7 @@ def test_pending_repeats_are_counts():
 
 
 def test_many_pending_decisions_over_few_points_cost_what_the_points_cost(monkeypatch):
-    policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1)
+    policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.1)
     policy.warm_start(ROWS, np.zeros(12))
     sizes, cholesky = [], kb.posterior.pending.cholesky
     monkeypatch.setattr(kb.posterior.pending, "cholesky", lambda matrix: sizes.append(len(matrix)) or cholesky(matrix))
@@ -441,7 +441,7 @@ def test_a_policy_that_is_sent_to_a_forked_worker_keeps_its_seed():
 
 
 def test_a_posterior_of_two_policies_is_refused():
-    shared = kb.posterior.ExactPosterior(Gaussian(length_scale=1.0), regularisation=1.0)
+    shared = kb.posterior.ExactPosterior(Gaussian(length_scale=1.0), regularization=1.0)
     kb.KernelUCB(shared.kernel, posterior=lambda *_: shared)
 
     with pytest.raises(kb.errors.InvalidParameter, match="belongs to one policy"):

@@ -199,7 +199,7 @@ table = kernels.SimilarityTable(np.eye(4), ids=list("abcd"))
 rows = np.random.default_rng(0).uniform(size=(40, 6, 2))
 cases = [
     (kb.KernelUCB(kernels.Gaussian(length_scale=0.4)), rows),
-    (kb.KernelUCB(kernels.Gaussian(length_scale=0.4)), [kb.Catalogue(rows[0])] * 40),
+    (kb.KernelUCB(kernels.Gaussian(length_scale=0.4)), [kb.Catalog(rows[0])] * 40),
     (kb.KernelUCB(kernels.Spectrum(n=2)), [["ab", "bc", "cd"]] * 10),
     (kb.KernelUCB(table), [list("abcd")] * 10),
     (kb.LinUCB(), rows),

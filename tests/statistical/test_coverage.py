@@ -20,7 +20,7 @@ def share_of_failures(exploration, *, n_runs, horizon, gamma, noise_scale, norm,
     failures = 0
     for run in range(n_runs):
         world = environment.start(np.random.default_rng(run))
-        policy = kb.KernelUCB(KERNEL, regularisation=gamma, exploration=exploration)
+        policy = kb.KernelUCB(KERNEL, regularization=gamma, exploration=exploration)
         awaited, failed = [], False
         for _ in range(horizon):
             shown = world.show()
@@ -44,7 +44,7 @@ def at_most(n_runs, failure_probability):
     return binom.ppf(1 - 1e-4, n_runs, failure_probability)
 
 
-@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalised])
+@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalized])
 @pytest.mark.parametrize(("gamma", "noise_scale", "norm"), [(0.05, 0.3, 1.0), (1.0, 1.0, 2.0), (20.0, 0.5, 0.3)])
 def test_intervals_of_kernel_ucb_hold(schedule, gamma, noise_scale, norm):
     exploration = schedule(noise_scale=noise_scale, norm_bound=norm, failure_probability=FAILURE)
@@ -72,7 +72,7 @@ def test_intervals_hold_while_rewards_are_awaited():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalised])
+@pytest.mark.parametrize("schedule", [schedules.Mixture, schedules.SelfNormalized])
 @pytest.mark.parametrize("gamma", [1e-3, 0.1, 10.0])
 @pytest.mark.parametrize(("noise_scale", "norm"), [(0.1, 3.0), (1.0, 1.0)])
 def test_intervals_of_kernel_ucb_hold_in_many_runs(schedule, gamma, noise_scale, norm):

@@ -39,7 +39,7 @@ def regrets(posterior, environment, *, n_runs, horizon):
     """Regret before and from the half of the horizon on, one row a run."""
     rows = []
     for run in range(n_runs):
-        policy = kb.KernelUCB(KERNEL, regularisation=0.1, exploration=0.1, posterior=posterior)
+        policy = kb.KernelUCB(KERNEL, regularization=0.1, exploration=0.1, posterior=posterior)
         regret = kb.simulate(environment, policy, horizon=horizon, seed=run).regret
         rows.append((regret[horizon // 2 - 1], regret[-1] - regret[horizon // 2 - 1]))
     return np.array(rows)

@@ -36,7 +36,7 @@ def policy_of(mode, horizon):
     bound = {"norm_bound": hypot(*THETA)} if mode == "valid" else {}
     return kb.SupKernelUCB(
         kb.kernels.Linear(),
-        regularisation=1.0,
+        regularization=1.0,
         horizon=horizon,
         n_actions=2,
         failure_probability=0.1,

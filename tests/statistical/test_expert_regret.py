@@ -7,7 +7,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, PairProduct
-from kernelbandits.policies.experts import StumpClass, constant_experts, k_means_centres, stump_experts
+from kernelbandits.policies.experts import StumpClass, constant_experts, k_means_centers, stump_experts
 
 HORIZON, N_ACTIONS, N_RUNS = 2500, 4, 4
 SAMPLE = np.random.default_rng(77).uniform(-1, 1, size=(500, 2))
@@ -23,7 +23,7 @@ POLICIES = {
         seed=seed,
     ),
     "PACBayes": lambda seed: kb.PACBayes(
-        k_means_centres(SAMPLE, n_centres=12, seed=0), n_actions=N_ACTIONS, seed=seed
+        k_means_centers(SAMPLE, n_centers=12, seed=0), n_actions=N_ACTIONS, seed=seed
     ),
 }  # fmt: skip
 

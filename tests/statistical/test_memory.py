@@ -13,7 +13,7 @@ from kernelbandits.posterior import ExactPosterior
 
 n_points, batch = int(sys.argv[1]), int(sys.argv[2])
 points = np.random.default_rng(0).uniform(size=(n_points, 10))
-posterior = ExactPosterior(Gaussian(length_scale=0.5), regularisation=0.1)
+posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=0.1)
 for start in range(0, n_points, batch):
     posterior.observe(points[start : start + batch], points[start : start + batch, 0])
 assert posterior.size == n_points

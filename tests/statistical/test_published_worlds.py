@@ -12,7 +12,7 @@ from kernelbandits.policies import KernelUCB
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("world", "regularisation", "printed", "pseudo"),
+    ("world", "regularization", "printed", "pseudo"),
     [
         (Bump, 10.0, [16.8, 26.1, 38.9], [17.7, 27.9, 39.1]),
         (Chessboard, 1.0, [150.1, 286.7, 561.8], [22.3, 32.3, 48.0]),
@@ -20,14 +20,14 @@ from kernelbandits.policies import KernelUCB
         (StepDiagonal, 1.0, [160.4, 304.0, 578.8], [142.8, 265.8, 502.0]),
     ],
 )
-def test_regret_is_that_of_the_published_protocol(world, regularisation, printed, pseudo):
+def test_regret_is_that_of_the_published_protocol(world, regularization, printed, pseudo):
     """The authors know no ties, and scores that differ by less than 1e-10 make a difference here."""
     steps, ours, attainable = np.array([500, 1_000, 2_000]), [], []
     environment = world(published=True)
     for seed in range(3):
         policy = KernelUCB(
             Gaussian(length_scale=0.1),
-            regularisation=regularisation,
+            regularization=regularization,
             exploration=0.1,
             posterior="exact",
             ties="exact",

@@ -20,7 +20,7 @@ def test_links_alone_tell_which_feeds_are_about_technology():
         feeds = list(csv.DictReader(file))
     links, wanted = [feed["feed_url"] for feed in feeds], np.array([feed["topic"] == "tech" for feed in feeds])
     rng, rewards = np.random.default_rng(0), []
-    policy = kb.KernelUCB(kb.kernels.TfIdf(links, n=(2, 5)), regularisation=0.1, exploration=0.1, reward_range=(0, 1))
+    policy = kb.KernelUCB(kb.kernels.TfIdf(links, n=(2, 5)), regularization=0.1, exploration=0.1, reward_range=(0, 1))
     for _ in range(300):
         shown = rng.choice(len(links), size=20, replace=False)
         decision = policy.choose([links[row] for row in shown])

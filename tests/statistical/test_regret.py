@@ -27,13 +27,13 @@ def world(noise="gaussian", **arguments):
 @pytest.mark.parametrize("seed", range(4))
 def test_kernel_ucb_stays_below_its_bounds(seed):
     schedule = schedules.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.05)
-    policy = kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=schedule)
+    policy = kb.KernelUCB(KERNEL, regularization=GAMMA, exploration=schedule)
 
     trace = kb.simulate(world(norm=1.0), policy, horizon=300, seed=seed)
 
     gain = policy.posterior.log_det_gain
     bound = kernel_ucb_bound(
-        horizon=300, regularisation=GAMMA, log_det_gain=gain, exploration=float(trace.exploration[-1])
+        horizon=300, regularization=GAMMA, log_det_gain=gain, exploration=float(trace.exploration[-1])
     )
     tighter = kernel_ucb_trace_bound(trace.exploration, trace.width)
     assert trace.regret[-1] <= tighter <= bound * (1 + 1e-9)
@@ -43,18 +43,18 @@ def test_kernel_ucb_stays_below_its_bounds(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_sup_kernel_ucb_stays_below_the_corrected_theorem_and_the_printed_one(seed):
     environment = world("bernoulli", norm=0.9)
-    problem = {"horizon": 300, "n_actions": N_ACTIONS, "regularisation": GAMMA, "failure_probability": 0.05}
+    problem = {"horizon": 300, "n_actions": N_ACTIONS, "regularization": GAMMA, "failure_probability": 0.05}
     policy = kb.SupKernelUCB(KERNEL, norm_bound=0.9, **problem)
 
     trace = kb.simulate(environment, policy, horizon=300, seed=seed)
 
     played = np.vstack([level.posterior.support()[0] for level in policy.stages])
-    dimension = effective_dimension(KERNEL.gram(played), regularisation=GAMMA, horizon=300)
+    dimension = effective_dimension(KERNEL.gram(played), regularization=GAMMA, horizon=300)
     assert len(played) == 300  # every round was explored, so the levels hold all contexts
     data = sup_kernel_ucb_data_bound(
         scale=policy.scale_at(1),
         horizon=300,
-        regularisation=GAMMA,
+        regularization=GAMMA,
         stage_sizes=[level.stage_observations for level in policy.stages],
         stage_log_det_gains=[level.posterior.log_det_gain for level in policy.stages],
     )
@@ -70,10 +70,10 @@ def mean_regret(make_policy, n_runs, horizon):
 
 def test_regret_grows_slower_than_linearly_and_a_wrong_kernel_is_visibly_worse():
     def right():
-        return kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=0.4)
+        return kb.KernelUCB(KERNEL, regularization=GAMMA, exploration=0.4)
 
     def wrong():
-        return kb.KernelUCB(Linear() + 1.0, regularisation=GAMMA, exploration=0.4)
+        return kb.KernelUCB(Linear() + 1.0, regularization=GAMMA, exploration=0.4)
 
     regret, straight = mean_regret(right, 8, 400), mean_regret(wrong, 8, 400)
 
@@ -86,7 +86,7 @@ def test_regret_grows_slower_than_linearly_and_a_wrong_kernel_is_visibly_worse()
 
 @pytest.mark.long
 def test_regret_grows_slower_than_linearly_in_the_long_run():
-    regret = mean_regret(lambda: kb.KernelUCB(KERNEL, regularisation=GAMMA, exploration=0.4), 6, 1600)
+    regret = mean_regret(lambda: kb.KernelUCB(KERNEL, regularization=GAMMA, exploration=0.4), 6, 1600)
 
     quarters = np.diff(regret[[0, 399, 799, 1199, 1599]])
     assert (quarters[1:] < 0.5 * quarters[0]).all()

@@ -85,11 +85,11 @@ def test_a_forked_process_can_compile():
     ("first", "scheme"),
     [
         ("", "NOPColorScheme"),
-        ("import numba;", "HighlightColorScheme"),  # negative control: colours are on where nobody asks
+        ("import numba;", "HighlightColorScheme"),  # negative control: colors are on where nobody asks
     ],
 )
-def test_messages_of_the_compiler_are_not_coloured(first, scheme):
-    """Colouring would swap sys.stdout under the feet of other threads."""
+def test_messages_of_the_compiler_are_not_colored(first, scheme):
+    """Coloring would swap sys.stdout under the feet of other threads."""
     pytest.importorskip("colorama")
     code = (
         f"import os, sys; {first} from kernelbandits._compile import numba; numba();"
@@ -453,7 +453,7 @@ def work(number):
     feature_loops.ensure()
     assert feature_loops.is_compiled
     contexts = np.random.default_rng(number).normal(size=(20, 3))
-    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=1.0), regularisation=0.1, exploration=0.5)
+    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=1.0), regularization=0.1, exploration=0.5)
     for _ in range(30):
         policy.learn(policy.choose(contexts), 0.5)
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from reference import InverseKernelUCB
 
-REGULARISATION = 0.37
+REGULARIZATION = 0.37
 
 
 def gaussian(first, second):
@@ -25,14 +25,14 @@ def linear(first, second):
     return first @ second.T
 
 
-def ridge(kernel, seen, rewards, points, regularisation=REGULARISATION):
+def ridge(kernel, seen, rewards, points, regularization=REGULARIZATION):
     """Mean and width by their definition, from all data at once."""
-    regularised = kernel(seen, seen) + regularisation * np.eye(len(seen))
+    regularized = kernel(seen, seen) + regularization * np.eye(len(seen))
     similarity = kernel(seen, points)
     own = np.diagonal(kernel(points, points))
-    mean = similarity.T @ np.linalg.solve(regularised, rewards)
-    unexplained = own - np.sum(similarity * np.linalg.solve(regularised, similarity), axis=0)
-    return mean, np.sqrt(np.maximum(unexplained, 0.0) / regularisation)
+    mean = similarity.T @ np.linalg.solve(regularized, rewards)
+    unexplained = own - np.sum(similarity * np.linalg.solve(regularized, similarity), axis=0)
+    return mean, np.sqrt(np.maximum(unexplained, 0.0) / regularization)
 
 
 @pytest.fixture
@@ -60,18 +60,18 @@ def test_every_erratum_has_its_section():
 class TestReference:
     """Algorithm 1 once corrected is ridge regression: the oracle that other tests may lean on."""
 
-    @pytest.mark.parametrize("regularisation", [0.05, 0.37, 4.0])
+    @pytest.mark.parametrize("regularization", [0.05, 0.37, 4.0])
     @pytest.mark.parametrize("kernel", [gaussian, linear])
-    def test_agrees_with_the_definition_after_every_observation(self, generator, kernel, regularisation):
+    def test_agrees_with_the_definition_after_every_observation(self, generator, kernel, regularization):
         seen, rewards = generator.uniform(size=(25, 2)), generator.normal(size=25)
         points = generator.uniform(size=(8, 2))
-        model = InverseKernelUCB(kernel, regularisation)
+        model = InverseKernelUCB(kernel, regularization)
 
         for t in range(25):
             model.observe(seen[t], rewards[t])
 
             mean, width = model.predict(points)
-            expected_mean, expected_width = ridge(kernel, seen[: t + 1], rewards[: t + 1], points, regularisation)
+            expected_mean, expected_width = ridge(kernel, seen[: t + 1], rewards[: t + 1], points, regularization)
             assert_allclose(mean, expected_mean, atol=1e-9)
             assert_allclose(width, expected_width, rtol=1e-7, atol=1e-9)
 
@@ -88,7 +88,7 @@ class TestE2StaleContexts:
     """Algorithm 1 scores the contexts of round t at its end and plays the winner in round t + 1."""
 
     def play(self, rounds, truth, *, is_printed):
-        model, actions, best_now = InverseKernelUCB(gaussian, REGULARISATION), [], []
+        model, actions, best_now = InverseKernelUCB(gaussian, REGULARIZATION), [], []
         scores = np.eye(rounds.shape[1])[0]  # u_0 of the paper
         for contexts in rounds:
             mean, width = model.predict(contexts)
@@ -136,34 +136,34 @@ class TestE3FirstInverse:
     def test_the_recursion_never_recovers(self, generator):
         seen = generator.uniform(size=(6, 2))
         own = 1.0
-        corrected, printed = InverseKernelUCB(gaussian, REGULARISATION), InverseKernelUCB(gaussian, REGULARISATION)
+        corrected, printed = InverseKernelUCB(gaussian, REGULARIZATION), InverseKernelUCB(gaussian, REGULARIZATION)
         corrected.observe(seen[0], 0.0)
         printed.observe(seen[0], 0.0)
-        printed.inverse = np.array([[1 / own + REGULARISATION]])
+        printed.inverse = np.array([[1 / own + REGULARIZATION]])
 
         for row in seen[1:]:
             corrected.observe(row, 0.0)
             printed.observe(row, 0.0)
 
-        regularised = gaussian(seen, seen) + REGULARISATION * np.eye(6)
-        assert_allclose(np.linalg.inv(corrected.inverse), regularised, atol=1e-9)
-        regularised[0, 0] = 1 / (1 / own + REGULARISATION)  # what the printed start stands for
-        assert_allclose(np.linalg.inv(printed.inverse), regularised, atol=1e-9)
+        regularized = gaussian(seen, seen) + REGULARIZATION * np.eye(6)
+        assert_allclose(np.linalg.inv(corrected.inverse), regularized, atol=1e-9)
+        regularized[0, 0] = 1 / (1 / own + REGULARIZATION)  # what the printed start stands for
+        assert_allclose(np.linalg.inv(printed.inverse), regularized, atol=1e-9)
 
 
-class TestE4WithAndWithoutRegularisation:
+class TestE4WithAndWithoutRegularization:
     """One letter for the Gram matrix, with γ in Algorithms 1 and 3, without in the text."""
 
     def test_algorithm_1_has_the_width_without_its_factor(self, generator):
         seen, points = generator.uniform(size=(10, 2)), generator.uniform(size=(4, 2))
-        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARISATION * np.eye(10))
+        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARIZATION * np.eye(10))
         similarity = gaussian(seen, points)
         sigma = np.sqrt(1.0 - np.sum(similarity * (inverse @ similarity), axis=0))
 
         _, width = ridge(gaussian, seen, np.zeros(10), points)
 
-        assert_allclose(sigma, sqrt(REGULARISATION) * width, rtol=1e-9)
-        assert_allclose(2.5 / sqrt(REGULARISATION) * sigma, 2.5 * width, rtol=1e-9)  # its score restores it
+        assert_allclose(sigma, sqrt(REGULARIZATION) * width, rtol=1e-9)
+        assert_allclose(2.5 / sqrt(REGULARIZATION) * sigma, 2.5 * width, rtol=1e-9)  # its score restores it
 
     def test_the_plain_inverse_gives_another_estimate(self, generator):
         seen, rewards = generator.uniform(size=(5, 2)), generator.normal(size=5)
@@ -188,7 +188,7 @@ class TestE5WidthOfAlgorithm3:
 
     def test_the_printed_form_has_the_wrong_shape(self, generator):
         seen, point = generator.uniform(size=(5, 2)), generator.uniform(size=2)
-        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARISATION * np.eye(5))
+        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARIZATION * np.eye(5))
 
         with pytest.raises(ValueError, match="mismatch"):
             point @ inverse @ point
@@ -196,10 +196,10 @@ class TestE5WidthOfAlgorithm3:
     def test_and_the_wrong_value_where_the_shape_happens_to_fit(self, generator):
         seen = 0.4 * generator.uniform(size=(3, 3))
         points = seen[:1]  # a context that the level knows
-        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARISATION * np.eye(3))
-        printed = sqrt((1.0 - points[0] @ inverse @ points[0]) / REGULARISATION)
+        inverse = np.linalg.inv(gaussian(seen, seen) + REGULARIZATION * np.eye(3))
+        printed = sqrt((1.0 - points[0] @ inverse @ points[0]) / REGULARIZATION)
         similarity = gaussian(seen, points)[:, 0]
-        corrected = sqrt((1.0 - similarity @ inverse @ similarity) / REGULARISATION)
+        corrected = sqrt((1.0 - similarity @ inverse @ similarity) / REGULARIZATION)
 
         _, width = ridge(gaussian, seen, np.zeros(3), points)
 
@@ -210,7 +210,7 @@ class TestE5WidthOfAlgorithm3:
         contexts, rewards = generator.uniform(size=(9, 2)), generator.normal(size=9)
         level = np.array([0, 3, 4, 8])
         similarity = gaussian(contexts[level], contexts)
-        inverse = np.linalg.inv(gaussian(contexts[level], contexts[level]) + REGULARISATION * np.eye(4))
+        inverse = np.linalg.inv(gaussian(contexts[level], contexts[level]) + REGULARIZATION * np.eye(4))
 
         with pytest.raises(ValueError, match="mismatch"):
             similarity.T @ inverse @ rewards
@@ -239,16 +239,16 @@ class TestE6UpdateOfLevels:
 
 
 class TestE7IndexOfTheEstimator:
-    """In round t everything uses rounds before t, and θ is the minimiser, not the minimum."""
+    """In round t everything uses rounds before t, and θ is the minimizer, not the minimum."""
 
-    def test_the_minimiser_of_the_loss_uses_one_row_less_than_there_are_rounds(self, generator):
+    def test_the_minimizer_of_the_loss_uses_one_row_less_than_there_are_rounds(self, generator):
         t = 12
         rows, rewards = generator.normal(size=(t - 1, 3)), generator.normal(size=t - 1)
 
         def loss(theta):
-            return REGULARISATION * theta @ theta + np.sum((rewards - rows @ theta) ** 2)
+            return REGULARIZATION * theta @ theta + np.sum((rewards - rows @ theta) ** 2)
 
-        theta = np.linalg.solve(rows.T @ rows + REGULARISATION * np.eye(3), rows.T @ rewards)
+        theta = np.linalg.solve(rows.T @ rows + REGULARIZATION * np.eye(3), rows.T @ rewards)
 
         for _ in range(50):
             assert loss(theta) < loss(theta + 0.01 * generator.normal(size=3))
@@ -271,13 +271,13 @@ class TestE8FirstChoice:
         contexts = np.array([[0.2, 0.1], [0.6, 0.0], [0.3, 0.3]])
         printed = int(np.argmax([1, 0, 0]))
 
-        assert InverseKernelUCB(linear, REGULARISATION).choose(contexts, exploration=0.5) == 1
+        assert InverseKernelUCB(linear, REGULARIZATION).choose(contexts, exploration=0.5) == 1
         assert printed == 0
 
-    def test_both_agree_on_a_normalised_kernel(self, generator):
+    def test_both_agree_on_a_normalized_kernel(self, generator):
         contexts = generator.uniform(size=(4, 2))
 
-        assert InverseKernelUCB(gaussian, REGULARISATION).choose(contexts, exploration=0.5) == 0
+        assert InverseKernelUCB(gaussian, REGULARIZATION).choose(contexts, exploration=0.5) == 0
 
 
 class TestE9ExactlyTheVariance:
@@ -287,13 +287,13 @@ class TestE9ExactlyTheVariance:
         rows = generator.normal(size=(60, 4))
         rows /= np.linalg.norm(rows, axis=1)[:, None]
         points = generator.normal(size=(40, 4))
-        inverse = np.linalg.inv(rows.T @ rows + REGULARISATION * np.eye(4))
+        inverse = np.linalg.inv(rows.T @ rows + REGULARIZATION * np.eye(4))
         squared_width = np.sum(points @ inverse * points, axis=1)
 
         influence = points @ inverse @ rows.T  # mean = influence @ y, so Var(mean) = Σ influence²
         variance = np.sum(influence**2, axis=1)
 
-        assert_allclose(variance, squared_width - REGULARISATION * np.sum((points @ inverse) ** 2, axis=1), rtol=1e-9)
+        assert_allclose(variance, squared_width - REGULARIZATION * np.sum((points @ inverse) ** 2, axis=1), rtol=1e-9)
         ratio = variance / squared_width
         assert np.min(ratio) > 0.955
         assert np.max(ratio) < 0.99
@@ -301,20 +301,20 @@ class TestE9ExactlyTheVariance:
     def test_it_is_the_posterior_deviation_under_a_prior(self, generator):
         """θ ~ N(0, I/γ) and unit noise: the posterior covariance of θ is C⁻¹."""
         rows = generator.normal(size=(20, 3))
-        prior = np.eye(3) / REGULARISATION
+        prior = np.eye(3) / REGULARIZATION
         gain = prior @ rows.T @ np.linalg.inv(rows @ prior @ rows.T + np.eye(20))
 
         posterior = prior - gain @ rows @ prior
 
-        assert_allclose(posterior, np.linalg.inv(rows.T @ rows + REGULARISATION * np.eye(3)), atol=1e-9)
+        assert_allclose(posterior, np.linalg.inv(rows.T @ rows + REGULARIZATION * np.eye(3)), atol=1e-9)
 
-    def test_nothing_is_centred(self, generator):
+    def test_nothing_is_centered(self, generator):
         rows = generator.normal(size=(200, 2))
-        centre = np.array([5.0, 0.0])
-        inverse = np.linalg.inv((rows + centre).T @ (rows + centre) + REGULARISATION * np.eye(2))
+        center = np.array([5.0, 0.0])
+        inverse = np.linalg.inv((rows + center).T @ (rows + center) + REGULARIZATION * np.eye(2))
 
         width_where_all_data_lie, width_where_none_lie = (
-            sqrt(point @ inverse @ point) for point in (centre, np.zeros(2))
+            sqrt(point @ inverse @ point) for point in (center, np.zeros(2))
         )
 
         assert width_where_all_data_lie > width_where_none_lie == 0.0
@@ -334,15 +334,15 @@ class TestE10GaussianProcesses:
         covariance = joint[n:, n:] - joint[n:, :n] @ np.linalg.solve(noisy, joint[:n, n:])
         return mean + sqrt(self.beta) * np.sqrt(np.diagonal(covariance))
 
-    def kernel_scores(self, seen, rewards, points, *, regularisation, exploration):
-        mean, width = ridge(gaussian, seen, rewards, points, regularisation)
+    def kernel_scores(self, seen, rewards, points, *, regularization, exploration):
+        mean, width = ridge(gaussian, seen, rewards, points, regularization)
         return mean + exploration * width
 
     def test_scores_agree(self, generator):
         data = generator.uniform(size=(15, 2)), generator.normal(size=15), generator.uniform(size=(6, 2))
         variance = self.noise_level**2
 
-        found = self.kernel_scores(*data, regularisation=variance, exploration=sqrt(variance * self.beta))
+        found = self.kernel_scores(*data, regularization=variance, exploration=sqrt(variance * self.beta))
 
         assert_allclose(found, self.gp_scores(*data), rtol=1e-9)
 
@@ -351,11 +351,11 @@ class TestE10GaussianProcesses:
         expected = self.gp_scores(*data)
         variance = self.noise_level**2
 
-        for regularisation, exploration in [
+        for regularization, exploration in [
             (self.noise_level, sqrt(self.noise_level * self.beta)),  # "set to the model noise"
             (variance, sqrt(self.beta)),
         ]:
-            found = self.kernel_scores(*data, regularisation=regularisation, exploration=exploration)
+            found = self.kernel_scores(*data, regularization=regularization, exploration=exploration)
             assert np.max(np.abs(found - expected)) > 0.1
 
 
@@ -374,33 +374,33 @@ class TestE14FactorsOfTheProof:
 
     def test_exploit_rounds_cost_two_widths(self):
         """Width η σ ≤ 1/sqrt(T), interval c η σ with c = 1 + ‖θ‖ + sqrt(γ)‖θ‖/η, and 2c/sqrt(T) lost a round."""
-        horizon, eta, norm, regularisation = 400, 3.0, 1.7, 0.37
-        c = 1 + norm + sqrt(regularisation) * norm / eta
+        horizon, eta, norm, regularization = 400, 3.0, 1.7, 0.37
+        c = 1 + norm + sqrt(regularization) * norm / eta
 
         total = horizon * 2 * c / sqrt(horizon)
 
-        derived = 2 * (1 + norm + sqrt(regularisation) * norm / eta) * sqrt(horizon)
-        printed = 2 * (2 + norm + sqrt(regularisation) * norm / eta) * sqrt(horizon)
+        derived = 2 * (1 + norm + sqrt(regularization) * norm / eta) * sqrt(horizon)
+        printed = 2 * (2 + norm + sqrt(regularization) * norm / eta) * sqrt(horizon)
         assert_allclose(total, derived, rtol=1e-12)
         assert_allclose(printed - total, 2 * sqrt(horizon), rtol=1e-9)
 
 
 class TestE15ProofOfLemma4:
     def test_the_two_terms_add_up_to_sixteen_and_not_ten(self):
-        regularisation, dimension, size, logarithm = 0.37, 3.0, 50.0, 4.0
+        regularization, dimension, size, logarithm = 0.37, 3.0, 50.0, 4.0
         term = sqrt(dimension * size * logarithm)  # (A) and (B) are each at most this
 
-        total = sqrt(4 + 6 / regularisation) * (term + term)
+        total = sqrt(4 + 6 / regularization) * (term + term)
 
-        assert_allclose(total, sqrt((16 + 24 / regularisation) * dimension * size * logarithm), rtol=1e-12)
-        assert total > sqrt((10 + 15 / regularisation) * dimension * size * logarithm)
+        assert_allclose(total, sqrt((16 + 24 / regularization) * dimension * size * logarithm), rtol=1e-12)
+        assert total > sqrt((10 + 15 / regularization) * dimension * size * logarithm)
 
     def test_the_denominator_before_is_smaller_than_the_one_after(self, generator):
         """Lemma 3 divides by λ before the step, term (A) by λ after it: the printed sum is too small."""
         points = generator.uniform(size=(8, 2))
         gram = gaussian(points, points)
-        before = np.append(np.linalg.eigvalsh(gram[:-1, :-1])[::-1], 0.0) + REGULARISATION
-        after = np.linalg.eigvalsh(gram)[::-1] + REGULARISATION
+        before = np.append(np.linalg.eigvalsh(gram[:-1, :-1])[::-1], 0.0) + REGULARIZATION
+        after = np.linalg.eigvalsh(gram)[::-1] + REGULARIZATION
 
         assert np.sum((after - before) / after) < np.sum((after - before) / before)
 
@@ -431,20 +431,20 @@ class TestE16ChangeOfBasis:
 class TestE17EquationEight:
     """(8) is right: the factor γ of (6) turns γ^(-1/2) into γ^(1/2)."""
 
-    @pytest.mark.parametrize("regularisation", [0.02, 0.37, 5.0])
-    def test_bias_is_bounded_with_the_printed_power(self, generator, regularisation):
+    @pytest.mark.parametrize("regularization", [0.02, 0.37, 5.0])
+    def test_bias_is_bounded_with_the_printed_power(self, generator, regularization):
         rows, theta = generator.normal(size=(15, 4)), generator.normal(size=4)
-        inverse = np.linalg.inv(rows.T @ rows + regularisation * np.eye(4))
+        inverse = np.linalg.inv(rows.T @ rows + regularization * np.eye(4))
 
         for point in generator.normal(size=(50, 4)):
             width = sqrt(point @ inverse @ point)
             bias = abs(point @ inverse @ theta)
-            assert bias <= np.linalg.norm(theta) * width / sqrt(regularisation)
-            assert regularisation * bias <= sqrt(regularisation) * np.linalg.norm(theta) * width
+            assert bias <= np.linalg.norm(theta) * width / sqrt(regularization)
+            assert regularization * bias <= sqrt(regularization) * np.linalg.norm(theta) * width
 
     def test_its_last_step_is_an_equality(self, generator):
         rows, point = generator.normal(size=(15, 4)), generator.normal(size=4)
-        precision = rows.T @ rows + REGULARISATION * np.eye(4)
+        precision = rows.T @ rows + REGULARIZATION * np.eye(4)
         inverse = np.linalg.inv(precision)
 
         assert_allclose(point @ inverse @ precision @ inverse @ point, point @ inverse @ point, rtol=1e-9)
@@ -457,15 +457,15 @@ class TestE18TightInterval:
         generator = np.random.default_rng(18)
         n_draws, delta = 4000, 0.05
         seen, points = generator.uniform(size=(40, 1)), np.linspace(0, 1, 7)[:, None]
-        centres, weights = np.array([[0.2], [0.7]]), np.array([0.4, 0.5])
-        norm = sqrt(weights @ gaussian(centres, centres) @ weights)
-        f_seen, f = gaussian(seen, centres) @ weights, gaussian(points, centres) @ weights
+        centers, weights = np.array([[0.2], [0.7]]), np.array([0.4, 0.5])
+        norm = sqrt(weights @ gaussian(centers, centers) @ weights)
+        f_seen, f = gaussian(seen, centers) @ weights, gaussian(points, centers) @ weights
         rewards = (generator.random((40, n_draws)) < f_seen[:, None]).astype(float)
         mean, width = ridge(gaussian, seen, rewards, points)
         eta = sqrt(2 * log(2 * len(points) / delta))
 
-        tight = (eta / 2 + sqrt(REGULARISATION) * norm) * width
-        printed = ((1 + norm) * eta + sqrt(REGULARISATION) * norm) * width
+        tight = (eta / 2 + sqrt(REGULARIZATION) * norm) * width
+        printed = ((1 + norm) * eta + sqrt(REGULARIZATION) * norm) * width
 
         failures = np.any(np.abs(mean - f[:, None]) > tight[:, None], axis=0)
         assert np.sum(failures) == 0  # at level 0.05: even the tight one has room to spare

@@ -19,7 +19,7 @@ from kernelbandits.kernels import (
     Laplacian,
     Linear,
     Matern,
-    Normalised,
+    Normalized,
     Polynomial,
     RationalQuadratic,
     Rows,
@@ -138,7 +138,7 @@ KERNELS = [
     Delta(kind=Rows()),
     2.0 * Linear() + Cosine(),
     Linear() * Cosine(),
-    Normalised(Linear()),
+    Normalized(Linear()),
     FromCallable(lambda first, second: (first @ second.T).toarray()),
 ]
 PLACES = {
@@ -203,14 +203,14 @@ def test_no_policy_reads_such_a_matrix(make):
 
 
 @pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN)
-def test_no_catalogue_takes_such_a_matrix(make):
-    catalogue = kb.Catalogue(csr_array(ROWS))
+def test_no_catalog_takes_such_a_matrix(make):
+    catalog = kb.Catalog(csr_array(ROWS))
 
     with pytest.raises(InvalidContexts, match="index arrays"):
-        kb.Catalogue(make())
+        kb.Catalog(make())
     with pytest.raises(InvalidContexts, match="index arrays"):
-        catalogue.add(make())
-    assert len(catalogue) == 2
+        catalog.add(make())
+    assert len(catalog) == 2
 
 
 @pytest.mark.parametrize("write", [log_to_frame, to_obp, lambda log: write_dsjson(log, "log.json")])

@@ -226,7 +226,7 @@ class Spy(kb.kernels.Gaussian):
 rng = np.random.default_rng(0)
 points, rewards = rng.normal(size=(300, 40)), rng.normal(size=300)
 def ucb(kernel=None):
-    policy = kb.KernelUCB(kernel or Spy(length_scale=3.0), regularisation=0.1, exploration=0.5, posterior="exact")
+    policy = kb.KernelUCB(kernel or Spy(length_scale=3.0), regularization=0.1, exploration=0.5, posterior="exact")
     policy.posterior.observe(points, rewards)
     return policy
 
@@ -241,18 +241,18 @@ policy.choose(rng.normal(size=(60, 40)), k=5, diverse=True)
 path = "many rounds"
 policy = ucb()
 policy.probabilities_many([rng.normal(size=(9, 40)) for _ in range(9)])
-path = "catalogue"
+path = "catalog"
 policy = ucb(kb.kernels.Gaussian(length_scale=3.0))
-catalogue = kb.Catalogue(rng.normal(size=(400, 40)))
+catalog = kb.Catalog(rng.normal(size=(400, 40)))
 for _ in range(3):
-    policy.learn(policy.choose(catalogue), 1.0)
+    policy.learn(policy.choose(catalog), 1.0)
 path = "primal"
-policy = kb.LinUCB(regularisation=0.1, exploration=0.5)
+policy = kb.LinUCB(regularization=0.1, exploration=0.5)
 for _ in range(50):
     policy.learn(policy.choose(rng.normal(size=(30, 120))), 1.0)
 path = "compressed"
 from kernelbandits.posterior import AutoPosterior
-posterior = AutoPosterior(kb.kernels.Gaussian(length_scale=30.0), regularisation=1.0)
+posterior = AutoPosterior(kb.kernels.Gaussian(length_scale=30.0), regularization=1.0)
 posterior.observe(points[:, :2], rewards)
 posterior.predict(points[:60, :2])
 posterior.covariance(points[:60, :2])
@@ -268,7 +268,7 @@ ALL_PATHS = {
     "pending",
     "slate",
     "many rounds",
-    "catalogue",
+    "catalog",
     "primal",
     "compressed",
     "draws",

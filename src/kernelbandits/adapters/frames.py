@@ -14,7 +14,7 @@ from kernelbandits.environments import Log
 from kernelbandits.environments.tabular import is_absent
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.evaluation import Trace
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, Pairs, Points
 from kernelbandits.validation import a_list, an_instance, is_one_of, shown
 from kernelbandits.validation import shown as shown_value
@@ -26,7 +26,7 @@ __all__ = [
     "frame_of",
     "log_from_frame",
     "log_to_frame",
-    "materialised",
+    "materialized",
     "numbers_of",
     "trace_to_frame",
     "truths_of",
@@ -36,7 +36,7 @@ FrameKind: TypeAlias = Literal["pandas", "polars", "arrow"]
 Column: TypeAlias = NDArray[Any]
 
 
-def materialised(frame: Any) -> Any:
+def materialized(frame: Any) -> Any:
     """Something with named columns: lazy frames, readers and relations are carried out."""
     for method in ("to_arrow_table", "fetch_arrow_table", "collect", "read_all"):
         if hasattr(type(frame), method):  # of the class: pandas gives columns as attributes
@@ -165,7 +165,7 @@ def log_from_frame(
     for name, column in (("action", action), ("chosen", chosen)):
         if column is not None and not isinstance(column, str):
             raise InvalidParameter(f"`{name}` is the name of a column, or None, got {shown_value(column)}.")
-    table = materialised(frame)
+    table = materialized(frame)
     rounds = _rows_of_rounds(column_of(table, round), round)
     _refuse_uneven(table, [round, reward, propensity, *_listed(features), *context, *filter(None, (action, chosen))])
     rewards = numbers_of(table, reward)
@@ -340,8 +340,8 @@ def _context_columns(log: Log, rounds: NDArray[np.int64]) -> dict[str, Column]:
 
 def _point_columns(log: Log) -> dict[str, Any]:
     for points in log.rounds:
-        if isinstance(points, Catalogue | CatalogueView):
-            raise InvalidContexts("A table holds rows of numbers, strings or ids, got a catalogue. Log its items.")
+        if isinstance(points, Catalog | CatalogView):
+            raise InvalidContexts("A table holds rows of numbers, strings or ids, got a catalog. Log its items.")
     rounds = [points.actions if isinstance(points, Pairs) else points for points in log.rounds]
     if all(isinstance(point, str | int | np.integer) for points in rounds for point in points):
         return {"point": [point for points in rounds for point in points]}

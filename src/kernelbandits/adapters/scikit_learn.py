@@ -27,7 +27,7 @@ from kernelbandits.kernels import (
 )
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.posterior import posterior_factory
-from kernelbandits.posterior.base import checked_regularisation
+from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.types import Matrix, Points, Vector
 from kernelbandits.validation import a_vector, not_negative
@@ -117,20 +117,20 @@ class SimilarityRidge:
     rewards
         What was observed at them.
 
-    >>> ridge = SimilarityRidge(np.eye(2), np.array([1.0, 3.0]), regularisation=1.0)
+    >>> ridge = SimilarityRidge(np.eye(2), np.array([1.0, 3.0]), regularization=1.0)
     >>> ridge.mean(np.array([[0.0, 1.0]]))
     array([1.5])
     """
 
-    def __init__(self, gram: Matrix, rewards: Vector, *, regularisation: float) -> None:
+    def __init__(self, gram: Matrix, rewards: Vector, *, regularization: float) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
-        self.regularisation = checked_regularisation(regularisation)
+        self.regularization = checked_regularization(regularization)
         try:
-            self._factor = cho_factor(gram + self.regularisation * np.eye(len(gram)), lower=True)
+            self._factor = cho_factor(gram + self.regularization * np.eye(len(gram)), lower=True)
         except np.linalg.LinAlgError as error:
             raise NotPositiveSemidefinite(
-                "The similarities are no kernel: their matrix has an eigenvalue below −regularisation. "
+                "The similarities are no kernel: their matrix has an eigenvalue below −regularization. "
                 "kernelbandits.kernels.repair makes one of them."
             ) from error
         self._dual_weights = cho_solve(self._factor, rewards)
@@ -146,7 +146,7 @@ class SimilarityRidge:
         whitened = solve_triangular(self._factor[0], similarities.T, lower=True)
         unexplained = diagonal - np.sum(whitened**2, axis=0)
         # Rounding can push a known point slightly below zero.
-        return np.asarray(np.sqrt(np.maximum(unexplained, 0.0) / self.regularisation))
+        return np.asarray(np.sqrt(np.maximum(unexplained, 0.0) / self.regularization))
 
 
 class KernelUCBRegressor(_Estimator):
@@ -154,7 +154,7 @@ class KernelUCBRegressor(_Estimator):
 
     `predict` gives the mean kᵀ(K + γI)⁻¹y, `predict(X, return_width=True)` the width γ^(-1/2)·sqrt(k(x, x) −
     kᵀ(K + γI)⁻¹k) as well, and `decision_function` what KernelUCB ranks actions by: mean + exploration · width. The
-    prior mean is 0: centre y where it lies far off (`TransformedTargetRegressor`).
+    prior mean is 0: center y where it lies far off (`TransformedTargetRegressor`).
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class KernelUCBRegressor(_Estimator):
         "rbf", "laplacian", "matern", "rational_quadratic", "linear", "poly", "cosine"; "precomputed", X being the
         similarities to the rows that were fitted; a kernel of kernelbandits, which need not be over rows; a kernel
         object of scikit-learn; or a function (first, second) → matrix.
-    regularisation
+    regularization
         γ > 0; scikit-learn's `KernelRidge` calls it alpha.
     exploration
         How many widths `decision_function` adds.
@@ -188,7 +188,7 @@ class KernelUCBRegressor(_Estimator):
 
     Examples
     --------
-    >>> regressor = KernelUCBRegressor("rbf", length_scale=0.5, regularisation=0.1).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> regressor = KernelUCBRegressor("rbf", length_scale=0.5, regularization=0.1).fit([[0.0], [1.0]], [0.0, 1.0])
     >>> mean, width = regressor.predict([[1.0], [9.0]], return_width=True)
     >>> mean.round(2), width.round(2)
     (array([0.91, 0.  ]), array([0.95, 3.16]))
@@ -204,7 +204,7 @@ class KernelUCBRegressor(_Estimator):
         self,
         kernel: Any = "rbf",
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         exploration: float = 1.0,
         length_scale: Any = 1.0,
         smoothness: float = 1.5,
@@ -214,7 +214,7 @@ class KernelUCBRegressor(_Estimator):
     ) -> None:
         # Kept as given: scikit-learn copies an estimator by its parameters, and they are checked when it is fitted.
         self.kernel = kernel
-        self.regularisation = regularisation
+        self.regularization = regularization
         self.exploration = exploration
         self.length_scale = length_scale
         self.smoothness = smoothness
@@ -228,10 +228,10 @@ class KernelUCBRegressor(_Estimator):
         not_negative(self.exploration, "The exploration")
         if self._is_precomputed:
             self.kernel_ = None
-            self.posterior_: Any = SimilarityRidge(_square(X), rewards, regularisation=self.regularisation)
+            self.posterior_: Any = SimilarityRidge(_square(X), rewards, regularization=self.regularization)
             return self
         self.kernel_ = self._kernel(X)
-        fitted = make_posterior(posterior_factory(self.posterior), self.kernel_, self.regularisation)
+        fitted = make_posterior(posterior_factory(self.posterior), self.kernel_, self.regularization)
         fitted.observe(X, rewards)
         self.posterior_ = fitted
         return self

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kernelbandits",
-        description="Kernelised contextual bandits: choose among actions never tried,\n"
+        description="Kernelized contextual bandits: choose among actions never tried,\n"
         "by their similarity to actions that were.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

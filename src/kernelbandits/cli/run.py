@@ -43,7 +43,7 @@ a study:
   class = "KernelUCB"
   kernel = { class = "Gaussian", length_scale = 0.2 }
   exploration = 0.1
-  grid = { regularisation = [0.1, 1, 10] }
+  grid = { regularization = [0.1, 1, 10] }
 """
 
 

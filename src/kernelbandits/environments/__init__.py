@@ -5,7 +5,7 @@ round is drawn for every action before any is chosen, so two policies that start
 contexts and the same luck, and a difference between their results is a difference between policies.
 
 Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
-Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalogue` (every item in every round,
+Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalog` (every item in every round,
 each with its value), `Candidates` (a few of the items a round). `datasets` reads published sets, `from_file` by name.
 `Drifting` turns one world into another, at once or gradually; `Delayed` tells rewards late; `Logged` shows decisions
 that were made before. Worlds of published experiments: `Bump`, `Chessboard` and `StepDiagonal`, `Wheel`, `InnerSquare`,
@@ -14,7 +14,7 @@ your tests inherit `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World
-from kernelbandits.environments.catalog import Candidates, CatalogueWorld, FixedCatalogue, scaled_values
+from kernelbandits.environments.catalog import Candidates, CatalogWorld, FixedCatalog, scaled_values
 from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.datasets import from_file
 from kernelbandits.environments.logged import Log, Logged, LoggedWorld
@@ -36,7 +36,7 @@ from kernelbandits.environments.wrappers import Delayed, DelayedWorld, Drifting,
 __all__ = [
     "Bump",
     "Candidates",
-    "CatalogueWorld",
+    "CatalogWorld",
     "Chessboard",
     "Classification",
     "Clustered",
@@ -47,7 +47,7 @@ __all__ = [
     "Drifting",
     "DriftingWorld",
     "Environment",
-    "FixedCatalogue",
+    "FixedCatalog",
     "InnerSquare",
     "JointSpace",
     "Log",

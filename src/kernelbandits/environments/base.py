@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from kernelbandits.errors import DecisionError, InvalidContexts
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import ItemId, Pairs, Parameters, Points, Vector
 from kernelbandits.validation import an_array
 
@@ -30,12 +30,12 @@ __all__ = [
 
 
 def n_points(contexts: Points) -> int:
-    """How many actions a round has, whatever they are: rows, strings, pairs, a catalogue.
+    """How many actions a round has, whatever they are: rows, strings, pairs, a catalog.
 
     >>> n_points(Pairs([0.5], ["left", "right"])), n_points(np.eye(3))
     (2, 3)
     """
-    if isinstance(contexts, Catalogue | CatalogueView):
+    if isinstance(contexts, Catalog | CatalogView):
         return len(contexts)
     points = contexts.actions if isinstance(contexts, Pairs) else contexts
     if not hasattr(points, "shape") and not hasattr(points, "__len__"):
@@ -44,27 +44,27 @@ def n_points(contexts: Points) -> int:
 
 
 def row_of(contexts: Points, place: int) -> int:
-    """The row by which a decision names an action of a round: of a part of a catalogue, its row in the whole.
+    """The row by which a decision names an action of a round: of a part of a catalog, its row in the whole.
 
-    >>> row_of(Catalogue(["a", "b", "c"]).only([0, 2]), 1), row_of(["a", "c"], 1)
+    >>> row_of(Catalog(["a", "b", "c"]).only([0, 2]), 1), row_of(["a", "c"], 1)
     (2, 1)
     """
-    return int(contexts.rows[place]) if isinstance(contexts, CatalogueView) else place
+    return int(contexts.rows[place]) if isinstance(contexts, CatalogView) else place
 
 
 def place_of(contexts: Points, row: int) -> int:
     """The place among the actions of a round that a decision names by this row; DecisionError where there is none.
 
-    >>> place_of(Catalogue(["a", "b", "c"]).only([0, 2]), 2)
+    >>> place_of(Catalog(["a", "b", "c"]).only([0, 2]), 2)
     1
     """
     named = index(row)
-    if isinstance(contexts, CatalogueView):
+    if isinstance(contexts, CatalogView):
         rows = contexts.rows
         place = int(np.searchsorted(rows, named))
         if place < len(rows) and rows[place] == named:
             return place
-        shown = f"the rows {rows[:8].tolist()}{' and others' if len(rows) > 8 else ''} of its catalogue as actions"
+        shown = f"the rows {rows[:8].tolist()}{' and others' if len(rows) > 8 else ''} of its catalog as actions"
     else:
         if 0 <= named < n_points(contexts):
             return named
@@ -106,7 +106,7 @@ class World(Protocol):
     def pay(self, action: int) -> float:
         """Reward of that action in the round last shown, nan where it is not known; asking twice changes nothing.
 
-        An action is named as in `Decision.action`: by its row, of a part of a catalogue by its row in the whole.
+        An action is named as in `Decision.action`: by its row, of a part of a catalog by its row in the whole.
         """
 
 
@@ -178,7 +178,7 @@ class DrawnRounds:
         return drawn
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown; of a part of a catalogue, named by its row in the whole."""
+        """Reward of that action in the round last shown; of a part of a catalog, named by its row in the whole."""
         if self._latest is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         shown, rewards = self._latest

@@ -27,15 +27,15 @@ from kernelbandits.errors import CannotSave, DecisionError, InvalidContexts, Inv
 from kernelbandits.kernels import Objects, PointKind, Rows, kind_of
 from kernelbandits.kernels.points import digest_of
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Indices, ItemId, Parameters, Point, Points, Vector
 from kernelbandits.validation import a_count, a_vector, not_negative
 
 __all__ = [
     "Candidates",
-    "CatalogueSources",
-    "CatalogueWorld",
-    "FixedCatalogue",
+    "CatalogSources",
+    "CatalogWorld",
+    "FixedCatalog",
     "Items",
     "ValueScale",
     "described_numbers",
@@ -71,7 +71,7 @@ def scaled_values(values: Vector, scale: ValueScale) -> Vector:
     return np.asarray(((first + (counts - 1) / 2) / (len(values) - 1))[places.reshape(-1)])
 
 
-class CatalogueSources:
+class CatalogSources:
     """Ways to make a world of items and their values."""
 
     if TYPE_CHECKING:
@@ -106,13 +106,13 @@ class CatalogueSources:
             "unit": scaled so that the lowest is 0 and the highest 1; "rank": the share of other rows with a lower
             value, ties in the middle; "none": as they are.
         noise_scale
-            As of `FixedCatalogue`.
+            As of `FixedCatalog`.
 
         Examples
         --------
-        >>> from kernelbandits.environments import FixedCatalogue
+        >>> from kernelbandits.environments import FixedCatalog
         >>> table = {"weight": [1.0, 3.0, 2.0], "sex": ["f", "m", "f"], "age": [4, 12, 6]}
-        >>> FixedCatalogue.from_frame(table, value="age").values
+        >>> FixedCatalog.from_frame(table, value="age").values
         array([0.  , 1.  , 0.25])
         """
         found, columns = without_column(columns_of(frame), value, drop)
@@ -134,8 +134,8 @@ class CatalogueSources:
     ) -> Self:
         """A set that comes with scikit-learn (extra `experiments`), without a download.
 
-        >>> from kernelbandits.environments import FixedCatalogue
-        >>> len(FixedCatalogue.from_scikit_learn("diabetes").catalogue)
+        >>> from kernelbandits.environments import FixedCatalog
+        >>> len(FixedCatalog.from_scikit_learn("diabetes").catalog)
         442
         """
         features, found = bundled(name, BUNDLED_VALUES)
@@ -227,10 +227,10 @@ def _kind_by_looks(points: Points) -> PointKind:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedCatalogue(CatalogueSources):
+class FixedCatalog(CatalogSources):
     """The same items in every round, each with an expected reward of its own: value + noise.
 
-    Every round shows one and the same `Catalogue`, so that policies keep what they computed for it. The noise of a
+    Every round shows one and the same `Catalog`, so that policies keep what they computed for it. The noise of a
     round is drawn once for all items, N(0, noise_scale²), whatever is chosen: a reward is right on average, rewards of
     different rounds are independent, and two policies meet the same luck; a noise for each of a hundred thousand items
     would cost more than the choice.
@@ -238,17 +238,17 @@ class FixedCatalogue(CatalogueSources):
     Parameters
     ----------
     items
-        A `Catalogue`, or the items to make one of: rows, strings, whatever the kernels of the policies take.
+        A `Catalog`, or the items to make one of: rows, strings, whatever the kernels of the policies take.
     values
         Expected reward of each item.
     ids
-        Names of the items, each once. None: they go by their rows. A catalogue brings its own.
+        Names of the items, each once. None: they go by their rows. A catalog brings its own.
     noise_scale
         Standard deviation of the noise.
 
     Examples
     --------
-    >>> environment = FixedCatalogue([[0.0], [0.5], [1.0]], [0.1, 0.7, 0.4], noise_scale=0.05)
+    >>> environment = FixedCatalog([[0.0], [0.5], [1.0]], [0.1, 0.7, 0.4], noise_scale=0.05)
     >>> world = environment.start(np.random.default_rng(3))
     >>> shown = world.show()
     >>> len(shown.contexts), shown.expected
@@ -261,28 +261,28 @@ class FixedCatalogue(CatalogueSources):
     Calandriello, Carratino, Lazaric, Valko and Rosasco (2020), BBKB, for regression data as a fixed set of actions.
     """
 
-    items: Catalogue | Points
+    items: Catalog | Points
     values: ArrayLike
     _: KW_ONLY
     ids: Sequence[ItemId] | None = None
     noise_scale: float = 0.1
-    catalogue: Catalogue = field(init=False, repr=False)
+    catalog: Catalog = field(init=False, repr=False)
     """What every round shows."""
 
     _described: Parameters = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        catalogue = self._catalogue()
+        catalog = self._catalog()
         values = a_vector(self.values, "The values of items")
-        if len(values) != len(catalogue):
-            raise InvalidParameter(f"There has to be one value an item: {len(catalogue)} items, {len(values)} values.")
+        if len(values) != len(catalog):
+            raise InvalidParameter(f"There has to be one value an item: {len(catalog)} items, {len(values)} values.")
         values.setflags(write=False)
         object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
-        points = Items.of(catalogue.points(catalogue.kind) if catalogue is self.items else self.items)
-        names = None if catalogue.ids is None else Items.of(catalogue.ids).describe()
+        points = Items.of(catalog.points(catalog.kind) if catalog is self.items else self.items)
+        names = None if catalog.ids is None else Items.of(catalog.ids).describe()
         described = {"items": points.describe(), "ids": names, "values": described_numbers(values)}
-        items = catalogue if catalogue is self.items else points.points
-        own = {"items": items, "values": values, "catalogue": catalogue, "_described": described}
+        items = catalog if catalog is self.items else points.points
+        own = {"items": items, "values": values, "catalog": catalog, "_described": described}
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
@@ -292,30 +292,30 @@ class FixedCatalogue(CatalogueSources):
         values: Vector = np.asarray(self.values)
         return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
 
-    def start(self, rng: np.random.Generator) -> CatalogueWorld:
+    def start(self, rng: np.random.Generator) -> CatalogWorld:
         """Begin a run; only its noise is drawn."""
         values: Vector = np.asarray(self.values)
-        if len(self.catalogue) != len(values):
+        if len(self.catalog) != len(values):
             raise InvalidParameter(
-                f"The catalogue has grown to {len(self.catalogue)} items since this environment was made for "
+                f"The catalog has grown to {len(self.catalog)} items since this environment was made for "
                 f"{len(values)}. Make a new one, with a value for each item."
             )
-        return CatalogueWorld(Round(self.catalogue, expected=values), self.noise_scale, rng)
+        return CatalogWorld(Round(self.catalog, expected=values), self.noise_scale, rng)
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values, the data as digests."""
         return {"class": type(self).__name__, **self._described, "noise_scale": self.noise_scale}
 
-    def _catalogue(self) -> Catalogue:
-        if not isinstance(self.items, Catalogue):
-            return Catalogue(self.items, ids=self.ids)
+    def _catalog(self) -> Catalog:
+        if not isinstance(self.items, Catalog):
+            return Catalog(self.items, ids=self.ids)
         if self.ids is not None:
-            raise InvalidParameter("A catalogue has its own ids, so none can be given beside it. Leave `ids` out.")
+            raise InvalidParameter("A catalog has its own ids, so none can be given beside it. Leave `ids` out.")
         return self.items
 
 
-class CatalogueWorld:
-    """One run of `FixedCatalogue`: the same round again and again, with a noise of its own each time."""
+class CatalogWorld:
+    """One run of `FixedCatalog`: the same round again and again, with a noise of its own each time."""
 
     def __init__(self, shown: Round, noise_scale: float, rng: np.random.Generator) -> None:
         self._shown, self._noise_scale, self._rng = shown, noise_scale, rng
@@ -384,7 +384,7 @@ class Candidates:
             )
         values.setflags(write=False)
         own = {"items": items.points, "_items": items, "values": values, "n_actions": n_actions}
-        own["ids"] = None if self.ids is None else Catalogue(np.empty((len(items), 0)), ids=self.ids).ids  # checks them
+        own["ids"] = None if self.ids is None else Catalog(np.empty((len(items), 0)), ids=self.ids).ids  # checks them
         own["noise_scale"] = not_negative(self.noise_scale, "The noise scale")
         for name, value in own.items():
             object.__setattr__(self, name, value)

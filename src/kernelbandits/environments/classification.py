@@ -72,7 +72,7 @@ class ClassificationSources:
             labels: ArrayLike,
             *,
             encoding: Encoding = "disjoint",
-            normalise_rows: bool = False,
+            normalize_rows: bool = False,
             shuffle: bool = True,
         ) -> None: ...
 
@@ -88,7 +88,7 @@ class ClassificationSources:
         scaling: Scaling = "none",
         missing: float = -1.0,
         encoding: Encoding = "disjoint",
-        normalise_rows: bool = False,
+        normalize_rows: bool = False,
         shuffle: bool = True,
     ) -> Self:
         """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
@@ -101,13 +101,13 @@ class ClassificationSources:
             The column of classes, and columns to leave out.
         categorical, categories, scaling, missing
             How columns become numbers: see `encode_columns`.
-        encoding, normalise_rows, shuffle
-            As of `Classification`; rows are normalised after columns were scaled.
+        encoding, normalize_rows, shuffle
+            As of `Classification`; rows are normalized after columns were scaled.
 
         Examples
         --------
         >>> from kernelbandits.environments import Classification
-        >>> table = {"size": [1.0, 3.0, 2.0], "colour": ["red", None, "blue"], "kind": ["pear", "plum", "plum"]}
+        >>> table = {"size": [1.0, 3.0, 2.0], "color": ["red", None, "blue"], "kind": ["pear", "plum", "plum"]}
         >>> Classification.from_frame(table, label="kind", scaling="minmax").features
         array([[ 0. ,  1. ],
                [ 1. , -1. ],
@@ -117,7 +117,7 @@ class ClassificationSources:
         features = encode_columns(
             columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
         )
-        return cls(features, labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
+        return cls(features, labels, encoding=encoding, normalize_rows=normalize_rows, shuffle=shuffle)
 
     @classmethod
     def from_scikit_learn(
@@ -126,7 +126,7 @@ class ClassificationSources:
         *,
         scaling: Scaling = "none",
         encoding: Encoding = "disjoint",
-        normalise_rows: bool = False,
+        normalize_rows: bool = False,
         shuffle: bool = True,
     ) -> Self:
         """A set that comes with scikit-learn (extra `experiments`), without a download.
@@ -136,7 +136,7 @@ class ClassificationSources:
         ('setosa', 'versicolor', 'virginica')
         """
         features, labels = bundled(name, BUNDLED_CLASSES)
-        return cls(scaled(features, scaling), labels, encoding=encoding, normalise_rows=normalise_rows, shuffle=shuffle)
+        return cls(scaled(features, scaling), labels, encoding=encoding, normalize_rows=normalize_rows, shuffle=shuffle)
 
     @classmethod
     def from_openml(
@@ -240,7 +240,7 @@ class Classification(ClassificationSources):
         so that any kernel over rows will do; a round is an N × N·d matrix. "pairs": `Pairs(x, classes)` for a pair
         kernel, N times smaller. "shared": x for every class, for policies that tell actions apart by their ids, such
         as LinUCB(model="disjoint").
-    normalise_rows
+    normalize_rows
         Divide each row by its length ‖x‖; rows of zeros stay as they are.
     shuffle
         False: rows in the order given, in every run.
@@ -264,14 +264,14 @@ class Classification(ClassificationSources):
 
     References
     ----------
-    Zhang, Zhou, Li and Gu (2021), Neural Thompson sampling, for the disjoint encoding of normalised rows.
+    Zhang, Zhou, Li and Gu (2021), Neural Thompson sampling, for the disjoint encoding of normalized rows.
     """
 
     features: Points
     labels: ArrayLike
     _: KW_ONLY
     encoding: Encoding = "disjoint"
-    normalise_rows: bool = False
+    normalize_rows: bool = False
     shuffle: bool = True
     classes: tuple[ItemId, ...] = field(init=False, repr=False)
     """The labels that occur, sorted: class a is action a."""
@@ -282,13 +282,13 @@ class Classification(ClassificationSources):
     def __post_init__(self) -> None:
         if not is_one_of(self.encoding, get_args(Encoding)):
             raise InvalidParameter(f"The encoding is one of {list(get_args(Encoding))}, got {shown(self.encoding)}.")
-        for name in ("normalise_rows", "shuffle"):
+        for name in ("normalize_rows", "shuffle"):
             object.__setattr__(self, name, a_flag(getattr(self, name), f"`{name}`"))
         items = _checked_features(self.features, self.encoding)
-        if self.normalise_rows and not items.are_dense_rows:
+        if self.normalize_rows and not items.are_dense_rows:
             raise InvalidParameter(
-                "Only rows of numbers in one array have a length to divide by. Leave normalise_rows out, or normalise "
-                "with the kernel: kernels.Normalised."
+                "Only rows of numbers in one array have a length to divide by. Leave normalize_rows out, or normalize "
+                "with the kernel: kernels.Normalized."
             )
         classes, codes = coded_labels(self.labels)
         if len(codes) != len(items):
@@ -323,7 +323,7 @@ class Classification(ClassificationSources):
             "labels": described_numbers(self._codes.astype(np.float64)),
             "classes": list(self.classes),
             "encoding": self.encoding,
-            "normalise_rows": self.normalise_rows,
+            "normalize_rows": self.normalize_rows,
             "shuffle": self.shuffle,
         }
 
@@ -337,7 +337,7 @@ class Classification(ClassificationSources):
 
     def _point(self, row: int) -> Point:
         point = self._items.one(row)
-        return of_length_one(point) if self.normalise_rows else point
+        return of_length_one(point) if self.normalize_rows else point
 
 
 class _OneByOne:

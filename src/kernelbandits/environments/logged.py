@@ -15,7 +15,7 @@ from kernelbandits.environments.base import DrawnRounds, Round, n_points
 from kernelbandits.environments.catalog import digest_of_anything
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import kind_of
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, ItemId, Parameters, Points, Vector
 from kernelbandits.validation import a_range, a_vector, counted, shown, viewed
 
@@ -260,14 +260,14 @@ def _digest(log: Log) -> str:
 
 
 def _parts(contexts: Points) -> list[Points]:
-    """What the actions of a round are made of: of a part of a catalogue, the catalogue, its rows and the context."""
-    if not isinstance(contexts, CatalogueView):
+    """What the actions of a round are made of: of a part of a catalog, the catalog, its rows and the context."""
+    if not isinstance(contexts, CatalogView):
         return [contexts]
     context = [] if contexts.context is None else [[contexts.context]]
-    return [contexts.catalogue, contexts.rows.tolist(), *context]
+    return [contexts.catalog, contexts.rows.tolist(), *context]
 
 
 def _digest_of_points(points: Points) -> str:
-    if isinstance(points, Catalogue):
+    if isinstance(points, Catalog):
         return digest_of_anything(points.kind, points.points(points.kind))
     return digest_of_anything(kind_of(points), points)

@@ -421,7 +421,7 @@ class Wheel:
     >>> import kernelbandits as kb
     >>> from kernelbandits.kernels import Delta, Gaussian, PairProduct
     >>> kernel = PairProduct(context=Gaussian(length_scale=0.3), action=Delta())
-    >>> policy = kb.KernelUCB(kernel, regularisation=0.01, exploration=0.02)
+    >>> policy = kb.KernelUCB(kernel, regularization=0.01, exploration=0.02)
     >>> trace = kb.simulate(Wheel(0.5, scale=1 / 50), policy, horizon=50, seed=1)
     >>> bool(trace.best.max() == 1.0)
     True

@@ -34,10 +34,10 @@ __all__ = ["Clustered", "RKHSFunction", "SyntheticRKHS", "SyntheticWorld"]
 
 @dataclass(frozen=True, eq=False)
 class RKHSFunction:
-    """A weighted sum of similarities to a few centres: f(x) = Σᵢ cᵢ k(xᵢ, x).
+    """A weighted sum of similarities to a few centers: f(x) = Σᵢ cᵢ k(xᵢ, x).
 
     Such functions lie in the kernel's Hilbert space, and their norm is no estimate: ‖f‖² = cᵀ K c with K the Gram
-    matrix of the centres.
+    matrix of the centers.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> f = RKHSFunction(Gaussian(length_scale=1.0), np.zeros((1, 2)), np.array([0.5]))
@@ -46,32 +46,32 @@ class RKHSFunction:
     """
 
     kernel: Kernel
-    centres: Points
+    centers: Points
     coefficients: Vector
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
-        object.__setattr__(self, "centres", self.kernel.kind.check(self.centres))
-        coefficients, n_centres = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centres)
-        if len(coefficients) != n_centres:
-            raise InvalidParameter(f"There is one coefficient per centre: {n_centres}, got {len(coefficients)}.")
+        object.__setattr__(self, "centers", self.kernel.kind.check(self.centers))
+        coefficients, n_centers = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centers)
+        if len(coefficients) != n_centers:
+            raise InvalidParameter(f"There is one coefficient per center: {n_centers}, got {len(coefficients)}.")
         if np.abs(coefficients).max() > LARGEST:
             raise InvalidParameter(f"Coefficients have to be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
         object.__setattr__(self, "coefficients", coefficients)
 
     def __call__(self, contexts: Points) -> Vector:
         """Value at each context."""
-        return np.asarray(self.kernel.gram(self.kernel.kind.check(contexts), self.centres) @ self.coefficients)
+        return np.asarray(self.kernel.gram(self.kernel.kind.check(contexts), self.centers) @ self.coefficients)
 
     @cached_property
     def norm(self) -> float:
         """RKHS norm, exact up to rounding."""
-        squared = self.coefficients @ self.kernel.gram(self.centres) @ self.coefficients
+        squared = self.coefficients @ self.kernel.gram(self.centers) @ self.coefficients
         return sqrt(max(float(squared), 0.0))  # rounding can push a function that is almost zero below it
 
     def times(self, factor: float) -> RKHSFunction:
         """The same function, higher or lower."""
-        return RKHSFunction(self.kernel, self.centres, factor * self.coefficients)
+        return RKHSFunction(self.kernel, self.centers, factor * self.coefficients)
 
 
 Noise: TypeAlias = Literal["gaussian", "bernoulli"]
@@ -90,7 +90,7 @@ ROUNDING: Final = 1e-9
 class SyntheticRKHS:
     """Rewards from a random function of known RKHS norm, contexts uniform in the unit cube.
 
-    The expected reward of a context is f(x) = Σᵢ cᵢ k(xᵢ, x) with random centres xᵢ and coefficients cᵢ, scaled so
+    The expected reward of a context is f(x) = Σᵢ cᵢ k(xᵢ, x) with random centers xᵢ and coefficients cᵢ, scaled so
     that ‖f‖ = `norm` exactly (‖f‖² = cᵀ K c). The run tells: `world.norm`, `world.expected(contexts)`.
 
     Parameters
@@ -103,8 +103,8 @@ class SyntheticRKHS:
         Numbers in each context: the dimension of the cube.
     norm
         RKHS norm of the function. None: 1 with Gaussian noise, as large as probabilities allow with Bernoulli.
-    n_centres
-        Few make a function of separate hills, many a rugged one. Over fixed actions the centres are actions, so at
+    n_centers
+        Few make a function of separate hills, many a rugged one. Over fixed actions the centers are actions, so at
         most `n_actions` count.
     fixed_actions
         True: one set of contexts, shown in every round. False: a fresh set each round.
@@ -144,7 +144,7 @@ class SyntheticRKHS:
     n_actions: int
     n_features: int
     norm: float | None = None
-    n_centres: int = 30
+    n_centers: int = 30
     fixed_actions: bool = False
     noise: Noise = "gaussian"
     noise_scale: float = None  # type: ignore[assignment]  # None is gone once __post_init__ has run
@@ -153,11 +153,11 @@ class SyntheticRKHS:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
-        for name in ("n_actions", "n_features", "n_centres"):
+        for name in ("n_actions", "n_features", "n_centers"):
             object.__setattr__(self, name, a_count(getattr(self, name), name))
         object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
         a_size("The contexts of a round", self.n_actions, self.n_features)
-        a_size("The centres", self.n_centres, self.n_features)
+        a_size("The centers", self.n_centers, self.n_features)
         if not is_one_of(self.noise, ("gaussian", "bernoulli")):
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {shown(self.noise)}.')
         if self.seed is not None:
@@ -200,7 +200,7 @@ class SyntheticRKHS:
             "n_actions": self.n_actions,
             "n_features": self.n_features,
             "norm": self.norm,
-            "n_centres": self.n_centres,
+            "n_centers": self.n_centers,
             "fixed_actions": self.fixed_actions,
             "noise": self.noise,
             "noise_scale": self.noise_scale,
@@ -241,11 +241,11 @@ class SyntheticRKHS:
         return rng.random((self.n_actions, self.n_features))
 
     def _function(self, rng: np.random.Generator, actions: Matrix | None) -> RKHSFunction:
-        centres = rng.random((self.n_centres, self.n_features)) if actions is None else actions[: self.n_centres]
-        coefficients = rng.standard_normal(len(centres))
+        centers = rng.random((self.n_centers, self.n_features)) if actions is None else actions[: self.n_centers]
+        coefficients = rng.standard_normal(len(centers))
         if self.noise == "bernoulli":
             coefficients = np.abs(coefficients)
-        function = RKHSFunction(self.kernel, centres, coefficients)
+        function = RKHSFunction(self.kernel, centers, coefficients)
         return function.times(self._height(function, actions))
 
     def _height(self, function: RKHSFunction, actions: Matrix | None) -> float:
@@ -328,7 +328,7 @@ class Clustered:
     """Actions in a few tight groups in the unit cube; the chance of a reward of 1 is the same throughout a group.
 
     Neither linear nor smooth: values jump from group to group, and within a group every action tells all about the
-    others. Each run draws its own groups: centres uniform in the cube, values uniform in `values`.
+    others. Each run draws its own groups: centers uniform in the cube, values uniform in `values`.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class Clustered:
     n_clusters
         Groups; every action belongs to one of them at random.
     spread
-        Standard deviation, in each column, of an action around the centre of its group.
+        Standard deviation, in each column, of an action around the center of its group.
     values
         Lowest and highest chance of a reward.
     fixed_actions
@@ -368,7 +368,7 @@ class Clustered:
             raise InvalidParameter(f"Values are two probabilities, the lower one first, got {shown(self.values)}.")
         object.__setattr__(self, "values", tuple(values.tolist()))
         a_size("The contexts of a round", self.n_actions, self.n_features)
-        a_size("The centres of the clusters", self.n_clusters, self.n_features)
+        a_size("The centers of the clusters", self.n_clusters, self.n_features)
 
     @property
     def reward_range(self) -> tuple[float, float]:
@@ -378,23 +378,23 @@ class Clustered:
     def start(self, rng: np.random.Generator) -> DrawnRounds:
         """Draw the groups and begin a run; groups, contexts and luck have a generator each."""
         group_rng, context_rng, luck_rng = rng.spawn(3)
-        centres = group_rng.random((self.n_clusters, self.n_features))
+        centers = group_rng.random((self.n_clusters, self.n_features))
         values = group_rng.uniform(*self.values, size=self.n_clusters)
-        return DrawnRounds(self._rounds(centres, values, context_rng, luck_rng))
+        return DrawnRounds(self._rounds(centers, values, context_rng, luck_rng))
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self), "values": list(self.values)}
 
     def _rounds(
-        self, centres: Matrix, values: Vector, context_rng: np.random.Generator, luck_rng: np.random.Generator
+        self, centers: Matrix, values: Vector, context_rng: np.random.Generator, luck_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         shown: Round | None = None
         while True:
             if shown is None or not self.fixed_actions:
                 groups = context_rng.integers(self.n_clusters, size=self.n_actions)
                 noise = context_rng.standard_normal((self.n_actions, self.n_features))
-                contexts = centres[groups] + self.spread * noise
+                contexts = centers[groups] + self.spread * noise
                 contexts.setflags(write=False)  # shown again and again where actions are fixed
                 shown = Round(contexts, expected=values[groups])
             assert shown.expected is not None

@@ -82,7 +82,7 @@ def encode_columns(
 
     Examples
     --------
-    >>> columns = {"size": np.array([1.0, 3.0, np.nan]), "colour": np.array(["red", "blue", "red"], dtype=object)}
+    >>> columns = {"size": np.array([1.0, 3.0, np.nan]), "color": np.array(["red", "blue", "red"], dtype=object)}
     >>> encode_columns(columns, scaling="minmax")
     array([[ 0.,  1.],
            [ 1.,  0.],
@@ -96,7 +96,7 @@ def encode_columns(
     one_of(scaling, Scaling, "The scaling")
     missing = a_number(missing, "What a missing entry reads")
     columns = {name: _column(name, column) for name, column in a_mapping(columns, "Columns").items()}
-    categorical = a_list(categorical, "Categorical columns", "One column: ['colour'].")
+    categorical = a_list(categorical, "Categorical columns", "One column: ['color'].")
     unknown = [name for name in categorical if not is_one_of(name, columns)]
     if unknown:
         raise InvalidParameter(f"There is no column {unknown[0]!r} to take as categories, only {list(columns)!r}.")

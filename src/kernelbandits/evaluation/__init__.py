@@ -5,7 +5,7 @@ cumulative regret where expected rewards are known. The seed belongs to the worl
 the same seed meet the same contexts and the same luck.
 
 A `Log` of decisions that were made and paid for, with their probabilities, can judge a policy that was never live:
-`SelfNormalisedIPS` is the estimator to try first, `DoublyRobust` the one to trust with a good kernel, and `Replay` the
+`SelfNormalizedIPS` is the estimator to try first, `DoublyRobust` the one to trust with a good kernel, and `Replay` the
 one that lets the policy learn on the way. Each gives an `Estimate`: a value, its interval, and warnings as sentences.
 `ConfidenceSequence` and `ABComparison` are intervals that may be looked at after every round; `coverage` tells whether
 the intervals of a policy keep what they promise.
@@ -15,7 +15,7 @@ from kernelbandits.environments import Log
 from kernelbandits.evaluation.collect import collect_log, true_value
 from kernelbandits.evaluation.doubly_robust import DirectMethod, DoublyRobust, Switch
 from kernelbandits.evaluation.interval_coverage import Coverage, calibration, coverage, share_interval
-from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalisedIPS, mean_reward
+from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalizedIPS, mean_reward
 from kernelbandits.evaluation.replay import Replay
 from kernelbandits.evaluation.reward_models import FittedModel, RewardModel
 from kernelbandits.evaluation.sequential import ABComparison, ConfidenceSequence, compare_on_log
@@ -37,7 +37,7 @@ __all__ = [
     "Recorder",
     "Replay",
     "RewardModel",
-    "SelfNormalisedIPS",
+    "SelfNormalizedIPS",
     "Switch",
     "Trace",
     "calibration",

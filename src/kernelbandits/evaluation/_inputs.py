@@ -14,7 +14,7 @@ from kernelbandits.environments.base import Environment, n_points
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.kernels import PointKind
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, ItemId, Points, Vector
 from kernelbandits.validation import an_instance, an_object
 
@@ -95,17 +95,17 @@ class DistinctRounds:
         return len(self.contexts)
 
     def probabilities(self, policy: Policy) -> list[Vector]:
-        """Those of every action of each set; of a catalogue's part, of the items it shows."""
+        """Those of every action of each set; of a catalog's part, of the items it shows."""
         found = policy.probabilities_many(self.contexts, ids=self.ids)
         return [
-            own[contexts.rows] if isinstance(contexts, CatalogueView) else own
+            own[contexts.rows] if isinstance(contexts, CatalogView) else own
             for contexts, own in zip(self.contexts, found, strict=True)
         ]
 
 
 def points_of(kind: PointKind, contexts: Points) -> Points:
     """The actions of a round in the canonical form of a kernel's kind."""
-    if isinstance(contexts, Catalogue | CatalogueView):
+    if isinstance(contexts, Catalog | CatalogView):
         return contexts.points(kind)
     return kind.check(contexts)
 

@@ -32,7 +32,7 @@ from kernelbandits.evaluation.reward_models import (
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.policies.base import Policy
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
-from kernelbandits.posterior.base import checked_regularisation
+from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.types import Vector
 from kernelbandits.validation import a_confidence, a_count, a_number, positive
@@ -71,10 +71,10 @@ class DirectMethod:
     ----------
     kernel
         Similarity of actions, or what can be made one; `Delta` learns every action on its own.
-    regularisation
+    regularization
         Added to the diagonal of the Gram matrix.
     posterior
-        "auto", "exact", "primal" or a function (kernel, regularisation) → posterior.
+        "auto", "exact", "primal" or a function (kernel, regularization) → posterior.
     noise_variance
         σ², variance of a reward around its expectation; None estimates it from the residuals, Σ(r − r̂)² over what n
         leaves when the parameters used, tr K(K + γI)⁻¹, are taken off; Σr(r − r̂)/n where these leave less than one.
@@ -86,12 +86,12 @@ class DirectMethod:
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.policies import UniformRandom
     >>> log = Log([["a", "b"]] * 4, actions=[0, 0, 0, 1], propensities=[0.75] * 3 + [0.25], rewards=[1, 0, 1, 1])
-    >>> round(DirectMethod(Delta(), regularisation=1.0).estimate(log, UniformRandom()).value, 6)  # (2/4 + 1/2) / 2
+    >>> round(DirectMethod(Delta(), regularization=1.0).estimate(log, UniformRandom()).value, 6)  # (2/4 + 1/2) / 2
     0.5
     """
 
     kernel: Kernel
-    regularisation: float = 1.0
+    regularization: float = 1.0
     _: KW_ONLY
     posterior: str | PosteriorFactory = "auto"
     noise_variance: float | None = None
@@ -99,7 +99,7 @@ class DirectMethod:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
-        object.__setattr__(self, "regularisation", checked_regularisation(self.regularisation))
+        object.__setattr__(self, "regularization", checked_regularization(self.regularization))
         object.__setattr__(self, "posterior", posterior_factory(self.posterior))
         if self.noise_variance is not None:
             variance = positive(self.noise_variance, "The noise variance", "None estimates it from the residuals.")
@@ -108,7 +108,7 @@ class DirectMethod:
 
     def fit(self, log: Log) -> KernelRewards:
         """Learn every reward of the log in one call."""
-        posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularisation)
+        posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularization)
         shown = learn_log(posterior, a_log(log))
         if posterior.forgets:  # its widths are no statement about all rounds of a log
             return KernelRewards(posterior)
@@ -257,5 +257,5 @@ def _refuse_no_model(model: RewardModel) -> None:
     if not callable(getattr(model, "fit", None)):
         raise InvalidParameter(
             f"A model learns rewards from a log with fit(log), got {type(model).__name__}. "
-            "DirectMethod(kernel, regularisation=1.0) is one."
+            "DirectMethod(kernel, regularization=1.0) is one."
         )

@@ -190,7 +190,7 @@ def _holds(model: PosteriorPolicy, shown: Round) -> bool:
         round_index=model.round_index,
         n_actions=len(shown.expected),
         log_det_gain=posterior.log_det_gain,
-        regularisation=posterior.regularisation,
+        regularization=posterior.regularization,
     )
     reach = model.exploration(situation) * prediction.width
     return bool(np.all(np.abs(prediction.mean - shown.expected) <= reach + ROUNDING))

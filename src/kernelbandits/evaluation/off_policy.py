@@ -26,7 +26,7 @@ __all__ = [
     "MODEL_UNKNOWN",
     "Estimate",
     "Estimator",
-    "SelfNormalisedIPS",
+    "SelfNormalizedIPS",
     "Target",
     "checked_clip",
     "clipped",
@@ -333,7 +333,7 @@ class IPS(_Weighted):
 
 
 @dataclass(frozen=True)
-class SelfNormalisedIPS(_Weighted):
+class SelfNormalizedIPS(_Weighted):
     """Weighted mean of the rewards: value = Σ w r / Σ w, with weights w = π(a|x) / p.
 
     Never outside the range of the rewards, and the same whether rewards are counted from 0 or from any other number:
@@ -353,7 +353,7 @@ class SelfNormalisedIPS(_Weighted):
     --------
     >>> from kernelbandits.policies import UniformRandom
     >>> log = Log([["a", "b"]] * 4, actions=[0, 0, 0, 1], propensities=[0.75] * 3 + [0.25], rewards=[1, 0, 1, 1])
-    >>> round(SelfNormalisedIPS().estimate(log, UniformRandom()).value, 4)
+    >>> round(SelfNormalizedIPS().estimate(log, UniformRandom()).value, 4)
     0.8333
     """
 

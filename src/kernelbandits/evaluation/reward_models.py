@@ -194,12 +194,12 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
     Σ width² = tr K(K + γI)⁻¹ is the number of parameters that the fit has used; of more than 2,000 observations it is
     estimated from as many, evenly spread. Where the fit leaves less than one of n observations, the residuals are too
     small to tell, and the size of the rewards does: Σ r (r − r̂) / n = γ rᵀ(K + γI)⁻¹r / n. Both are unbiased where the
-    rewards are drawn from the process that the posterior assumes, and too high where the regularisation flattens what
+    rewards are drawn from the process that the posterior assumes, and too high where the regularization flattens what
     is there.
 
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.posterior import ExactPosterior
-    >>> posterior = ExactPosterior(Delta(), regularisation=1.0)
+    >>> posterior = ExactPosterior(Delta(), regularization=1.0)
     >>> posterior.observe(["a", "a", "a"], [0.0, 1.0, 2.0])
     >>> round(residual_variance(posterior, ["a", "a", "a"], np.array([0.0, 1.0, 2.0])), 4)  # 2.1875 / (3 − 3/4)
     0.9722

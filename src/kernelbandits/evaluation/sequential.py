@@ -122,8 +122,8 @@ class ConfidenceSequence:
             self._spread = self._joint_spread(x)
             self.n_values, self._sum, self._distances = int(n[-1]), float(sums[-1]), float(distances[-1])
             self._bets, self._gains, self._costs = float(total[-1]), float(gains[-1]), float(costs[-1])
-        centre, radius = gains / total, (evidence + costs) / total
-        return np.maximum(centre - radius, 0.0), np.minimum(centre + radius, 1.0)
+        center, radius = gains / total, (evidence + costs) / total
+        return np.maximum(center - radius, 0.0), np.minimum(center + radius, 1.0)
 
     def _joint_spread(self, x: Vector) -> float:
         """Σ (x − mean)² of the values so far and these; a difference of sums of squares would lose small ones."""

@@ -35,7 +35,7 @@ from kernelbandits.posterior import (
     PerActionPosterior,
     PrimalPosterior,
 )
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 from kernelbandits.validation import a_count, a_function, a_seed
 
@@ -94,7 +94,7 @@ class InformationGain:
 
     An observation multiplies det(I + K/γ) by 1 + width², so the sum of ln(1 + width²) over what was learnt is the
     gain. Where decisions carry that width it is added up. A posterior would have to bring its factor up to date to
-    answer, which a policy over a catalogue can do without; where nothing can be added up it is asked all the same.
+    answer, which a policy over a catalog can do without; where nothing can be added up it is asked all the same.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -235,8 +235,8 @@ class Driver:
 
 
 def _has_to_be_stepped(shown: Round, rewards: Vector) -> bool:
-    """Whether a policy's own loop cannot play the round: catalogues have engines instead, and nan is not learnt."""
-    return isinstance(shown.contexts, Catalogue | CatalogueView) or bool(np.isnan(rewards).any())
+    """Whether a policy's own loop cannot play the round: catalogs have engines instead, and nan is not learnt."""
+    return isinstance(shown.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
 
 
 def simulate(

@@ -2,7 +2,7 @@
 
 `run_demo` is the one to try first, or `kernelbandits demo` from a terminal: KernelUCB beside its relatives on a
 non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
-serve studies of your own: `Comparison` plays every policy in the same worlds, `summarise` makes the table,
+serve studies of your own: `Comparison` plays every policy in the same worlds, `summarize` makes the table,
 `regret_figure` the plot. For studies that take longer there is `Study` with `run`: many policies and parameters, many
 processes, results in files that survive interruptions. `report` makes a page, figures and tables of such a folder;
 `tune` ranks settings.
@@ -16,7 +16,7 @@ from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
 from kernelbandits.experiments.reporting import report
 from kernelbandits.experiments.studies import Contender, EndValue, Grid, Results, Standing, Study, run
-from kernelbandits.experiments.summary import Band, Row, mean_band, summarise
+from kernelbandits.experiments.summary import Band, Row, mean_band, summarize
 from kernelbandits.experiments.tuning import Ranking, Setting, tune
 
 __all__ = [
@@ -40,6 +40,6 @@ __all__ = [
     "report",
     "run",
     "run_demo",
-    "summarise",
+    "summarize",
     "tune",
 ]

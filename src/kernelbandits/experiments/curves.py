@@ -50,7 +50,7 @@ class Curve:
     """Regret, or another number, of one policy after each round."""
 
     label: str
-    colour: str
+    color: str
     band: Band
     rounds: Indices | None = None
     """Rounds of the band's entries; None: every round, from 1."""
@@ -122,7 +122,7 @@ def draw_curves(
     _set_rounds(axes, curves, logarithmic=logarithmic_rounds)
     named = [
         EndLabel(
-            text=shortened(curve.label, room - 0.4, font_size), colour=curve.colour, height=float(curve.band.mean[-1])
+            text=shortened(curve.label, room - 0.4, font_size), color=curve.color, height=float(curve.band.mean[-1])
         )
         for curve in curves
         if not curve.is_quiet
@@ -144,13 +144,13 @@ def _set_rounds(axes: Axes, curves: Sequence[Curve], *, logarithmic: bool) -> No
 
 def _draw_curve(axes: Axes, curve: Curve, theme: Theme) -> None:
     rounds, mean, half_width = thinned(curve)
-    colour = theme.colours[curve.colour]
+    color = theme.colors[curve.color]
     marker = "o" if len(rounds) <= FEW_POINTS else None
     if curve.is_quiet:
-        axes.plot(rounds, mean, color=colour, linewidth=0.9, marker=marker, markersize=3)
+        axes.plot(rounds, mean, color=color, linewidth=0.9, marker=marker, markersize=3)
         return
-    axes.fill_between(rounds, mean - half_width, mean + half_width, color=colour, alpha=0.16, linewidth=0)
-    axes.plot(rounds, mean, color=colour, linewidth=1.8, solid_capstyle="round", marker=marker, markersize=4)
+    axes.fill_between(rounds, mean - half_width, mean + half_width, color=color, alpha=0.16, linewidth=0)
+    axes.plot(rounds, mean, color=color, linewidth=1.8, solid_capstyle="round", marker=marker, markersize=4)
 
 
 def _draw_points(axes: Axes, curve: Curve, points: Points, theme: Theme) -> None:
@@ -161,7 +161,7 @@ def _draw_points(axes: Axes, curve: Curve, points: Points, theme: Theme) -> None
         curve.band.mean,
         yerr=np.nan_to_num(curve.band.half_width),
         fmt=points.shape,
-        color=theme.colours[curve.colour],
+        color=theme.colors[curve.color],
         markerfacecolor=theme.paper,
         markersize=5,
         elinewidth=1.1,

@@ -22,7 +22,7 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.figures import DARK, LIGHT, Bound, Curve, png, regret_figure, svg
 from kernelbandits.experiments.page import Page, render
 from kernelbandits.experiments.proofs import kernel_ucb_curve, sup_kernel_ucb_values
-from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarise
+from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarize
 from kernelbandits.experiments.terminal import HEADINGS, cells
 from kernelbandits.validation import counted
 
@@ -89,13 +89,13 @@ def run_demo(
     at_the_end = {study.PROVED: float(bounds[0].values[-1]), study.SUP_PROVED: float(bounds[1].values[-1])}
     result = DemoResult(
         comparison=comparison,
-        rows=summarise(traces, reference=study.RANDOM),
+        rows=summarize(traces, reference=study.RANDOM),
         bounds=at_the_end,
         remarks=text.remarks(traces, at_the_end),
         files={"figure": folder / "regret.png", "page": folder / "index.html", "results": folder / "results.json"},
     )
     curves = [
-        Curve(label=name, colour=study.COLOURS[name], band=mean_band([run.regret for run in runs]))
+        Curve(label=name, color=study.COLORS[name], band=mean_band([run.regret for run in runs]))
         for name, runs in traces.items()
     ]
     draw = partial(regret_figure, curves, bounds=bounds)
@@ -106,12 +106,12 @@ def run_demo(
 
 
 def _bounds(traces: Mapping[str, Sequence[Trace]]) -> tuple[Bound, Bound]:
-    rounds, values = kernel_ucb_curve(traces[study.PROVED], regularisation=study.REGULARISATION)
+    rounds, values = kernel_ucb_curve(traces[study.PROVED], regularization=study.REGULARIZATION)
     sup = sup_kernel_ucb_values(
         traces[study.SUP_PROVED],
         environment=study.WORLD,
         kernel=study.KERNEL,
-        regularisation=study.REGULARISATION,
+        regularization=study.REGULARIZATION,
         norm_bound=study.NORM,
         noise_scale=study.WORLD.noise_scale,
         failure_probability=study.FAILURE_PROBABILITY,
@@ -120,13 +120,13 @@ def _bounds(traces: Mapping[str, Sequence[Trace]]) -> tuple[Bound, Bound]:
     return (
         Bound(
             label=r"KernelUCB: $2\,\eta_t\sqrt{\kappa\,t\,L_t}$",
-            colour=study.COLOURS[study.PROVED],
+            color=study.COLORS[study.PROVED],
             rounds=rounds,
             values=values,
         ),
         Bound(
             label=r"SupKernelUCB, whole run: $\tilde d$ form",
-            colour=study.COLOURS[study.SUP_PROVED],
+            color=study.COLORS[study.SUP_PROVED],
             rounds=np.array([1, horizon]),  # regret never falls, so what bounds it at the end bounds it before
             values=np.full(2, sup.mean()),
         ),

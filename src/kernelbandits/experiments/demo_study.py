@@ -12,18 +12,18 @@ from kernelbandits.policies import GPUCB, KernelUCB, SupKernelUCB, UniformRandom
 from kernelbandits.theory import Mixture
 from kernelbandits.validation import a_count
 
-__all__ = ["COLOURS", "HORIZON", "N_SEEDS", "PROVED", "RANDOM", "SUP_PROVED", "WORLD", "demo_comparison"]
+__all__ = ["COLORS", "HORIZON", "N_SEEDS", "PROVED", "RANDOM", "SUP_PROVED", "WORLD", "demo_comparison"]
 
 HORIZON: Final = 500
 N_SEEDS: Final = 8
 
 NORM: Final = 0.95
 FAILURE_PROBABILITY: Final = 0.1
-REGULARISATION: Final = 0.25
+REGULARIZATION: Final = 0.25
 """The square of the noise scale, as for a Gaussian process; the same for all kernel policies."""
 
 KERNEL: Final = Gaussian(length_scale=0.2)
-WORLD: Final = SyntheticRKHS(KERNEL, n_actions=30, n_features=2, n_centres=5, norm=NORM, noise="bernoulli")
+WORLD: Final = SyntheticRKHS(KERNEL, n_actions=30, n_features=2, n_centers=5, norm=NORM, noise="bernoulli")
 """A few hills over the unit square: the chance of a click at each of 30 places, drawn anew every round."""
 
 # Each the best of 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8 by mean regret after 500 rounds on seeds 100 to 109, which
@@ -36,14 +36,14 @@ TUNED, PROVED = "KernelUCB, tuned", "KernelUCB, proved"
 SUP_TUNED, SUP_PROVED = "SupKernelUCB, tuned", "SupKernelUCB, proved"
 GP, LINEAR, RANDOM = "GP-UCB", "LinUCB, tuned", "Random"
 
-COLOURS: Final = {
+COLORS: Final = {
     TUNED: "blue",
     PROVED: "sky",
     GP: "orange",
     SUP_PROVED: "red",
     SUP_TUNED: "purple",
     LINEAR: "green",
-    RANDOM: "grey",
+    RANDOM: "gray",
 }
 
 
@@ -55,11 +55,11 @@ def demo_comparison(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Compar
     """
     horizon, n_seeds = a_count(horizon, "The number of rounds", least=2), a_count(n_seeds, "The number of seeds")
     width = Mixture(noise_scale=WORLD.noise_scale, norm_bound=NORM, failure_probability=FAILURE_PROBABILITY)
-    kernel_ucb = partial(KernelUCB, KERNEL, regularisation=REGULARISATION)
+    kernel_ucb = partial(KernelUCB, KERNEL, regularization=REGULARIZATION)
     sup_kernel_ucb = partial(
         SupKernelUCB,
         KERNEL,
-        regularisation=REGULARISATION,
+        regularization=REGULARIZATION,
         horizon=horizon,
         n_actions=WORLD.n_actions,
         failure_probability=FAILURE_PROBABILITY,
@@ -69,7 +69,7 @@ def demo_comparison(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Compar
         policies={
             TUNED: lambda _: kernel_ucb(exploration=KERNEL_UCB_EXPLORATION),
             PROVED: lambda _: kernel_ucb(exploration=width),
-            GP: lambda _: GPUCB(KERNEL, noise_variance=REGULARISATION, failure_probability=FAILURE_PROBABILITY),
+            GP: lambda _: GPUCB(KERNEL, noise_variance=REGULARIZATION, failure_probability=FAILURE_PROBABILITY),
             SUP_TUNED: lambda _: sup_kernel_ucb(scale=SUP_KERNEL_UCB_SCALE),
             SUP_PROVED: lambda _: sup_kernel_ucb(norm_bound=NORM),
             # LinUCB on (x, 1): a constant added to the linear kernel is an intercept.

@@ -43,9 +43,9 @@ class Bound:
     """What is proved about one policy: in the named rounds its regret is at most this."""
 
     label: str
-    """May be empty: then the colour alone tells whose it is."""
+    """May be empty: then the color alone tells whose it is."""
 
-    colour: str
+    color: str
     rounds: Indices
     values: Vector
 
@@ -101,7 +101,7 @@ def _draw_bounds(
         for curve, (rounds, mean, _) in zip(curves, drawn, strict=True):
             if curve.is_quiet == quiet:
                 width = 0.8 if quiet else 1.6
-                axes.plot(rounds, mean, color=theme.colours[curve.colour], linewidth=width, solid_capstyle="round")
+                axes.plot(rounds, mean, color=theme.colors[curve.color], linewidth=width, solid_capstyle="round")
     axes.set_xlim(first, max(horizon, first + 1))
     highest = [float(np.max(bound.values)) for bound in bounds]
     if largest_gap is None:
@@ -118,7 +118,7 @@ def _draw_bounds(
 
 
 def _shade(axes: Axes, largest_gap: float, horizon: int, highest: float, theme: Theme) -> None:
-    """Grey over what no policy can lose."""
+    """Gray over what no policy can lose."""
     axes.set_ylim(0.2 * largest_gap, highest)
     every = np.geomspace(1, horizon, 100)
     axes.plot(every, largest_gap * every, color=theme.faint, linewidth=0.9)
@@ -136,15 +136,15 @@ def _shade(axes: Axes, largest_gap: float, horizon: int, highest: float, theme: 
 
 
 def _draw_bound(axes: Axes, bound: Bound, horizon: int, theme: Theme) -> None:
-    colour = theme.colours[bound.colour]
-    axes.plot(bound.rounds, bound.values, color=colour, linewidth=1.5, linestyle=(0, (4, 2)))
+    color = theme.colors[bound.color]
+    axes.plot(bound.rounds, bound.values, color=color, linewidth=1.5, linestyle=(0, (4, 2)))
     place = int(np.searchsorted(bound.rounds, horizon**0.62))  # where there is room to its left
     axes.annotate(
         bound.label,
         xy=(float(bound.rounds[place]), float(bound.values[place])),
         xytext=(-6, 6),
         textcoords="offset points",
-        color=colour,
+        color=color,
         fontsize=8.5,
         ha="right",
     )

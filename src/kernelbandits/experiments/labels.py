@@ -32,7 +32,7 @@ class EndLabel:
     """A name, and where its curve ends, in the units of the data."""
 
     text: str
-    colour: str
+    color: str
     height: float
 
 
@@ -46,21 +46,21 @@ def label_ends(axes: Axes, labels: Sequence[EndLabel], theme: Theme, *, font_siz
     gap = LINE_HEIGHT * font_size / POINTS_PER_INCH / height
     places = _within(spread(ends, gap), gap)
     for label, end, place in zip(labels, ends, places, strict=True):
-        colour = theme.colours[label.colour]
+        color = theme.colors[label.color]
         axes.annotate(
             label.text,
             xy=(1.0, end),
             xytext=(1.0 + LEADER / width, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            color=legible(colour, theme),
+            color=legible(color, theme),
             fontsize=font_size,
             va="center",
             annotation_clip=False,
             parse_math=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": colour,
+                "color": color,
                 "linewidth": 0.7,
                 "shrinkA": 1,
                 "shrinkB": 2,
@@ -73,14 +73,14 @@ def spread(positions: Sequence[float], gap: float) -> Vector:
     """Positions as close as possible to the given ones, in the same order, at least `gap` apart.
 
     Least squares under order constraints: shift each position down by its rank times the gap, make the result
-    non-decreasing by pooling neighbours, and shift back.
+    non-decreasing by pooling neighbors, and shift back.
 
     >>> spread([1.0, 1.0, 5.0], 0.5)
     array([0.75, 1.25, 5.  ])
     """
     order = np.argsort(positions, kind="stable")
     shifts = gap * np.arange(len(order))
-    pools: list[tuple[float, int]] = []  # mean and size of neighbours that were pooled
+    pools: list[tuple[float, int]] = []  # mean and size of neighbors that were pooled
     for value in np.asarray(positions, dtype=np.float64)[order] - shifts:
         mean, size = float(value), 1
         while pools and pools[-1][0] > mean:

@@ -19,7 +19,7 @@ N_PLACES: Final = 60
 """Rounds at which a bound is computed for its curve."""
 
 
-def kernel_ucb_curve(traces: Sequence[Trace], *, regularisation: float) -> tuple[Indices, Vector]:
+def kernel_ucb_curve(traces: Sequence[Trace], *, regularization: float) -> tuple[Indices, Vector]:
     """Rounds, and KernelUCB's bound 2 η_t sqrt(κ t L_t) after each, mean over the runs.
 
     Valid for runs whose exploration was a proved schedule, k(x, x) ≤ 1, every reward learnt at once: each run has its
@@ -30,7 +30,7 @@ def kernel_ucb_curve(traces: Sequence[Trace], *, regularisation: float) -> tuple
         [
             kernel_ucb_bound(
                 horizon=int(t),
-                regularisation=regularisation,
+                regularization=regularization,
                 log_det_gain=float(trace.log_det_gain[t - 1]),
                 exploration=float(trace.exploration[t - 1]),
             )
@@ -46,7 +46,7 @@ def sup_kernel_ucb_values(
     *,
     environment: Environment,
     kernel: Kernel,
-    regularisation: float,
+    regularization: float,
     norm_bound: float,
     noise_scale: float,
     failure_probability: float,
@@ -59,8 +59,8 @@ def sup_kernel_ucb_values(
             sup_kernel_ucb_bound(
                 horizon=len(trace),
                 n_actions=int(trace.n_actions.max()),
-                regularisation=regularisation,
-                effective_dimension=effective_dimension(gram, regularisation=regularisation, horizon=len(trace)),
+                regularization=regularization,
+                effective_dimension=effective_dimension(gram, regularization=regularization, horizon=len(trace)),
                 norm_bound=norm_bound,
                 failure_probability=failure_probability,
                 noise_scale=noise_scale,

@@ -16,7 +16,7 @@ from kernelbandits.evaluation import Trace
 from kernelbandits.types import Vector
 from kernelbandits.validation import a_mapping, an_array
 
-__all__ = ["CONFIDENCE", "Band", "Row", "mean_band", "summarise"]
+__all__ = ["CONFIDENCE", "Band", "Row", "mean_band", "summarize"]
 
 CONFIDENCE: Final = 0.95
 """Of every interval in tables and figures."""
@@ -72,7 +72,7 @@ class Row:
         }
 
 
-def summarise(traces: Mapping[str, Sequence[Trace]], *, reference: str) -> tuple[Row, ...]:
+def summarize(traces: Mapping[str, Sequence[Trace]], *, reference: str) -> tuple[Row, ...]:
     """The table, lowest regret first; shares are of the policy called `reference`."""
     for name, runs in a_mapping(traces, "The traces", "Comparison.run gives them.").items():
         if not runs or not all(len(getattr(run, "regret", ())) for run in runs):

@@ -66,7 +66,7 @@ def standings_table(standings: Sequence[Standing], *, title: str) -> Table:
 
 
 def _as_written(*names: str) -> list[Text]:
-    """Names in which brackets are brackets, not the marks by which `rich` is told colours."""
+    """Names in which brackets are brackets, not the marks by which `rich` is told colors."""
     from rich.text import Text
 
     return [Text(name) for name in names]

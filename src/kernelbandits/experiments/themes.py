@@ -1,4 +1,4 @@
-"""Colours of figures by day and by night, and the dress of a panel."""
+"""Colors of figures by day and by night, and the dress of a panel."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ READABLE: Final = 4.5
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """Colours of one appearance; curves name theirs by a word."""
+    """Colors of one appearance; curves name theirs by a word."""
 
     paper: str
     ink: str
     faint: str
     grid: str
-    colours: Mapping[str, str]
+    colors: Mapping[str, str]
 
 
-# Both after the palette of Okabe and Ito, which people of any common colour vision can tell apart: the light ones made
+# Both after the palette of Okabe and Ito, which people of any common color vision can tell apart: the light ones made
 # darker on white paper so that labels can be read, all of them lighter on dark paper. "quiet" is for curves that only
 # stand in the background.
 LIGHT: Final = Theme(
@@ -34,14 +34,14 @@ LIGHT: Final = Theme(
     ink="#1a1a1a",
     faint="#666666",
     grid="#e6e6e6",
-    colours={
+    colors={
         "blue": "#0072b2",
         "sky": "#3d9fdb",
         "orange": "#d98e00",
         "red": "#d55e00",
         "purple": "#b4588e",
         "green": "#009e73",
-        "grey": "#808080",
+        "gray": "#808080",
         "ink": "#1a1a1a",
         "quiet": "#c9c9c9",
     },
@@ -51,14 +51,14 @@ DARK: Final = Theme(
     ink="#e8e8e8",
     faint="#a0a4ab",
     grid="#2b2f36",
-    colours={
+    colors={
         "blue": "#4aa8e8",
         "sky": "#a5dcff",
         "orange": "#f2b53c",
         "red": "#f47f3e",
         "purple": "#e69ac9",
         "green": "#3fcfa6",
-        "grey": "#9a9a9a",
+        "gray": "#9a9a9a",
         "ink": "#e8e8e8",
         "quiet": "#4b515a",
     },
@@ -66,7 +66,7 @@ DARK: Final = Theme(
 
 
 def contrast(one: str, other: str) -> float:
-    """Ratio of the luminances of two colours, from 1 (equal) to 21 (black on white).
+    """Ratio of the luminances of two colors, from 1 (equal) to 21 (black on white).
 
     >>> contrast("#000000", "#ffffff")
     21.0
@@ -75,14 +75,14 @@ def contrast(one: str, other: str) -> float:
     return round((lighter + 0.05) / (darker + 0.05), 6)
 
 
-def legible(colour: str, theme: Theme) -> str:
-    """The colour, mixed with as little ink as makes text of it readable on the theme's paper.
+def legible(color: str, theme: Theme) -> str:
+    """The color, mixed with as little ink as makes text of it readable on the theme's paper.
 
     >>> legible("#0072b2", LIGHT), legible("#d98e00", LIGHT)
     ('#0072b2', '#a06b08')
     """
     for share in range(21):
-        mixed = _mixed(colour, theme.ink, share / 20)
+        mixed = _mixed(color, theme.ink, share / 20)
         if contrast(mixed, theme.paper) >= READABLE:
             return mixed
     return theme.ink
@@ -102,17 +102,17 @@ def dress(axes: Axes, title: str, theme: Theme) -> None:
         spine.set_linewidth(0.6)
 
 
-def _channels(colour: str) -> list[int]:
-    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+def _channels(color: str) -> list[int]:
+    return [int(color[place : place + 2], 16) for place in (1, 3, 5)]
 
 
-def _mixed(colour: str, ink: str, share: float) -> str:
-    pairs = zip(_channels(colour), _channels(ink), strict=True)
+def _mixed(color: str, ink: str, share: float) -> str:
+    pairs = zip(_channels(color), _channels(ink), strict=True)
     return "#" + "".join(f"{round(ours + share * (theirs - ours)):02x}" for ours, theirs in pairs)
 
 
-def _luminance(colour: str) -> float:
-    """Relative luminance of an sRGB colour."""
-    shares = [channel / 255 for channel in _channels(colour)]
+def _luminance(color: str) -> float:
+    """Relative luminance of an sRGB color."""
+    shares = [channel / 255 for channel in _channels(color)]
     linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -20,7 +20,7 @@ from kernelbandits.experiments.studies.contender import Entrant, MakePolicy, ent
 from kernelbandits.experiments.studies.results import Standing
 from kernelbandits.experiments.studies.study import checked_seeds
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Pairs, Parameters, Points
 from kernelbandits.validation import a_mapping, a_number, a_seed, an_object, counted
 
@@ -211,7 +211,7 @@ def _tuned_on_log(
 ) -> Ranking:
     if estimator is None:
         raise InvalidParameter("Tuning on a log needs an estimator: an object with estimate(log, policy).")
-    an_object(estimator, "The estimator", "estimate", way_out="SelfNormalisedIPS() is one.")
+    an_object(estimator, "The estimator", "estimate", way_out="SelfNormalizedIPS() is one.")
     a_mapping(candidates, "Candidates", "Or give one: Contender(KernelUCB, kernel, exploration=Grid(0.1, 1.0)).")
     n_learnt = int(_a_share(learn_share) * len(log))
     if not 0 < n_learnt < len(log):
@@ -247,8 +247,8 @@ def _learn(policy: Policy, log: Log) -> None:
 
 def _one_point(contexts: Points, action: int) -> Points:
     """One action of a round, as a round of one."""
-    if isinstance(contexts, Catalogue | CatalogueView):
-        raise NotSupported("Tuning learns from logged rounds of points; a catalogue has to be written out first.")
+    if isinstance(contexts, Catalog | CatalogView):
+        raise NotSupported("Tuning learns from logged rounds of points; a catalog has to be written out first.")
     if isinstance(contexts, Pairs):
         return Pairs(contexts.context, _one_point(contexts.actions, action))
     if hasattr(contexts, "shape"):

@@ -12,11 +12,11 @@ through it and never looks inside one.
 """
 
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.composite import Columns, Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.composite import Columns, Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta, Jaccard
 from kernelbandits.kernels.fourier_features import RandomFeatures, random_features
 from kernelbandits.kernels.kinds import kind_of
-from kernelbandits.kernels.labeled import Blocks, LabelledLinear
+from kernelbandits.kernels.labeled import Blocks, LabeledLinear
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
 from kernelbandits.kernels.pairs import PairPoints, PairProduct, PairSum
 from kernelbandits.kernels.points import PointKind
@@ -43,11 +43,11 @@ __all__ = [
     "Jaccard",
     "Kernel",
     "KernelLike",
-    "LabelledLinear",
+    "LabeledLinear",
     "Laplacian",
     "Linear",
     "Matern",
-    "Normalised",
+    "Normalized",
     "Objects",
     "PairPoints",
     "PairProduct",

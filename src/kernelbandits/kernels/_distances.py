@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 EXPANSION_LIMIT: Final = 1e3
-"""Largest ‖x / ℓ‖² (after centring) for which ‖x‖² + ‖z‖² − 2x·z is used: its rounding error is then below about
+"""Largest ‖x / ℓ‖² (after centering) for which ‖x‖² + ‖z‖² − 2x·z is used: its rounding error is then below about
 1e-12, hence below 1e-12 in a Gaussian kernel too; beyond it differences are formed directly."""
 
 Scale: TypeAlias = float | Vector  # one length scale, or one per column
@@ -93,7 +93,7 @@ def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.
     norms = squared_norms(left)
     other_norms = norms if right is left else squared_norms(right)
     if not max(norms.max(initial=0.0), other_norms.max(initial=0.0)) <= EXPANSION_LIMIT:  # NaN after an overflow too
-        # From the rows as they came: centring and scaling round, and there is no use for them here.
+        # From the rows as they came: centering and scaling round, and there is no use for them here.
         return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
     squared = inner_products(left, right)
     squared *= -2.0

@@ -20,7 +20,7 @@ from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, positive, shown
 
-__all__ = ["Columns", "Normalised", "Product", "Scaled", "Sum"]
+__all__ = ["Columns", "Normalized", "Product", "Scaled", "Sum"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Several(Kernel):
 
 def _takes_any_kind(kernel: Kernel) -> bool:
     """Whether the kernel is made of constants only, which do not look at their points."""
-    if isinstance(kernel, (Scaled, Normalised)):
+    if isinstance(kernel, (Scaled, Normalized)):
         return _takes_any_kind(kernel.kernel)
     if isinstance(kernel, _Several):
         return all(map(_takes_any_kind, kernel.parts))
@@ -96,7 +96,7 @@ def _over(kernel: Kernel, kind: PointKind) -> Kernel:
     """The same kernel; one that takes any kind of point takes this kind."""
     if not _takes_any_kind(kernel):
         return kernel
-    if isinstance(kernel, (Scaled, Normalised)):
+    if isinstance(kernel, (Scaled, Normalized)):
         return replace(kernel, kernel=_over(kernel.kernel, kind))
     if isinstance(kernel, _Several):
         return replace(kernel, parts=tuple(_over(part, kind) for part in kernel.parts))
@@ -151,7 +151,7 @@ def paired_features(first: Matrix, second: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Normalised(Kernel):
+class Normalized(Kernel):
     """k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; a point with k(x, x) = 0 stays similar to nothing."""
 
     kernel: Kernel

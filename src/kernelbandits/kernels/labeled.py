@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import dense, squared_norms
 from kernelbandits.kernels.base import Kernel, a_kernel
-from kernelbandits.kernels.composite import Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.composite import Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
 from kernelbandits.kernels.pairs import PairPoints, PairRows
@@ -22,13 +22,13 @@ from kernelbandits.kernels.stationary import Gaussian, Matern, RationalQuadratic
 from kernelbandits.types import Indices, Matrix, Points, Vector
 from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list
 
-__all__ = ["Blocks", "LabelledLinear"]
+__all__ = ["Blocks", "LabeledLinear"]
 
-LABELLED_ROWS: Final = PairPoints(Ids(), Rows())
+LABELED_ROWS: Final = PairPoints(Ids(), Rows())
 
 
 @dataclass(frozen=True)
-class LabelledLinear(Kernel):
+class LabeledLinear(Kernel):
     """k((a, x), (b, z)) = x_S · z_S + 1[a = b] x_O · z_O, with S the shared columns and O all others.
 
     KernelUCB with this kernel is LinUCB: disjoint without shared columns, hybrid with some. Points are pairs of a
@@ -48,7 +48,7 @@ class LabelledLinear(Kernel):
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
-        return LABELLED_ROWS
+        return LABELED_ROWS
 
     def columns(self, n_columns: int) -> tuple[Indices, Indices]:
         """Shared and own columns of rows that have so many."""
@@ -79,7 +79,7 @@ class LabelledLinear(Kernel):
 
 
 ROUND: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
-MADE_OF_ROUND: Final = (Normalised, Product, Scaled, Sum)
+MADE_OF_ROUND: Final = (Normalized, Product, Scaled, Sum)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ NO_CONTEXT = "There has to be at least one context, got none. A round without ac
 class Shared:
     """What belongs to the caller and never changes, but for growing: a copy of it is itself.
 
-    So a policy and its copies look at the same kernel, similarity table or catalogue, and what is added there reaches
+    So a policy and its copies look at the same kernel, similarity table or catalog, and what is added there reaches
     all of them. Pickling copies by value, once for everything in one pickle.
     """
 
@@ -72,7 +72,7 @@ class PointKind(Protocol):
         """Equal keys if and only if the points are the same point."""
 
     def grow(self, store: Any, count: int, points: Points) -> Any:
-        """Write points behind the first `count` of a store (None: make one); amortised, never a copy of the whole."""
+        """Write points behind the first `count` of a store (None: make one); amortized, never a copy of the whole."""
 
     def view(self, store: Any, count: int) -> Points:
         """The first `count` points of a store, without copying them."""

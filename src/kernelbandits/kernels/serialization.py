@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, ForeignFile
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.composite import Columns, Normalised, Product, Scaled, Sum
+from kernelbandits.kernels.composite import Columns, Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta, Jaccard
 from kernelbandits.kernels.kinds import unpack_kind
-from kernelbandits.kernels.labeled import Blocks, LabelledLinear
+from kernelbandits.kernels.labeled import Blocks, LabeledLinear
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
 from kernelbandits.kernels.pairs import PairProduct, PairSum
 from kernelbandits.kernels.precomputed import Precomputed
@@ -36,11 +36,11 @@ KNOWN: Final[dict[str, type[Kernel]]] = {
         Delta,
         Gaussian,
         Jaccard,
-        LabelledLinear,
+        LabeledLinear,
         Laplacian,
         Linear,
         Matern,
-        Normalised,
+        Normalized,
         PairProduct,
         PairSum,
         Polynomial,

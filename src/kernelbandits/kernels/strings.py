@@ -166,7 +166,7 @@ class Spectrum(_Ngrams):
     ----------
     n
         Length of the n-grams, or (shortest, longest) for all lengths between.
-    normalised
+    normalized
         Divide by the lengths of both count vectors, so that k(x, x) = 1. A string too short to have an n-gram is
         similar to nothing, itself included.
 
@@ -177,17 +177,17 @@ class Spectrum(_Ngrams):
     """
 
     n: int | tuple[int, int] = 3
-    normalised: bool = True
+    normalized: bool = True
     _index: NgramIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shortest, longest = ngram_lengths(self.n)
         object.__setattr__(self, "n", (shortest, longest) if isinstance(self.n, (tuple, list)) else shortest)
-        object.__setattr__(self, "normalised", a_flag(self.normalised, "`normalised`"))
+        object.__setattr__(self, "normalized", a_flag(self.normalized, "`normalized`"))
         object.__setattr__(self, "_index", NgramIndex(shortest, longest))
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
-        return _unit(counts) if self.normalised else counts
+        return _unit(counts) if self.normalized else counts
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -125,7 +125,7 @@ class FromScikitLearn(_Wrapped):
         if "WhiteKernel" in _part_names(kernel):
             raise InvalidParameter(
                 "A WhiteKernel is noise and no similarity: k(X, X) differs from k(X, Y) for the same rows. Leave it "
-                "out, and give the noise as the policy's regularisation."
+                "out, and give the noise as the policy's regularization."
             )
         object.__setattr__(self, "kernel", copy.deepcopy(kernel))
         object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))

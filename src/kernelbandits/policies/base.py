@@ -31,8 +31,8 @@ from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.posterior import Posterior, posterior_from
-from kernelbandits.selection import Catalogue, CatalogueView
-from kernelbandits.selection.actions import Actions, ActionSet, CatalogueActions, checked_ids, no_ids_beside_a_catalogue
+from kernelbandits.selection import Catalog, CatalogView
+from kernelbandits.selection.actions import Actions, ActionSet, CatalogActions, checked_ids, no_ids_beside_a_catalog
 from kernelbandits.theory.exploration import exploration_from
 from kernelbandits.types import (
     Decision,
@@ -52,7 +52,7 @@ from kernelbandits.validation import a_count, a_flag, a_list, is_number, shown
 
 __all__ = ["Policy", "Saved"]
 
-CATALOGUES: Final = (Catalogue, CatalogueView)
+CATALOGS: Final = (Catalog, CatalogView)
 
 LARGEST_EXACT: Final = 1e19
 """Rewards up to it can be taken back without a trace in the sums of others."""
@@ -275,8 +275,8 @@ class Policy(Transactional, ABC):
     def _refuse_incomparable(self, point: Points) -> None:
         """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        """Checked points of the items of a catalogue."""
+    def _catalog_points(self, view: CatalogView) -> Points:
+        """Checked points of the items of a catalog."""
         return view.points(self._kind(None))
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
@@ -329,7 +329,7 @@ class Policy(Transactional, ABC):
         Parameters
         ----------
         contexts
-            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes; or a `Catalogue`
+            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes; or a `Catalog`
             that is asked about again and again, whole or restricted.
         k
             How many actions to rank, best first; a `Slate` comes back.
@@ -433,7 +433,7 @@ class Policy(Transactional, ABC):
     def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
         """Independent rounds decided on the same model: what `choose` says of each, computed together where that pays.
 
-        Rounds are what `choose` takes. A randomised policy draws in their order.
+        Rounds are what `choose` takes. A randomized policy draws in their order.
         """
         given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
         self._note_random()
@@ -692,12 +692,12 @@ class Policy(Transactional, ABC):
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
     ) -> Actions:
-        if isinstance(contexts, CATALOGUES):
+        if isinstance(contexts, CATALOGS):
             if ids is not None:
-                no_ids_beside_a_catalogue(ids)
-            listed = CatalogueActions(contexts, eligible, self._catalogue_points)
+                no_ids_beside_a_catalog(ids)
+            listed = CatalogActions(contexts, eligible, self._catalog_points)
             if self.needs_fixed_actions:
-                self._refuse_other_set(listed.catalogue.points(self._kind(None)))
+                self._refuse_other_set(listed.catalog.points(self._kind(None)))
             return listed
         names = None if ids is None else checked_ids(ids)
         points = self._points(contexts, names)

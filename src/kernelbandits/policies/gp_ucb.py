@@ -18,7 +18,7 @@ __all__ = ["CGPUCB", "GPUCB"]
 
 
 class _GaussianProcessPolicy(UpperConfidencePolicy):
-    """Upper confidence bounds of a Gaussian process: regularisation = noise variance, exploration = sqrt(γ β)."""
+    """Upper confidence bounds of a Gaussian process: regularization = noise variance, exploration = sqrt(γ β)."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
         self.kernel: Kernel = kernel
         schedule = GPUCBFinite(failure_probability=failure_probability) if exploration is None else exploration
         super().__init__(
-            cheapest_exact(kernel, regularisation=noise_variance),
+            cheapest_exact(kernel, regularization=noise_variance),
             as_exploration(schedule),
             reward_range=reward_range,
             ties=ties,
@@ -43,8 +43,8 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
 
     @property
     def noise_variance(self) -> float:
-        """Variance of the reward noise: the posterior's regularisation."""
-        return self.posterior.regularisation
+        """Variance of the reward noise: the posterior's regularization."""
+        return self.posterior.regularization
 
     def _parameters(self) -> Parameters:
         return {
@@ -59,7 +59,7 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
 class GPUCB(_GaussianProcessPolicy):
     """Highest mean + sqrt(β) · standard deviation of a Gaussian process (Srinivas et al. 2010).
 
-    KernelUCB with regularisation = noise variance: the process's standard deviation is sqrt(γ) · width, hence
+    KernelUCB with regularization = noise variance: the process's standard deviation is sqrt(γ) · width, hence
     exploration η = sqrt(γ β). (Not the noise *level*: erratum E10.)
 
     Parameters

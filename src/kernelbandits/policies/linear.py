@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Ids, LabelledLinear, Linear, Rows
+from kernelbandits.kernels import Ids, LabeledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.comparators.spanning import unit_rows
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION
-from kernelbandits.selection import CatalogueView
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
+from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import one_id_per_action
 from kernelbandits.selection.ties import Ties
-from kernelbandits.theory.exploration import Exploration, SelfNormalised, as_exploration
+from kernelbandits.theory.exploration import Exploration, SelfNormalized, as_exploration
 from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
 from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, is_one_of, not_negative, shown
 
@@ -45,13 +45,13 @@ class LinUCB(UpperConfidencePolicy):
         "shared", "disjoint" or "hybrid".
     shared_columns
         hybrid only: columns whose weights all actions share. A column that should count both ways is given twice.
-    regularisation, exploration, reward_range, ties, seed
+    regularization, exploration, reward_range, ties, seed
         As in KernelUCB. Li et al. suggest exploration 1 + sqrt(ln(2/δ)/2); 0.1 to 2 is usual.
 
     Examples
     --------
     >>> import numpy as np
-    >>> policy = LinUCB(regularisation=1.0, exploration=0.5)
+    >>> policy = LinUCB(regularization=1.0, exploration=0.5)
     >>> contexts = np.array([[1.0, 0.0], [0.0, 2.0]])
     >>> decision = policy.choose(contexts)
     >>> decision.action
@@ -66,7 +66,7 @@ class LinUCB(UpperConfidencePolicy):
         *,
         model: Literal["shared", "disjoint", "hybrid"] = "shared",
         shared_columns: Sequence[int] | None = None,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         exploration: float | Exploration = 1.0,
         reward_range: tuple[float, float] | None = None,
         ties: Ties = "lowest",
@@ -85,13 +85,13 @@ class LinUCB(UpperConfidencePolicy):
             )
         posterior: Posterior
         if model == "shared":
-            posterior = PrimalPosterior(Linear(), regularisation=regularisation, keep=KEPT)
+            posterior = PrimalPosterior(Linear(), regularization=regularization, keep=KEPT)
         else:
-            posterior = PerActionPosterior(LabelledLinear(tuple(columns)), regularisation=regularisation, keep=KEPT)
+            posterior = PerActionPosterior(LabeledLinear(tuple(columns)), regularization=regularization, keep=KEPT)
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
         self._has_plain_rows = model == "shared"
-        self._uses_selectors = model == "shared"  # labels are no part of a catalogue's items
+        self._uses_selectors = model == "shared"  # labels are no part of a catalog's items
         self._shared_columns = columns or None
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
@@ -103,9 +103,9 @@ class LinUCB(UpperConfidencePolicy):
         one_id_per_action(labels, n_actions)
         return PairRows(labels, rows, is_shared=False)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
+    def _catalog_points(self, view: CatalogView) -> Points:
         if self._model == "shared":
-            return super()._catalogue_points(view)
+            return super()._catalog_points(view)
         return PairRows(list(view.ids), view.points(Rows()), is_shared=False)
 
     def _context(self, points: Points, row: int) -> Point:
@@ -120,7 +120,7 @@ class LinUCB(UpperConfidencePolicy):
         return {
             "model": self._model,
             "shared_columns": self._shared_columns,
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "exploration": self.exploration.describe(),
             "reward_range": self.reward_range,
             "ties": self._ties,
@@ -157,13 +157,13 @@ class _Growth(NamedTuple):
 
 
 class OFUL(UpperConfidencePolicy):
-    """Optimism for linear rewards with self-normalised confidence sets (Abbasi-Yadkori, Pál and Szepesvári 2011).
+    """Optimism for linear rewards with self-normalized confidence sets (Abbasi-Yadkori, Pál and Szepesvári 2011).
 
     With C = γI + Σ x xᵀ over what was learnt, θ̂ = C⁻¹ Σ r x, noise scale R and ‖θ‖ ≤ B:
 
         score = x·θ̂ + η · sqrt(xᵀ C⁻¹ x),   η = R sqrt(ln det(C/γ) + 2 ln(1/δ)) + sqrt(γ) B
 
-    KernelUCB with the linear kernel and the schedule `SelfNormalised`, choice by choice. Action sets may change, even
+    KernelUCB with the linear kernel and the schedule `SelfNormalized`, choice by choice. Action sets may change, even
     in reaction to rewards. (`Mixture`, with LinUCB or KernelUCB, assumes the same and is never wider.)
 
     With `switching` c > 0 it switches rarely: θ̂, C and η are all those of the last refit, and a refit happens when
@@ -174,7 +174,7 @@ class OFUL(UpperConfidencePolicy):
 
     Parameters
     ----------
-    regularisation
+    regularization
         γ > 0.
     noise_scale
         R of the sub-Gaussian noise; 0.5 for rewards in [0, 1].
@@ -201,7 +201,7 @@ class OFUL(UpperConfidencePolicy):
     def __init__(
         self,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         noise_scale: float,
         norm_bound: float,
         failure_probability: float = 0.05,
@@ -210,11 +210,11 @@ class OFUL(UpperConfidencePolicy):
         ties: Ties = "lowest",
         seed: Seed = None,
     ) -> None:
-        schedule = SelfNormalised(
+        schedule = SelfNormalized(
             noise_scale=noise_scale, norm_bound=norm_bound, failure_probability=failure_probability
         )
         super().__init__(
-            PrimalPosterior(Linear(), regularisation=regularisation),
+            PrimalPosterior(Linear(), regularization=regularization),
             schedule,
             reward_range=reward_range,
             ties=ties,
@@ -290,7 +290,7 @@ class OFUL(UpperConfidencePolicy):
     def _may_wait(self, points: Points, rewards: list[float]) -> bool:
         """Whether fitting them later is sure to succeed."""
         largest = float(self.posterior.kernel.diagonal(points).max())
-        is_ordinary = SMALLEST_REGULARISATION * largest <= self.posterior.regularisation
+        is_ordinary = SMALLEST_REGULARIZATION * largest <= self.posterior.regularization
         return is_ordinary and self.posterior.is_sure and max(map(abs, rewards)) < LARGEST_REWARD
 
     def _refit(self, points: Points = None, rewards: Sequence[float] = ()) -> None:
@@ -322,7 +322,7 @@ class OFUL(UpperConfidencePolicy):
 
     def _parameters(self) -> Parameters:
         return {
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "noise_scale": self._schedule.noise_scale,
             "norm_bound": self._schedule.norm_bound,
             "failure_probability": self._schedule.failure_probability,

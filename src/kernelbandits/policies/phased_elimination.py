@@ -15,7 +15,7 @@ from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
-from kernelbandits.selection import Catalogue, tied_for_best
+from kernelbandits.selection import Catalog, tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.theory.exploration import FixedDesign, Situation
@@ -59,7 +59,7 @@ class PhasedElimination(FixedActionsPolicy):
         As in KernelUCB.
     actions
         The fixed set; every round has to bring the same.
-    regularisation
+    regularization
         γ > 0. The valid scale contains sqrt(γ) B, so that a γ of about (R/B)² drops far sooner than 1.
     horizon
         T, which sets the lengths of the phases; None: unknown, they double.
@@ -83,7 +83,7 @@ class PhasedElimination(FixedActionsPolicy):
     >>> import numpy as np
     >>> from kernelbandits.kernels import Gaussian
     >>> actions = np.linspace(0, 1, 11)[:, None]
-    >>> policy = PhasedElimination(Gaussian(length_scale=0.3), actions, regularisation=0.01, horizon=400,
+    >>> policy = PhasedElimination(Gaussian(length_scale=0.3), actions, regularization=0.01, horizon=400,
     ...                            norm_bound=2.0, noise_scale=0.1)
     >>> for _ in range(400):
     ...     decision = policy.choose(actions)
@@ -99,7 +99,7 @@ class PhasedElimination(FixedActionsPolicy):
         kernel: KernelLike,
         actions: Points,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         horizon: int | None = None,
         failure_probability: float = 0.05,
         norm_bound: float | None = None,
@@ -117,7 +117,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._scale = None if scale is None else positive(scale, "The scale")
         self._refuse_unknown_scale()
         self._form = posterior_factory(posterior)
-        self._regularisation = regularisation
+        self._regularization = regularization
         self.posterior: Posterior = self._fresh()
         """What the plays of this phase say."""
         if self.posterior.forgets:
@@ -129,12 +129,12 @@ class PhasedElimination(FixedActionsPolicy):
         self._phase = 1
         self._is_active = np.ones(self.n_actions, dtype=bool)
         self._phase_scale = self._scale_of_phase()
-        self._catalogue = Catalogue(self.actions)
+        self._catalog = Catalog(self.actions)
         self._selectors = Selectors()
         self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
 
     def _fresh(self) -> Posterior:
-        return self._own_posterior(make_posterior(self._form, self.kernel, self._regularisation))
+        return self._own_posterior(make_posterior(self._form, self.kernel, self._regularization))
 
     def _refuse_unknown_scale(self) -> None:
         if self._scale is None and self._norm_bound is None:
@@ -195,7 +195,7 @@ class PhasedElimination(FixedActionsPolicy):
             round_index=1,
             n_actions=n_active,
             log_det_gain=0.0,
-            regularisation=self.posterior.regularisation,
+            regularization=self.posterior.regularization,
         )
         return schedule(situation)
 
@@ -246,7 +246,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     def _predict(self, rows: Indices) -> Prediction:
         """Mean and width of these actions, from what was kept since the last play where that can be."""
-        engine = self._selectors.engine(self._catalogue, self.posterior)
+        engine = self._selectors.engine(self._catalog, self.posterior)
         if engine is not None:
             return engine.estimate(rows)
         return self.posterior.predict(self._own_kind.take(self.actions, rows))
@@ -327,7 +327,7 @@ class PhasedElimination(FixedActionsPolicy):
         return {
             "kernel": self.kernel.describe(),
             **self._set_parameters(),
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "horizon": self._horizon,
             "failure_probability": self._failure_probability,
             "norm_bound": self._norm_bound,

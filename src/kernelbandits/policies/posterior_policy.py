@@ -15,7 +15,7 @@ from kernelbandits.kernels import PointKind, Rows
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import Pending, Placed, Posterior
-from kernelbandits.selection import CatalogueView
+from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selector import Selector
 from kernelbandits.theory.exploration import Constant, Exploration, Situation, as_exploration
@@ -132,7 +132,7 @@ class PosteriorPolicy(Policy):
     def _context(self, points: Points, row: int) -> Point:
         return self._point_kind.one(points, row)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
+    def _catalog_points(self, view: CatalogView) -> Points:
         return view.points(self._point_kind)
 
     # -- estimating ------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class PosteriorPolicy(Policy):
             round_index=round_index,
             n_actions=n_actions,
             log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
-            regularisation=self.posterior.regularisation,
+            regularization=self.posterior.regularization,
         )
         exploration = self._exploration(situation)
         if not 0.0 <= exploration < inf:  # also catches NaN

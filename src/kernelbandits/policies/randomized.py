@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import CatalogueView
+from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Selection, Vector
 
-__all__ = ["Odds", "RandomisedPolicy", "UniformRandom", "drawn"]
+__all__ = ["Odds", "RandomizedPolicy", "UniformRandom", "drawn"]
 
 
 class Odds(NamedTuple):
@@ -32,7 +32,7 @@ class Odds(NamedTuple):
     """What `learn` will need, whatever the draw."""
 
 
-class RandomisedPolicy(Policy):
+class RandomizedPolicy(Policy):
     """Draws the action of each round, with a propensity that is exact, so that its log can evaluate any other policy.
 
     A subclass writes `_odds` instead of `_pick`.
@@ -104,7 +104,7 @@ class UniformRandom(Policy):
     def _kind(self, contexts: Points) -> PointKind:
         return kind_of(contexts)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
+    def _catalog_points(self, view: CatalogView) -> Points:
         return plain_points(view)
 
     def _parameters(self) -> Parameters:

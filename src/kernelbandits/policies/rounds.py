@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidReward
 from kernelbandits.kernels.rows import FLOAT64
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Matrix, Points, Vector
 from kernelbandits.validation import unrolled, viewed
 
@@ -27,7 +27,7 @@ NUMBERS_AT_ONCE: Final = 130_000
 def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     """One by one, or InvalidContexts."""
     try:
-        if not isinstance(rounds, Catalogue | CatalogueView | Mapping | set | frozenset):
+        if not isinstance(rounds, Catalog | CatalogView | Mapping | set | frozenset):
             return unrolled(rounds)
     except TypeError:
         pass

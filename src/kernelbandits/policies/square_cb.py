@@ -14,7 +14,7 @@ from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.randomized import Odds, RandomizedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
@@ -122,7 +122,7 @@ def gap_weight_from(description: Mapping[str, Any]) -> GapWeight:
     return weight
 
 
-class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
+class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
     """Draw actions with probability falling in the gap of their means to the best (Foster and Rakhlin 2020, SquareCB).
 
     Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the weight of gaps,
@@ -135,7 +135,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
 
     Parameters
     ----------
-    kernel, regularisation, posterior, reward_range
+    kernel, regularization, posterior, reward_range
         As in KernelUCB.
     gap_weight
         λ: a number (large is greedy; in units of one over the reward), or a schedule (round_index, n_actions) → number
@@ -147,7 +147,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
     Examples
     --------
     >>> from kernelbandits.kernels import Linear
-    >>> policy = KernelSquareCB(Linear(), regularisation=1.0, gap_weight=10.0, seed=0)
+    >>> policy = KernelSquareCB(Linear(), regularization=1.0, gap_weight=10.0, seed=0)
     >>> policy.warm_start([[1.0], [2.0]], [0.5, 1.0])
     >>> policy.probabilities([[0.2], [1.4]]).round(3)
     array([0.143, 0.857])
@@ -157,7 +157,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
         self,
         kernel: KernelLike,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         gap_weight: float | GapWeight | None = None,
         posterior: str | PosteriorFactory = "auto",
         reward_range: tuple[float, float] | None = None,
@@ -166,7 +166,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            make_posterior(self._form, self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularization),
             Constant(0.0),  # actions are judged by their means
             reward_range=reward_range,
             seed=seed,
@@ -195,7 +195,7 @@ class KernelSquareCB(PosteriorPolicy, RandomisedPolicy):
     def _parameters(self) -> Parameters:
         return {
             "kernel": self.kernel.describe(),
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "gap_weight": self.gap_weight.describe(),
             "posterior": describe_posterior(self._form),
             "reward_range": self.reward_range,

@@ -32,14 +32,14 @@ class BaseKernelUCB:
     """Ridge estimates from one level's rounds only (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
 
     >>> from kernelbandits.kernels import Linear
-    >>> level = BaseKernelUCB(Linear(), regularisation=1.0)
+    >>> level = BaseKernelUCB(Linear(), regularization=1.0)
     >>> level.observe([[1.0]], 0.5)
     >>> level.estimate([[2.0]]).mean
     array([0.5])
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float, posterior: str | PosteriorFactory = "auto") -> None:
-        self.posterior = make_posterior(posterior_factory(posterior), kernel, regularisation)
+    def __init__(self, kernel: Kernel, *, regularization: float, posterior: str | PosteriorFactory = "auto") -> None:
+        self.posterior = make_posterior(posterior_factory(posterior), kernel, regularization)
 
     def estimate(self, contexts: Points) -> Prediction:
         """Mean and width of the actions still active."""
@@ -235,7 +235,7 @@ class LevelPolicy(Policy):
             round_index=round_index,
             n_actions=n_actions,
             failure_probability=self._failure_probability,
-            regularisation=self._blank.posterior.regularisation,
+            regularization=self._blank.posterior.regularization,
             norm_bound=self._norm_bound,
             noise_scale=self._noise_scale,
         )
@@ -248,7 +248,7 @@ class LevelPolicy(Policy):
             horizon=horizon,
             n_actions=n_actions,
             failure_probability=failure_probability,
-            regularisation=self._blank.posterior.regularisation,
+            regularization=self._blank.posterior.regularization,
             norm_bound=self._norm_bound,
             noise_scale=self._noise_scale,
             mode=self._mode,
@@ -345,7 +345,7 @@ class LevelPolicy(Policy):
 
     def _level_parameters(self) -> Parameters:
         return {
-            "regularisation": self._blank.posterior.regularisation,
+            "regularization": self._blank.posterior.regularization,
             "horizon": self._horizon,
             "n_actions": self._n_actions,
             "failure_probability": self._failure_probability,
@@ -391,7 +391,7 @@ class SupKernelUCB(LevelPolicy):
 
     Parameters
     ----------
-    kernel, regularisation
+    kernel, regularization
         As in KernelUCB.
     horizon, n_actions
         Rounds to come and the most actions in one of them; a round with more is refused. horizon None: unknown, see
@@ -433,7 +433,7 @@ class SupKernelUCB(LevelPolicy):
         self,
         kernel: KernelLike,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         horizon: int | None = None,
         n_actions: int | None = None,
         failure_probability: float = 0.05,
@@ -446,7 +446,7 @@ class SupKernelUCB(LevelPolicy):
         explore: Literal["widest", "lowest"] = "widest",
     ) -> None:
         self.kernel: Kernel = as_kernel(kernel)
-        self._regularisation = regularisation
+        self._regularization = regularization
         super().__init__(
             horizon=horizon,
             n_actions=n_actions,
@@ -461,7 +461,7 @@ class SupKernelUCB(LevelPolicy):
         )
 
     def _new_level(self) -> BaseKernelUCB:
-        return BaseKernelUCB(self.kernel, regularisation=self._regularisation)
+        return BaseKernelUCB(self.kernel, regularization=self._regularization)
 
     def _parameters(self) -> Parameters:
         return {"kernel": self.kernel.describe(), **self._level_parameters()}
@@ -475,7 +475,7 @@ class SupLinUCB(LevelPolicy):
 
     Parameters
     ----------
-    regularisation, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
+    regularization, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
         As in SupKernelUCB, and so are `unknown_horizon` and `explore`.
 
     Examples
@@ -489,7 +489,7 @@ class SupLinUCB(LevelPolicy):
     def __init__(
         self,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         horizon: int | None = None,
         n_actions: int | None = None,
         failure_probability: float = 0.05,
@@ -501,7 +501,7 @@ class SupLinUCB(LevelPolicy):
         unknown_horizon: Literal["anytime", "doubling"] = "anytime",
         explore: Literal["widest", "lowest"] = "widest",
     ) -> None:
-        self._regularisation = regularisation
+        self._regularization = regularization
         super().__init__(
             horizon=horizon,
             n_actions=n_actions,
@@ -516,7 +516,7 @@ class SupLinUCB(LevelPolicy):
         )
 
     def _new_level(self) -> BaseKernelUCB:
-        return BaseKernelUCB(Linear(), regularisation=self._regularisation, posterior="primal")
+        return BaseKernelUCB(Linear(), regularization=self._regularization, posterior="primal")
 
     def _parameters(self) -> Parameters:
         return self._level_parameters()

@@ -13,7 +13,7 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
 from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.randomized import Odds, RandomizedPolicy
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
@@ -34,7 +34,7 @@ MOST_DRAWS: Final = 1_000_000
 """For the propensities of a round: every action takes 8 bytes for each."""
 
 
-class KernelThompson(PosteriorPolicy, RandomisedPolicy):
+class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     """Play each action as often as it is the best under the posterior (Chowdhury and Gopalan 2017, GP-TS).
 
     The rewards g of a round's actions are believed to be N(mean, v² γ Σ̂), with γ Σ̂ the posterior covariance of a
@@ -57,8 +57,8 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
 
     Parameters
     ----------
-    kernel, regularisation, posterior, reward_range
-        As in KernelUCB; the regularisation is the noise variance of the process.
+    kernel, regularization, posterior, reward_range
+        As in KernelUCB; the regularization is the noise variance of the process.
     exploration
         v, the scale of the draws: 1 is the posterior itself where γ is the noise variance, less is greedier. A schedule
         of `kernelbandits.theory` gives v · sqrt(γ): IGPUCB at half the failure probability is the scale of the
@@ -82,7 +82,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Gaussian
-    >>> policy = KernelThompson(Gaussian(length_scale=0.3), regularisation=0.05, seed=0)
+    >>> policy = KernelThompson(Gaussian(length_scale=0.3), regularization=0.05, seed=0)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
     >>> for _ in range(40):
     ...     decision = policy.choose(contexts)
@@ -95,7 +95,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         self,
         kernel: KernelLike,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         exploration: float | Exploration = 1.0,
         posterior: str | PosteriorFactory = "auto",
         draws: Literal["auto", "joint", "features"] = "auto",
@@ -117,7 +117,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
             )
         self._form = posterior_factory(posterior)
         super().__init__(
-            make_posterior(self._form, self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularization),
             as_exploration(exploration),
             reward_range=reward_range,
             seed=seed,
@@ -206,7 +206,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
             n_draws,
             prior=feature_map(self.kernel, points, self._n_features, rng),
             rng=rng,
-            spread=self._spread(n_actions) / sqrt(self.posterior.regularisation),
+            spread=self._spread(n_actions) / sqrt(self.posterior.regularization),
             pending=pending,
             times=times,
         )
@@ -238,7 +238,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
         return self._widths(self._exploration_now(n_actions, self._waiting(), self.round_index))
 
     def _widths(self, exploration: float) -> float:
-        return exploration * sqrt(self.posterior.regularisation) if self._is_constant else exploration
+        return exploration * sqrt(self.posterior.regularization) if self._is_constant else exploration
 
     @property
     def _is_constant(self) -> bool:
@@ -271,7 +271,7 @@ class KernelThompson(PosteriorPolicy, RandomisedPolicy):
     def _parameters(self) -> Parameters:
         return {
             "kernel": self.kernel.describe(),
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "exploration": self.exploration.describe(),
             "posterior": describe_posterior(self._form),
             "draws": self._draws,

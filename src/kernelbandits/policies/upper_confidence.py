@@ -14,7 +14,7 @@ from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import screened, tied_in_each
-from kernelbandits.selection.actions import Actions, CatalogueActions
+from kernelbandits.selection.actions import Actions, CatalogActions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.selection.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
@@ -110,7 +110,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _is_selective(self, actions: Actions) -> bool:
         """Whether these actions are better asked about alone, since few of their widths will be computed."""
-        if isinstance(actions, CatalogueActions):
+        if isinstance(actions, CatalogActions):
             return True
         if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
             return False
@@ -158,11 +158,11 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return found
 
     def _side_by_side(self, rounds: Sequence[Actions]) -> Iterator[list[Actions]]:
-        """Rounds in a row whose actions are asked about together; those of a catalogue, which shares work, alone."""
+        """Rounds in a row whose actions are asked about together; those of a catalog, which shares work, alone."""
         part: list[Actions] = []
         n_points, most = 0, max(1, SIMILARITIES_AT_ONCE // max(1, self.posterior.size))
         for actions in rounds:
-            is_alone = isinstance(actions, CatalogueActions)
+            is_alone = isinstance(actions, CatalogActions)
             if part and (is_alone or n_points + actions.n_actions > most):
                 yield part
                 part, n_points = [], 0
@@ -236,13 +236,13 @@ class KernelUCB(UpperConfidencePolicy):
     ----------
     kernel
         A kernel, a square table of similarities, a scikit-learn kernel, or a function (first, second) → matrix.
-    regularisation
+    regularization
         γ > 0: how much evidence it takes to leave the prior belief that every reward is 0.
     exploration
         How many widths above its mean an action is judged: a number tuned to the problem (0.1 to 2), or a schedule of
         `kernelbandits.theory.exploration` such as `Mixture`, whose confidence statement is proved.
     posterior
-        "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularisation) → posterior. For
+        "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularization) → posterior. For
         rewards that change with time: posterior_factory("windowed", length=200) or
         posterior_factory("forgetting", rate=0.99); then all actions are scored, and exploration has to be tuned.
     reward_range
@@ -258,7 +258,7 @@ class KernelUCB(UpperConfidencePolicy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Gaussian
-    >>> policy = KernelUCB(Gaussian(length_scale=0.3), regularisation=0.1, exploration=0.2)
+    >>> policy = KernelUCB(Gaussian(length_scale=0.3), regularization=0.1, exploration=0.2)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
     >>> for _ in range(10):
     ...     decision = policy.choose(contexts)
@@ -271,7 +271,7 @@ class KernelUCB(UpperConfidencePolicy):
         self,
         kernel: KernelLike,
         *,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         exploration: float | Exploration = 1.0,
         posterior: str | PosteriorFactory = "auto",
         reward_range: tuple[float, float] | None = None,
@@ -284,7 +284,7 @@ class KernelUCB(UpperConfidencePolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            make_posterior(self._form, self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularization),
             as_exploration(exploration),
             reward_range=reward_range,
             ties=ties,
@@ -295,7 +295,7 @@ class KernelUCB(UpperConfidencePolicy):
     def _parameters(self) -> Parameters:
         return {
             "kernel": self.kernel.describe(),
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "exploration": self.exploration.describe(),
             "posterior": describe_posterior(self._form),
             "reward_range": self.reward_range,

@@ -14,9 +14,9 @@ from kernelbandits.kernels import Ids, PointKind
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.posterior_policy import Estimate
-from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.randomized import Odds, RandomizedPolicy
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
-from kernelbandits.selection import CatalogueView
+from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import pick_tied, tie_probabilities, tied_rows
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Selection, Vector
@@ -56,8 +56,8 @@ class WrappedPolicy(Policy):
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         return self.policy._points(contexts, ids)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
-        return self.policy._catalogue_points(view)
+    def _catalog_points(self, view: CatalogView) -> Points:
+        return self.policy._catalog_points(view)
 
     def _context(self, points: Points, row: int) -> Point:
         return self.policy._context(points, row)
@@ -159,7 +159,7 @@ class Mixed(WrappedPolicy):
     - one that says that it does not learn from such actions (`learns_from_any_action`) is refused, EXP4 among them: its
       importance weights are made of its own probabilities, and it mixes on its own.
 
-    Cost: that of the policy inside; where it randomises itself, its probabilities too in every random round.
+    Cost: that of the policy inside; where it randomizes itself, its probabilities too in every random round.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class UpperConfidenceWrapper(WrappedPolicy):
         return policy._estimate(actions.points, actions.n_actions, policy._waiting(), policy.round_index)
 
 
-class Softmax(UpperConfidenceWrapper, RandomisedPolicy):
+class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
     """Draw actions with probability ∝ exp(score / temperature), score = mean + exploration · width.
 
     The scores are those of a policy that takes the highest one, such as KernelUCB or LinUCB: this is its smoothed
@@ -320,7 +320,7 @@ class Guarded(UpperConfidenceWrapper):
         KernelUCB, LinUCB, GP-UCB or another that takes the highest upper confidence bound; taken over, not copied. Its
         exploration says what is meant by confidence.
     baseline
-        Id of the baseline action, as `ids` or a catalogue name it; the row where there are no ids.
+        Id of the baseline action, as `ids` or a catalog name it; the row where there are no ids.
     margin
         By how much an action has to be better, zero or above, in units of the reward.
     absent
@@ -331,7 +331,7 @@ class Guarded(UpperConfidenceWrapper):
     --------
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.policies import KernelUCB
-    >>> policy = Guarded(KernelUCB(Delta(), regularisation=0.1, exploration=0.5), baseline="old", margin=0.1)
+    >>> policy = Guarded(KernelUCB(Delta(), regularization=0.1, exploration=0.5), baseline="old", margin=0.1)
     >>> policy.choose(["old", "new"], ids=["old", "new"]).item
     'old'
     >>> policy.warm_start(["old", "new"], [0.2, 0.9], times=50)

@@ -31,7 +31,7 @@ class Basis:
     A point lies outside while |ρ(x)| > tolerance · k(x, x); `include` takes it in. Which points are taken matters: with
     weights W(x) = L⁻ᵀφ(x), by which the basis interpolates x, a rounding error e of the similarities becomes W(x)ᵀe in
     φ(x)ᵀφ(z). Points in order of arrival have weights in the millions; chosen by the largest residual first (a Cholesky
-    factorisation with pivots) these stay near 1. So a point is appended only where that leaves the weights moderate,
+    factorization with pivots) these stay near 1. So a point is appended only where that leaves the weights moderate,
     and otherwise the basis is chosen anew among its own points and the new ones.
     """
 

@@ -42,11 +42,11 @@ class AutoPosterior(Posterior):
     A query costs size² in the exact form and D² in the primal one (D features), so the form changes when the size
     passes D, and back when it has fallen below D/2. The answers are the same. Where the rank of the points turns out to
     be at most half their number, the exact form gives way to the compressed one, until the rank is above 0.7 of it or
-    too many points that are asked about lie outside; only for kernels beyond doubt, and never where the regularisation
+    too many points that are asked about lie outside; only for kernels beyond doubt, and never where the regularization
     is so small beside the similarities that compressing would show.
 
     >>> from kernelbandits.kernels import Linear
-    >>> posterior = AutoPosterior(Linear(), regularisation=1.0)
+    >>> posterior = AutoPosterior(Linear(), regularization=1.0)
     >>> posterior.observe([[1.0, 0.0]], [1.0])
     >>> posterior.form
     'exact'
@@ -55,11 +55,11 @@ class AutoPosterior(Posterior):
     'primal'
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
-        self._form: RecordedPosterior = ExactPosterior(kernel, regularisation=regularisation)
+    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
+        self._form: RecordedPosterior = ExactPosterior(kernel, regularization=regularization)
         self._form._join(self._journal)
         self.kernel = kernel
-        self.regularisation = self._form.regularisation
+        self.regularization = self._form.regularization
         self._may_have_features = type(kernel).n_features is not Kernel.n_features
         self._next_look = FIRST_LOOK
         self._asked: list[Points] = []  # some of the points asked about lately
@@ -135,7 +135,7 @@ class AutoPosterior(Posterior):
             self._change_to(ExactPosterior)
 
     def _change_to(self, form: type[RecordedPosterior]) -> None:
-        changed = form(self.kernel, regularisation=self.regularisation)
+        changed = form(self.kernel, regularization=self.regularization)
         if self._form.record.size:
             changed.absorb(*self._form.record.kept(), self._form.record.errors())
         self._replace_form(changed)

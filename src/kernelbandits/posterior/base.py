@@ -36,13 +36,13 @@ from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, 
 from kernelbandits.validation import LARGEST, an_array, positive, shown
 
 __all__ = [
-    "SMALLEST_REGULARISATION",
+    "SMALLEST_REGULARIZATION",
     "Posterior",
     "RecordedPosterior",
-    "checked_regularisation",
+    "checked_regularization",
     "checked_rewards",
     "checked_times",
-    "least_regularisation",
+    "least_regularization",
     "refuse_overflow",
     "saved_totals",
     "too_small",
@@ -53,7 +53,7 @@ LARGEST_COUNT: Final = 2.0**53
 """Of the observations of a point in a file: above zero, since forgetting makes them fractions, and a number to which
 one can be added."""
 
-SMALLEST_REGULARISATION: Final = 1e-8
+SMALLEST_REGULARIZATION: Final = 1e-8
 """Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
 
@@ -87,7 +87,7 @@ class Posterior(Transactional, ABC):
     """
 
     kernel: Kernel
-    regularisation: float
+    regularization: float
 
     forgets: bool = False
     """Whether older observations count less, or not at all: then widths grow back, and no interval is proved."""
@@ -177,7 +177,7 @@ class Posterior(Transactional, ABC):
     @property
     @handles_transaction
     def is_sure(self) -> bool:
-        """Whether nothing can be refused or lose its digits: a kernel beyond doubt, regularisation enough for it."""
+        """Whether nothing can be refused or lose its digits: a kernel beyond doubt, regularization enough for it."""
         return False
 
     @property
@@ -216,11 +216,11 @@ class Posterior(Transactional, ABC):
         if self.n_merged:
             raise NotSupported(
                 f"{self.n_merged} observations were merged into sums, so their dual weights are not known. Keep all "
-                "points: PrimalPosterior(kernel, regularisation=…)."
+                "points: PrimalPosterior(kernel, regularization=…)."
             )
         points, _, counts, _ = self.support()
         sums = counts[:, None] * values
-        return (sums - counts[:, None] * (self.covariance(points) @ sums)) / self.regularisation
+        return (sums - counts[:, None] * (self.covariance(points) @ sums)) / self.regularization
 
     @property
     @abstractmethod
@@ -246,7 +246,7 @@ class Posterior(Transactional, ABC):
         if not self.size:
             return 0.0
         _, weights, counts, sums = self.support()
-        squared = float(weights @ ((sums - self.regularisation * weights) / counts))
+        squared = float(weights @ ((sums - self.regularization * weights) / counts))
         return sqrt(max(0.0, squared))
 
     def copy(self) -> Self:
@@ -269,10 +269,10 @@ class RecordedPosterior(Posterior):
     nothing, and otherwise when it is next needed.
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
+    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         _import_ahead()
         self.kernel = a_kernel(kernel)
-        self.regularisation = checked_regularisation(regularisation)
+        self.regularization = checked_regularization(regularization)
         self.record = Observations(kernel.kind, self._journal)
         """What was observed: distinct points in slots, their counts and reward sums."""
         self._largest_similarity = 0.0
@@ -288,7 +288,7 @@ class RecordedPosterior(Posterior):
     @property
     @handles_transaction
     def is_sure(self) -> bool:
-        return self._is_certified and self.regularisation >= SMALLEST_REGULARISATION * self._largest_similarity
+        return self._is_certified and self.regularization >= SMALLEST_REGULARIZATION * self._largest_similarity
 
     @abstractmethod
     def _follow(self, batch: Batch) -> None:
@@ -450,7 +450,7 @@ class RecordedPosterior(Posterior):
             known = self.kernel.diagonal(self.record.points) if self.record.n_slots else NOTHING
             # Merged observations have left the record, but not the sums.
             diagonal = np.append(known, self._largest_similarity)
-            raise too_small(self.regularisation, diagonal, np.append(self.record.counts, self.n_merged)) from error
+            raise too_small(self.regularization, diagonal, np.append(self.record.counts, self.n_merged)) from error
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
@@ -481,7 +481,7 @@ class RecordedPosterior(Posterior):
         self._settle()
         points, counts, sums = self.record.kept()
         fit, _ = self._predict(points)
-        return points, (sums - counts * fit) / self.regularisation, counts, sums
+        return points, (sums - counts * fit) / self.regularization, counts, sums
 
     def state(self) -> dict[str, NDArray[Any]]:
         if not self.size:
@@ -497,15 +497,15 @@ class RecordedPosterior(Posterior):
 
     @property
     def _is_well_posed(self) -> bool:
-        """Whether the regularisation is large enough for double precision."""
-        return self.regularisation >= SMALLEST_REGULARISATION * self._largest_similarity
+        """Whether the regularization is large enough for double precision."""
+        return self.regularization >= SMALLEST_REGULARIZATION * self._largest_similarity
 
     def _warn_if_ill_conditioned(self, largest: float) -> None:
-        """Say once, and before anything has moved, that such points are too large for the regularisation."""
-        limit = SMALLEST_REGULARISATION * largest
-        if self._is_well_posed and self.regularisation < limit:
+        """Say once, and before anything has moved, that such points are too large for the regularization."""
+        limit = SMALLEST_REGULARIZATION * largest
+        if self._is_well_posed and self.regularization < limit:
             warn_user(
-                f"The regularisation {self.regularisation:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, "
+                f"The regularization {self.regularization:.3g} is below 1e-8 times the largest k(x, x), {largest:.3g}, "
                 f"so widths lose their digits. Take at least {limit:.3g}.",
                 IllConditioned,
             )
@@ -529,32 +529,32 @@ def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
         )
 
 
-def least_regularisation(diagonal: Vector, counts: Vector) -> float:
+def least_regularization(diagonal: Vector, counts: Vector) -> float:
     """Smallest γ at which rounding does no harm to so many observations of points with these k(x, x).
 
     From there on widths keep their digits, and rounding of eps · tr K · k(x, x) / γ stays below the slack.
     """
     largest = float(diagonal.max()) * max(1.0, float(counts.max()))
-    return max(SMALLEST_REGULARISATION * largest, ROUNDING * float(diagonal @ counts) / SLACK)
+    return max(SMALLEST_REGULARIZATION * largest, ROUNDING * float(diagonal @ counts) / SLACK)
 
 
-def too_small(regularisation: float, diagonal: Vector, counts: Vector) -> NumericalError:
+def too_small(regularization: float, diagonal: Vector, counts: Vector) -> NumericalError:
     """The error where γ is lost in the rounding errors of so many observations of points with these k(x, x)."""
     return NumericalError(
-        f"The regularisation {regularisation:.3g} is too small beside similarities of up to {diagonal.max():.3g} of "
+        f"The regularization {regularization:.3g} is too small beside similarities of up to {diagonal.max():.3g} of "
         f"{int(counts.sum())} observations: rounding errors are larger than it. Nothing was changed. Take a "
-        f"regularisation of at least {least_regularisation(diagonal, counts):.2g}."
+        f"regularization of at least {least_regularization(diagonal, counts):.2g}."
     )
 
 
-def checked_regularisation(regularisation: float) -> float:
+def checked_regularization(regularization: float) -> float:
     """A positive finite number, or InvalidParameter."""
     try:
-        value = positive(regularisation, "The regularisation")
+        value = positive(regularization, "The regularization")
     except InvalidParameter as error:
         raise InvalidParameter(
-            f"The regularisation has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
-            f"{shown(regularisation)}. It keeps the Gram matrix invertible; 1.0 is a good start."
+            f"The regularization has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
+            f"{shown(regularization)}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
 

@@ -218,7 +218,7 @@ class OrderedPosterior(Posterior):
 
     def __init__(self, inner: RecordedPosterior | AutoPosterior) -> None:
         self.kernel: Kernel = inner.kernel
-        self.regularisation = inner.regularisation
+        self.regularization = inner.regularization
         self._inner = inner
         self._history = History(self._journal)
         inner._join(self._journal)
@@ -434,7 +434,7 @@ class WindowedPosterior(OrderedPosterior):
     ----------
     kernel
         Any kernel.
-    regularisation
+    regularization
         γ > 0.
     length
         Observations that count. Twice as many halve the noise, and a change takes twice as long to be seen.
@@ -449,7 +449,7 @@ class WindowedPosterior(OrderedPosterior):
     Examples
     --------
     >>> from kernelbandits.kernels import Gaussian
-    >>> posterior = WindowedPosterior(Gaussian(length_scale=0.5), regularisation=0.1, length=2)
+    >>> posterior = WindowedPosterior(Gaussian(length_scale=0.5), regularization=0.1, length=2)
     >>> posterior.observe([[0.0], [1.0], [1.0]], [0.2, 0.9, 0.7])
     >>> posterior.predict([[0.0], [1.0]]).mean.round(3)
     array([0.103, 0.762])
@@ -457,8 +457,8 @@ class WindowedPosterior(OrderedPosterior):
     (2, 1)
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float, length: int) -> None:
-        super().__init__(ExactPosterior(kernel, regularisation=regularisation))
+    def __init__(self, kernel: Kernel, *, regularization: float, length: int) -> None:
+        super().__init__(ExactPosterior(kernel, regularization=regularization))
         self.length = a_count(length, "The length of the window", way_out="200 is a good start.")
 
     @property
@@ -472,7 +472,7 @@ class WindowedPosterior(OrderedPosterior):
         n_features = self.kernel.n_features(points)
         is_few = n_features is not None and n_features <= self.length and n_features**2 <= FEW_FEATURES * self.length
         form = PrimalPosterior if is_few else ExactPosterior
-        self._inner = form(self.kernel, regularisation=self.regularisation)
+        self._inner = form(self.kernel, regularization=self.regularization)
         self._inner._join(self._journal)
 
     def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> None:
@@ -496,7 +496,7 @@ class ForgettingPosterior(OrderedPosterior):
         mean   = kᵀ (K + γ W⁻¹)⁻¹ y
         width² = (k(x, x) − kᵀ (K + γ W⁻¹)⁻¹ k) / γ.
 
-    The regularisation is not discounted, so widths grow back to sqrt(k(x, x)/γ) where nothing is observed any more. All
+    The regularization is not discounted, so widths grow back to sqrt(k(x, x)/γ) where nothing is observed any more. All
     weights together approach 1/(1 − rate): so many observations is what it remembers.
 
     No interval of `kernelbandits.theory` is proved for weighted data (the noise term needs the squared weights):
@@ -521,7 +521,7 @@ class ForgettingPosterior(OrderedPosterior):
     ----------
     kernel
         Any kernel.
-    regularisation
+    regularization
         γ > 0.
     rate
         0 < rate ≤ 1, what is left of a weight from one observation to the next. 0.99 remembers about 100 observations,
@@ -537,7 +537,7 @@ class ForgettingPosterior(OrderedPosterior):
     Examples
     --------
     >>> from kernelbandits.kernels import Gaussian
-    >>> posterior = ForgettingPosterior(Gaussian(length_scale=0.5), regularisation=0.1, rate=0.5)
+    >>> posterior = ForgettingPosterior(Gaussian(length_scale=0.5), regularization=0.1, rate=0.5)
     >>> posterior.observe([[0.0], [1.0], [1.0]], [0.2, 0.9, 0.7])
     >>> posterior.predict([[0.0], [1.0]]).mean.round(3)
     array([0.17 , 0.719])
@@ -545,8 +545,8 @@ class ForgettingPosterior(OrderedPosterior):
     array([0.25, 1.5 ])
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float, rate: float) -> None:
-        super().__init__(AutoPosterior(kernel, regularisation=regularisation))
+    def __init__(self, kernel: Kernel, *, regularization: float, rate: float) -> None:
+        super().__init__(AutoPosterior(kernel, regularization=regularization))
         self.rate = a_number(rate, "The rate")
         if not 0.0 < self.rate <= 1.0:
             raise InvalidParameter(

@@ -17,7 +17,7 @@ from kernelbandits.posterior.base import (
     ROUNDING,
     SLACK,
     RecordedPosterior,
-    least_regularisation,
+    least_regularization,
     refuse_overflow,
     too_small,
 )
@@ -73,7 +73,7 @@ class Whitening(NamedTuple):
 class ExactPosterior(RecordedPosterior):
     """Growing Cholesky factor over distinct points: O(size²) a point and a query, any kernel, similarities suffice.
 
-    For distinct points with counts n, D = diag(n), reward sums s and γ = regularisation it factors
+    For distinct points with counts n, D = diag(n), reward sums s and γ = regularization it factors
 
         M = γI + D^½ K D^½ = L Lᵀ
 
@@ -85,7 +85,7 @@ class ExactPosterior(RecordedPosterior):
     distinct. Memory is 4·size² bytes.
 
     >>> from kernelbandits.kernels import Gaussian
-    >>> posterior = ExactPosterior(Gaussian(length_scale=0.5), regularisation=0.1)
+    >>> posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=0.1)
     >>> posterior.observe([[0.0], [1.0], [1.0]], [0.2, 0.9, 0.7])
     >>> posterior.predict([[1.0]]).mean.round(3)
     array([0.762])
@@ -93,8 +93,8 @@ class ExactPosterior(RecordedPosterior):
     (2, 3)
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
-        super().__init__(kernel, regularisation=regularisation)
+    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
+        super().__init__(kernel, regularization=regularization)
         self.era = 0
         """Grows whenever rows of L or entries of z are changed that were there before; appending does not count."""
         self._forget_factor()
@@ -175,7 +175,7 @@ class ExactPosterior(RecordedPosterior):
         self._version = self.record.version
 
     def _rebuild(self) -> None:
-        fresh = ExactPosterior(self.kernel, regularisation=self.regularisation)
+        fresh = ExactPosterior(self.kernel, regularization=self.regularization)
         fresh.record, fresh._largest_similarity = self.record, self._largest_similarity
         fresh._append_new_slots()
         self._factor, self._diagonal, self._whitened_targets = fresh._factor, fresh._diagonal, None
@@ -226,8 +226,8 @@ class ExactPosterior(RecordedPosterior):
         if self._whitened_targets is None or self.kernel.kind.keys(new) != [expected.key]:
             return False
         row = expected.column if count == 1.0 else sqrt(count) * expected.column
-        left = expected.prior * count + self.regularisation - float(row @ row)
-        pivot = sqrt(max(left, self.regularisation))  # less is rounding
+        left = expected.prior * count + self.regularization - float(row @ row)
+        pivot = sqrt(max(left, self.regularization))  # less is rounding
         self._factor.append_solved(row, pivot)
         target = (total / sqrt(count) - float(row @ self._whitened_targets)) / pivot
         self._whitened_targets = _longer(self._whitened_targets, target)
@@ -250,7 +250,7 @@ class ExactPosterior(RecordedPosterior):
             )
             cross = np.ascontiguousarray(old_roots[:, None] * self.kernel.gram(old, new) * roots)
         within = self.kernel.gram(new) * roots[:, None] * roots
-        within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularisation
+        within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularization
         refuse_overflow(cross, within)
         # What the strictest of the panels allows, where there are several.
         starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
@@ -263,7 +263,7 @@ class ExactPosterior(RecordedPosterior):
         """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
         since, is_sure = self._factor.size, self.is_sure
         try:  # where it is sure, a pivot below γ is rounding
-            self._factor.append(cross, within, floor=self.regularisation if is_sure and has_floor else None)
+            self._factor.append(cross, within, floor=self.regularization if is_sure and has_floor else None)
         except np.linalg.LinAlgError as error:
             if is_sure and not has_floor:  # then it is tried again by single panels, which have a floor
                 raise
@@ -271,15 +271,15 @@ class ExactPosterior(RecordedPosterior):
         if is_sure:
             return
         # Rounding of k(x, x), and of γ itself, which is far larger where contexts are tiny.
-        slack = largest * (SLACK + ROUNDING * trace / self.regularisation) + ROUNDING * self.regularisation
-        short = self.regularisation - self._factor.smallest_pivot(since=since)
+        slack = largest * (SLACK + ROUNDING * trace / self.regularization) + ROUNDING * self.regularization
+        short = self.regularization - self._factor.smallest_pivot(since=since)
         if not short <= slack:
             raise self._shortfall(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
 
     def _shortfall(self, how: str, also: Points | None = None) -> KernelBanditError:
-        """The error where too little is left of k(x, x): rounding at this regularisation, or similarities of no kernel.
+        """The error where too little is left of k(x, x): rounding at this regularization, or similarities of no kernel.
 
-        The eigenvalues of the similarities themselves, which do not depend on the regularisation, tell which it is.
+        The eigenvalues of the similarities themselves, which do not depend on the regularization, tell which it is.
         """
         kind, n_slots = self.kernel.kind, self.record.n_slots
         known = kind.take(self.record.points, np.arange(max(0, n_slots - MOST_EXAMINED), n_slots))
@@ -287,10 +287,10 @@ class ExactPosterior(RecordedPosterior):
         largest = float(np.diagonal(gram).max())
         diagonal = np.append(self.kernel.diagonal(self.record.points), largest)
         counts = np.append(self.record.counts, 0.0)
-        if self.regularisation < least_regularisation(diagonal, counts) and (
+        if self.regularization < least_regularization(diagonal, counts) and (
             self._is_certified or np.linalg.eigvalsh(gram)[0] >= -SLACK * largest
         ):
-            return too_small(self.regularisation, diagonal, counts)
+            return too_small(self.regularization, diagonal, counts)
         return _not_a_kernel(how)
 
     def _recount_all(self, slots: Indices) -> None:
@@ -312,9 +312,9 @@ class ExactPosterior(RecordedPosterior):
         With S = diag(1, …, sqrt(new/old), …, 1) the new M is S (M + γ(old/new − 1) e eᵀ) S.
         """
         if new == 0.0:
-            self._factor.isolate(slot, self.regularisation)
+            self._factor.isolate(slot, self.regularization)
             return
-        change = self.regularisation * (old / new - 1.0)
+        change = self.regularization * (old / new - 1.0)
         vector = np.zeros(self._factor.size)
         vector[slot] = np.sqrt(abs(change))
         self._factor.rank_one(vector, start=slot, sign=np.sign(change))
@@ -333,7 +333,7 @@ class ExactPosterior(RecordedPosterior):
         if (prior < 0.0).any():
             raise _not_a_kernel(f"is {prior.min():.3g} before there are any")
         if not self.size:
-            return np.zeros(len(prior)), prior / self.regularisation
+            return np.zeros(len(prior)), prior / self.regularization
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
         with few_threads(self._work_of(points)):
             for block, part in blocks(self.kernel.kind, points, self._factor.size):
@@ -349,13 +349,13 @@ class ExactPosterior(RecordedPosterior):
         `points` are those that a refusal is about, where they are at hand.
         """
         left = prior - explained
-        slack = prior * (SLACK + ROUNDING * self.trace / self.regularisation)
+        slack = prior * (SLACK + ROUNDING * self.trace / self.regularization)
         short = np.flatnonzero(left < -slack)
         if short.size:
             refused = None if points is None else self.kernel.kind.take(points, short[:1])
             raise self._shortfall(f"falls to {left[short[0]]:.3g} at action {short[0]}", refused)
-        floor = prior / (self.regularisation + self.trace)
-        return np.maximum(left / self.regularisation, floor)
+        floor = prior / (self.regularization + self.trace)
+        return np.maximum(left / self.regularization, floor)
 
     # -- for those who solve in steps --------------------------------------------------------------------------------
 
@@ -382,7 +382,7 @@ class ExactPosterior(RecordedPosterior):
                 if self.size:
                     whitened = self._whiten(points)
                     prior = prior - whitened.T @ whitened
-                return prior / self.regularisation
+                return prior / self.regularization
         others = self.kernel.kind.check(others)
         if self.kernel.kind.count(points) > self.kernel.kind.count(others):
             return self.covariance(others, points).T
@@ -393,7 +393,7 @@ class ExactPosterior(RecordedPosterior):
                 weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
                 for block, part in blocks(self.kernel.kind, others, self._factor.size):
                     prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
-            return prior / self.regularisation
+            return prior / self.regularization
 
     def _work_of(self, points: Points) -> float:
         """Multiplications that a query of this many points takes, once the factor is up to date."""
@@ -409,7 +409,7 @@ class ExactPosterior(RecordedPosterior):
             known = self.record.kept()[0]
             explained = self.weights_for(summed_similarity(kernel, points, weights, known)[:, None])[:, 0]
             left -= summed_similarity(kernel, known, explained, others)
-        return left / self.regularisation
+        return left / self.regularization
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`: α = D^½ L⁻ᵀ z."""
@@ -431,7 +431,7 @@ class ExactPosterior(RecordedPosterior):
     @property
     def log_det_gain(self) -> float:
         self._catch_up()
-        return self._factor.log_determinant() - self._factor.size * float(np.log(self.regularisation))
+        return self._factor.log_determinant() - self._factor.size * float(np.log(self.regularization))
 
     def _whiten(self, points: Points) -> Matrix:
         """L⁻¹ D^½ k: one column a point; the squared length of a column is what the data explain of k(x, x)."""

@@ -30,10 +30,10 @@ __all__ = [
 PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
 
 
-def cheapest_exact(kernel: Kernel, *, regularisation: float) -> Posterior:
+def cheapest_exact(kernel: Kernel, *, regularization: float) -> Posterior:
     """One posterior a label where labels have nothing in common, else whichever exact form is the cheapest."""
     form = PartitionedPosterior if falls_apart(kernel) else AutoPosterior
-    return form(kernel, regularisation=regularisation)
+    return form(kernel, regularization=regularization)
 
 
 class _Form(NamedTuple):
@@ -55,7 +55,7 @@ _CLASSES: Final[dict[Any, str]] = {form.make: name for name, form in _FORMS.item
 
 @dataclass(frozen=True)
 class NamedPosterior:
-    """A function (kernel, regularisation) → posterior that can say what it makes.
+    """A function (kernel, regularization) → posterior that can say what it makes.
 
     >>> NamedPosterior("windowed", {"length": 200}).describe()
     {'name': 'windowed', 'length': 200}
@@ -81,33 +81,33 @@ class NamedPosterior:
         made = self(Linear(), 1.0)  # refuses values that cannot be used, and knows them as plain numbers
         object.__setattr__(self, "options", {option: getattr(made, option) for option in options})
 
-    def __call__(self, kernel: Kernel, regularisation: float) -> Posterior:
-        return _FORMS[self.name].make(kernel, regularisation=regularisation, **self.options)
+    def __call__(self, kernel: Kernel, regularization: float) -> Posterior:
+        return _FORMS[self.name].make(kernel, regularization=regularization, **self.options)
 
     def describe(self) -> str | Parameters:
         """Name and options as plain values: the name alone where there are no options."""
         return {"name": self.name, **self.options} if self.options else self.name
 
 
-def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularisation: float) -> Posterior:
+def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularization: float) -> Posterior:
     """What a factory makes, or InvalidParameter where a function of your own returns something else."""
-    posterior = factory(kernel, regularisation)
+    posterior = factory(kernel, regularization)
     if not isinstance(posterior, Posterior):
         raise InvalidParameter(
-            f"A posterior is 'auto', 'exact', 'primal' or a function (kernel, regularisation) → Posterior, and this "
+            f"A posterior is 'auto', 'exact', 'primal' or a function (kernel, regularization) → Posterior, and this "
             f"one returned {shown(posterior)}."
         )
     return posterior
 
 
 def posterior_factory(name: str | PosteriorFactory, **options: float) -> PosteriorFactory:
-    """A function (kernel, regularisation) → posterior: by name, or one of your own.
+    """A function (kernel, regularization) → posterior: by name, or one of your own.
 
     "auto" (the cheaper exact form), "exact", "primal"; for rewards that change with time "windowed" (length=…) and
     "forgetting" (rate=…).
 
     >>> from kernelbandits.kernels import Linear
-    >>> posterior_factory("exact")(Linear(), 0.5).regularisation
+    >>> posterior_factory("exact")(Linear(), 0.5).regularization
     0.5
     >>> posterior_factory("windowed", length=200)(Linear(), 0.5).length
     200
@@ -117,7 +117,7 @@ def posterior_factory(name: str | PosteriorFactory, **options: float) -> Posteri
     if options:
         raise InvalidParameter(f"Options belong to a posterior's name, and here is a function: {', '.join(options)}.")
     if isinstance(name, type) and name in _CLASSES:
-        raise InvalidParameter(f"{name.__name__} takes the regularisation by name: pass {_CLASSES[name]!r} instead.")
+        raise InvalidParameter(f"{name.__name__} takes the regularization by name: pass {_CLASSES[name]!r} instead.")
     return name
 
 

@@ -36,15 +36,15 @@ class RidgeRoot:
     The matrices are those of all points, one column each: (rank, n_points).
     """
 
-    def __init__(self, coordinates: Matrix, counts: Vector, sums: Vector, *, regularisation: float) -> None:
-        self.regularisation = regularisation
+    def __init__(self, coordinates: Matrix, counts: Vector, sums: Vector, *, regularization: float) -> None:
+        self.regularization = regularization
         scaled = coordinates * counts
         precision = scaled @ coordinates.T
         self.trace = float(np.trace(precision))
         """Σ n ‖φ‖²."""
-        precision[np.diag_indices_from(precision)] += regularisation
+        precision[np.diag_indices_from(precision)] += regularization
         lower = cholesky(precision)
-        self.log_det_gain = _log_det(lower) - len(lower) * log(regularisation)
+        self.log_det_gain = _log_det(lower) - len(lower) * log(regularization)
         """Ln det(C/γ)."""
         self.root: Matrix = np.eye(len(lower))
         solve_lower(lower, self.root)
@@ -80,7 +80,7 @@ class RidgeRoot:
         left = scaled @ new.T
         self.trace += float(np.trace(left))
         left -= whitened.T @ whitened
-        left[np.diag_indices_from(left)] += self.regularisation
+        left[np.diag_indices_from(left)] += self.regularization
         corner = cholesky(left)
         rows = np.hstack([-(whitened.T @ self.root), np.eye(len(new))])
         solve_lower(corner, rows)
@@ -88,7 +88,7 @@ class RidgeRoot:
         root[:size, :size] = self.root
         root[size:] = rows
         self.root = root
-        self.log_det_gain += _log_det(corner) - len(new) * log(self.regularisation)
+        self.log_det_gain += _log_det(corner) - len(new) * log(self.regularization)
         self.retarget(coordinates, sums)
 
 
@@ -161,7 +161,7 @@ class CompressedPosterior(RecordedPosterior):
     Kernels that might be none are refused: their residuals are no squares.
 
     >>> from kernelbandits.kernels import Gaussian
-    >>> posterior = CompressedPosterior(Gaussian(length_scale=0.5), regularisation=0.1)
+    >>> posterior = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
     >>> points = np.linspace(0.0, 1.0, 1000)[:, None]
     >>> posterior.observe(points, points[:, 0] ** 2)
     >>> posterior.rank < 20
@@ -170,8 +170,8 @@ class CompressedPosterior(RecordedPosterior):
     array([0.246])
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float, tolerance: float = TOLERANCE) -> None:
-        super().__init__(kernel, regularisation=regularisation)
+    def __init__(self, kernel: Kernel, *, regularization: float, tolerance: float = TOLERANCE) -> None:
+        super().__init__(kernel, regularization=regularization)
         if not kernel.is_certified:
             raise NotSupported(
                 f"{type(kernel).__name__} might be no kernel, and only what is surely positive semi-definite can be "
@@ -197,13 +197,13 @@ class CompressedPosterior(RecordedPosterior):
     def over(cls, exact: ExactPosterior, asked: Sequence[Points], *, most: float) -> CompressedPosterior | None:
         """The same posterior compressed, with the same record; None where that would show or the rank is above `most`.
 
-        It would show where the regularisation is very small beside the similarities. `asked` are points like those
+        It would show where the regularization is very small beside the similarities. `asked` are points like those
         that will be asked about: they belong to the basis too.
         """
         for tolerance in (TOLERANCE, LOOSER):
             if not exact.kernel.is_certified or 2.0 * _error(exact, tolerance) > LARGEST_ERROR:
                 return None
-            compressed = cls(exact.kernel, regularisation=exact.regularisation, tolerance=tolerance)
+            compressed = cls(exact.kernel, regularization=exact.regularization, tolerance=tolerance)
             if compressed._take_over(exact, asked, most):
                 return compressed
             if not compressed._is_noisy:
@@ -227,7 +227,7 @@ class CompressedPosterior(RecordedPosterior):
 
     @property
     def shows(self) -> bool:
-        """Whether so much was observed, beside so small a regularisation, that compressing may show."""
+        """Whether so much was observed, beside so small a regularization, that compressing may show."""
         return _error(self, self._tolerance) > LARGEST_ERROR
 
     @property
@@ -239,7 +239,7 @@ class CompressedPosterior(RecordedPosterior):
     def whole(self) -> ExactPosterior:
         """The exact form over the same record, which it follows by itself."""
         if self._whole is None or self._whole.record is not self.record:
-            self._whole = ExactPosterior(self.kernel, regularisation=self.regularisation)
+            self._whole = ExactPosterior(self.kernel, regularization=self.regularization)
             self._whole.record = self.record
             self._whole._join(self._journal)
         self._whole._largest_similarity = self._largest_similarity
@@ -339,7 +339,7 @@ class CompressedPosterior(RecordedPosterior):
         if self._ridge is None:
             counts, sums = self.record.counts, self.record.sums
             with self._refusing():
-                self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularisation=self.regularisation)
+                self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularization=self.regularization)
         elif self._has_other_sums:
             self._journal.note(self._start)
             self._ridge.retarget(self._slots.columns, self.record.sums)
@@ -371,7 +371,7 @@ class CompressedPosterior(RecordedPosterior):
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         prior = self.kernel.diagonal(points)
         if not self.size:
-            return np.zeros(len(prior)), prior / self.regularisation
+            return np.zeros(len(prior)), prior / self.regularization
         mean, squared = np.empty(len(prior)), np.empty(len(prior))
         with few_threads(float(self.rank) ** 2 * len(prior)):
             self._catch_up()
@@ -388,8 +388,8 @@ class CompressedPosterior(RecordedPosterior):
             self._asked = dict(zip(self.kernel.kind.keys(points), coordinates.T, strict=True))
         whitened = ridge.root @ coordinates
         squared = np.einsum("rn,rn->n", whitened, whitened)
-        squared += np.maximum(residual, 0.0) / self.regularisation
-        return ridge.weights @ coordinates, np.maximum(squared, prior / (self.regularisation + ridge.trace))
+        squared += np.maximum(residual, 0.0) / self.regularization
+        return ridge.weights @ coordinates, np.maximum(squared, prior / (self.regularization + ridge.trace))
 
     def _is_off(self, residual: Vector, prior: Vector) -> bool:
         return bool((np.abs(residual) > NOISE * self._tolerance * prior).any())
@@ -422,7 +422,7 @@ class CompressedPosterior(RecordedPosterior):
         others = points if others is None else self.kernel.kind.check(others)
         prior = self.kernel.gram(points, others)
         if not self.size:
-            return prior / self.regularisation
+            return prior / self.regularization
         self._catch_up()
         both = self.kernel.kind.stack(points, others)
         coordinates, _ = self._span(both, self.kernel.diagonal(both))
@@ -432,7 +432,7 @@ class CompressedPosterior(RecordedPosterior):
         with few_threads(float(coordinates.size) * max(coordinates.shape)):
             left = prior - coordinates[:, :n_points].T @ coordinates[:, n_points:]
             whitened = root @ coordinates
-            return left / self.regularisation + whitened[:, :n_points].T @ whitened[:, n_points:]
+            return left / self.regularization + whitened[:, :n_points].T @ whitened[:, n_points:]
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """As described in `Posterior`: the sum is one vector of coordinates, and what lies outside their span."""
@@ -440,7 +440,7 @@ class CompressedPosterior(RecordedPosterior):
         points, others = kind.check(points), kind.check(others)
         prior = summed_similarity(self.kernel, points, weights, others)
         if not self.size:
-            return prior / self.regularisation
+            return prior / self.regularization
         self._catch_up()
         both = kind.stack(points, others)
         coordinates, _ = self._span(both, self.kernel.diagonal(both))
@@ -448,7 +448,7 @@ class CompressedPosterior(RecordedPosterior):
             return self.whole.covariance_of_sum(points, weights, others)
         root, theirs = self._current().root, coordinates[:, len(weights) :]
         summed = coordinates[:, : len(weights)] @ weights
-        return (prior - summed @ theirs) / self.regularisation + (root @ summed) @ (root @ theirs)
+        return (prior - summed @ theirs) / self.regularization + (root @ summed) @ (root @ theirs)
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""
@@ -456,7 +456,7 @@ class CompressedPosterior(RecordedPosterior):
         live = np.flatnonzero(self.record.counts)
         fit = (ridge.weights @ self._slots.columns)[live]
         points, counts, sums = self.record.kept()
-        return points, (sums - counts * fit) / self.regularisation, counts, sums
+        return points, (sums - counts * fit) / self.regularization, counts, sums
 
     @property
     def log_det_gain(self) -> float:
@@ -470,4 +470,4 @@ class CompressedPosterior(RecordedPosterior):
 
 def _error(posterior: RecordedPosterior, tolerance: float) -> float:
     """Tolerance · sqrt(t) · κ/γ."""
-    return tolerance * sqrt(posterior.n_observations) * posterior._largest_similarity / posterior.regularisation
+    return tolerance * sqrt(posterior.n_observations) * posterior._largest_similarity / posterior.regularization

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.posterior.base import checked_regularisation, checked_rewards, refuse_overflow
+from kernelbandits.posterior.base import checked_regularization, checked_rewards, refuse_overflow
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
 from kernelbandits.validation import a_count, a_generator, a_list, is_one_of, shown
 
@@ -22,16 +22,16 @@ Criterion = Literal["marginal_likelihood", "cross_validation"]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelFit:
-    """Outcome of choosing kernel parameters and regularisation on a warm-up sample."""
+    """Outcome of choosing kernel parameters and regularization on a warm-up sample."""
 
     kernel: Kernel
-    regularisation: float
+    regularization: float
     criterion: Criterion
     value: float
     """The log marginal likelihood (higher is better), or the mean squared error left out (lower is better)."""
 
     tried: tuple[Parameters, ...]
-    """Every pair, in the order tried: its kernel, regularisation and value."""
+    """Every pair, in the order tried: its kernel, regularization and value."""
 
 
 def fit_kernel(
@@ -39,12 +39,12 @@ def fit_kernel(
     points: Points,
     rewards: Vector,
     *,
-    regularisation: Sequence[float] | float,
+    regularization: Sequence[float] | float,
     criterion: Criterion = "marginal_likelihood",
     folds: int = 5,
     seed: Seed = None,
 ) -> KernelFit:
-    """Best kernel and regularisation γ by a criterion; every pair tried is reported.
+    """Best kernel and regularization γ by a criterion; every pair tried is reported.
 
     marginal_likelihood: ln p(y) for y ~ N(0, K + γI), so γ is the noise variance in the units of the rewards:
 
@@ -58,15 +58,15 @@ def fit_kernel(
     >>> from kernelbandits.kernels import Gaussian
     >>> x = np.linspace(0, 1, 30)[:, None]
     >>> candidates = [Gaussian(length_scale=scale) for scale in (0.01, 0.3)]
-    >>> fit = fit_kernel(candidates, x, np.sin(6 * x[:, 0]), regularisation=[1e-2, 1.0])
-    >>> fit.kernel, fit.regularisation
+    >>> fit = fit_kernel(candidates, x, np.sin(6 * x[:, 0]), regularization=[1e-2, 1.0])
+    >>> fit.kernel, fit.regularization
     (Gaussian(length_scale=0.3), 0.01)
     """
     kernels = tuple(as_kernel(kernel) for kernel in _several(candidates))
-    gammas = [checked_regularisation(value) for value in np.atleast_1d(np.asarray(regularisation, dtype=object))]
+    gammas = [checked_regularization(value) for value in np.atleast_1d(np.asarray(regularization, dtype=object))]
     folds = a_count(folds, "The number of folds")
     if not kernels or not gammas:
-        raise InvalidParameter("There has to be at least one candidate kernel and one regularisation to choose from.")
+        raise InvalidParameter("There has to be at least one candidate kernel and one regularization to choose from.")
     if not is_one_of(criterion, ("marginal_likelihood", "cross_validation")):
         raise InvalidParameter(f"The criterion is 'marginal_likelihood' or 'cross_validation', got {shown(criterion)}.")
     tried: list[Parameters] = []
@@ -81,12 +81,12 @@ def fit_kernel(
         else:
             values = _errors_left_out(gram, targets, gammas, _folds(len(targets), folds, seed))
         for gamma, value in zip(gammas, values, strict=True):
-            tried.append({"kernel": kernel.describe(), "regularisation": gamma, "value": value})
+            tried.append({"kernel": kernel.describe(), "regularization": gamma, "value": value})
             loss = -value if criterion == "marginal_likelihood" else value
             best = min(best, (loss, kernel, gamma), key=lambda found: found[0])
     loss, kernel, gamma = best
     value = -loss if criterion == "marginal_likelihood" else loss
-    return KernelFit(kernel=kernel, regularisation=gamma, criterion=criterion, value=value, tried=tuple(tried))
+    return KernelFit(kernel=kernel, regularization=gamma, criterion=criterion, value=value, tried=tuple(tried))
 
 
 def _log_likelihoods(gram: Matrix, targets: Vector, gammas: Sequence[float]) -> list[float]:

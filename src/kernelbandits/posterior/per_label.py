@@ -16,13 +16,13 @@ from kernelbandits._transactions import Journal
 from kernelbandits.errors import DamagedFile, InvalidContexts, InvalidParameter, NotLearnt
 from kernelbandits.kernels import Delta, Ids, Kernel, PairProduct
 from kernelbandits.kernels._distances import dense
-from kernelbandits.kernels.labeled import LabelledLinear
+from kernelbandits.kernels.labeled import LabeledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import (
     Posterior,
     RecordedPosterior,
-    checked_regularisation,
+    checked_regularization,
     checked_rewards,
     checked_times,
     refuse_overflow,
@@ -49,7 +49,7 @@ class PartitionedPosterior(Posterior):
 
     >>> from kernelbandits.kernels import Gaussian
     >>> from kernelbandits.types import Pairs
-    >>> posterior = PartitionedPosterior(PairProduct(Gaussian(length_scale=1.0), Delta()), regularisation=1.0)
+    >>> posterior = PartitionedPosterior(PairProduct(Gaussian(length_scale=1.0), Delta()), regularization=1.0)
     >>> posterior.observe(Pairs([0.0], ["left"]), [1.0])
     >>> posterior.predict(Pairs([0.0], ["left", "right"])).mean
     array([0.5, 0. ])
@@ -57,7 +57,7 @@ class PartitionedPosterior(Posterior):
 
     kernel: PairProduct
 
-    def __init__(self, kernel: Kernel, *, regularisation: float) -> None:
+    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         if not falls_apart(kernel):
             raise InvalidParameter(
                 f"One posterior a label needs labels that have nothing in common: PairProduct(kernel, Delta()), got "
@@ -65,9 +65,9 @@ class PartitionedPosterior(Posterior):
             )
         assert isinstance(kernel, PairProduct)
         self.kernel = kernel
-        self.regularisation = checked_regularisation(regularisation)
+        self.regularization = checked_regularization(regularization)
         self._parts: dict[Hashable, AutoPosterior] = {}
-        self._blank = AutoPosterior(kernel.context, regularisation=self.regularisation)
+        self._blank = AutoPosterior(kernel.context, regularization=self.regularization)
         self._blank._join(self._journal)
         self._labels: dict[Hashable, Points] = {}  # a collection of one each, to put pairs together again
 
@@ -97,7 +97,7 @@ class PartitionedPosterior(Posterior):
         """The label's posterior, or a new one to learn with."""
         known = self._parts.get(key)
         if known is None:
-            known = AutoPosterior(self.kernel.context, regularisation=self.regularisation)
+            known = AutoPosterior(self.kernel.context, regularization=self.regularization)
             known._join(self._journal)
         return known
 
@@ -241,7 +241,7 @@ BLOCKS: Final = ("_labels", "_own_precision", "_links", "_own_moments", "_shared
 class PerActionPosterior(RecordedPosterior):
     """Ridge regression r = z·β + x·θ_a: β for the shared columns z, θ_a for the other columns x under label a.
 
-    The exact posterior of the kernel `LabelledLinear`, at O((dim z + dim x)³) a query however much was observed. The
+    The exact posterior of the kernel `LabeledLinear`, at O((dim z + dim x)³) a query however much was observed. The
     per-label blocks A_a = γI + Σxxᵀ, B_a = Σxzᵀ, b_a = Σrx and the shared A₀, b₀ (what is left of β's normal equations
     when the θ_a are eliminated) give, with u = z − B_aᵀA_a⁻¹x and β = A₀⁻¹b₀,
 
@@ -253,17 +253,17 @@ class PerActionPosterior(RecordedPosterior):
     ----------
     kernel
         Which columns are shared.
-    regularisation
+    regularization
         γ > 0.
     keep
         As in `PrimalPosterior`: points that are kept; of more, the oldest are merged into the blocks.
     """
 
-    kernel: LabelledLinear
+    kernel: LabeledLinear
 
-    def __init__(self, kernel: LabelledLinear, *, regularisation: float, keep: int | None = None) -> None:
-        an_instance(kernel, LabelledLinear, "The kernel of a model per action", "LabelledLinear() is one.")
-        super().__init__(kernel, regularisation=regularisation)
+    def __init__(self, kernel: LabeledLinear, *, regularization: float, keep: int | None = None) -> None:
+        an_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")
+        super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
         self._merged: dict[str, Any] | None = None  # the blocks after the merged observations
         self._blank(None)
@@ -294,10 +294,10 @@ class PerActionPosterior(RecordedPosterior):
         self._n_columns = n_columns
         self._shared, self._own = shared, own
         self._labels: dict[ItemId, int] = {}
-        self._own_precision: Matrix = self.regularisation * np.eye(len(own))[None]  # A_a
+        self._own_precision: Matrix = self.regularization * np.eye(len(own))[None]  # A_a
         self._links: Matrix = np.zeros((1, len(own), len(shared)))  # B_a
         self._own_moments: Matrix = np.zeros((1, len(own)))  # b_a
-        self._shared_precision: Matrix = self.regularisation * np.eye(len(shared))  # A₀
+        self._shared_precision: Matrix = self.regularization * np.eye(len(shared))  # A₀
         self._shared_moments: Vector = np.zeros(len(shared))  # b₀
 
     def _follow(self, batch: Batch) -> None:
@@ -418,7 +418,7 @@ class PerActionPosterior(RecordedPosterior):
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         rows = self._rows(points)
         if self._n_columns is None:
-            return np.zeros(len(rows)), np.einsum("nd,nd->n", rows, rows) / self.regularisation
+            return np.zeros(len(rows)), np.einsum("nd,nd->n", rows, rows) / self.regularization
         x, solved, u, blocks = self._eliminated(points)
         own_mean = np.einsum("nd,nd->n", solved, self._own_moments[blocks])
         squared = np.einsum("nd,nd->n", x, solved)
@@ -432,7 +432,7 @@ class PerActionPosterior(RecordedPosterior):
         others = points if others is None else self.kernel.kind.check(others)
         self._settle()
         if self._n_columns is None:
-            return self.kernel.gram(points, others) / self.regularisation
+            return self.kernel.gram(points, others) / self.regularization
         _, solved, u, _ = self._eliminated(points)
         other_x, _, other_u, _ = self._eliminated(others)
         labels, other_labels = self._label_list(points), self._label_list(others)
@@ -445,8 +445,8 @@ class PerActionPosterior(RecordedPosterior):
     @property
     def log_det_gain(self) -> float:
         self._settle()
-        _, own = np.linalg.slogdet(self._own_precision[: 1 + len(self._labels)] / self.regularisation)
-        _, shared = np.linalg.slogdet(self._shared_precision / self.regularisation)
+        _, own = np.linalg.slogdet(self._own_precision[: 1 + len(self._labels)] / self.regularization)
+        _, shared = np.linalg.slogdet(self._shared_precision / self.regularization)
         return float(own.sum() + shared)
 
     @property

@@ -15,7 +15,7 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, RecordedPosterior, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
@@ -44,7 +44,7 @@ class Minorant(NamedTuple):
     """1/μ − 1/(μ + κ)"""
 
 
-def minorant_of(precision: Matrix, regularisation: float) -> Minorant:
+def minorant_of(precision: Matrix, regularization: float) -> Minorant:
     """The largest M of this form but for a margin: μ from the smallest eigenvalue of C, κ and q from the largest.
 
     Features often share a direction, such as a constant column, that is known well long before the others are: κ takes
@@ -54,13 +54,13 @@ def minorant_of(precision: Matrix, regularisation: float) -> Minorant:
     """
     values, vectors = np.linalg.eigh(precision)
     rounding = 8.0 * len(values) * float(np.finfo(float).eps * values[-1])
-    floor = max(regularisation, float(values[0]) - rounding) * (1.0 - MARGIN)
+    floor = max(regularization, float(values[0]) - rounding) * (1.0 - MARGIN)
     direction = np.ascontiguousarray(vectors[:, -1])
     rise = max(0.0, (float(values[-1]) - floor) * (1.0 - MARGIN))
     try:
         np.linalg.cholesky(precision - floor * np.eye(len(precision)) - rise * np.outer(direction, direction))
     except np.linalg.LinAlgError:
-        return Minorant(direction, 1.0 / (regularisation * (1.0 - MARGIN)), 0.0)
+        return Minorant(direction, 1.0 / (regularization * (1.0 - MARGIN)), 0.0)
     peak = 1.0 / floor - 1.0 / (floor + rise)
     return Minorant(direction, (1.0 + LENGTH * len(values)) / floor, peak)
 
@@ -94,21 +94,21 @@ class PrimalPosterior(RecordedPosterior):
     ----------
     kernel
         A kernel with finitely many features.
-    regularisation
+    regularization
         γ > 0.
     keep
         Distinct points that are kept, so that observations can be amended, removed and explained; None: all. Of more
         points, the oldest are merged: only their part of C and Φᵀy is kept. Predictions do not change.
 
     >>> from kernelbandits.kernels import Linear
-    >>> posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    >>> posterior = PrimalPosterior(Linear(), regularization=0.5)
     >>> posterior.observe([[1.0, 0.0], [0.0, 2.0]], [1.0, 1.0])
     >>> posterior.predict([[1.0, 1.0]]).mean.round(4)
     array([1.1111])
     """
 
-    def __init__(self, kernel: Kernel, *, regularisation: float, keep: int | None = None) -> None:
-        super().__init__(kernel, regularisation=regularisation)
+    def __init__(self, kernel: Kernel, *, regularization: float, keep: int | None = None) -> None:
+        super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
         self._is_plain = type(kernel) is Linear  # checked rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
@@ -163,7 +163,7 @@ class PrimalPosterior(RecordedPosterior):
         precision = self._precision
         if precision is None:
             self._known = self.kernel.kind.take(points, np.zeros(1, dtype=np.intp))
-            precision = self.regularisation * np.eye(features.shape[1])
+            precision = self.regularization * np.eye(features.shape[1])
             self._moments = np.zeros(features.shape[1])
         scaled = features * np.sqrt(counts)[:, None]
         with few_threads(float(features.size) * features.shape[1]):
@@ -183,7 +183,7 @@ class PrimalPosterior(RecordedPosterior):
         self._precision = self._upper = self._weights = self._minorant = None
         if self._merged is not None:
             squares, moments = self._merged
-            self._precision, self._moments = self.regularisation * np.eye(len(moments)) + squares, moments
+            self._precision, self._moments = self.regularization * np.eye(len(moments)) + squares, moments
         if self.record.size:
             self._add(*self.record.kept())
 
@@ -208,7 +208,7 @@ class PrimalPosterior(RecordedPosterior):
             self._merged = rate * self._merged[0], rate * self._merged[1]
         if self._precision is not None:
             self._precision = rate * self._precision
-            self._precision[np.diag_indices_from(self._precision)] += (1.0 - rate) * self.regularisation
+            self._precision[np.diag_indices_from(self._precision)] += (1.0 - rate) * self.regularization
             self._moments = rate * self._moments
         self._upper = self._weights = self._minorant = None
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
@@ -233,7 +233,7 @@ class PrimalPosterior(RecordedPosterior):
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         features = self._features(points)
         if self._precision is None:
-            return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularisation
+            return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularization
         with few_threads(float(features.size) * features.shape[1]):
             whitened = self._whiten(features)
             return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
@@ -282,7 +282,7 @@ class PrimalPosterior(RecordedPosterior):
             if not isinstance(self.kernel, Linear):  # others may not show every number to the loop, which looks at all
                 points = self.kernel.kind.check(points)
             features = self._features(points).reshape(len(rounds), n_points, -1)
-            most = min(LARGEST, self.regularisation / SMALLEST_REGULARISATION) if self._is_well_posed else -1.0
+            most = min(LARGEST, self.regularization / SMALLEST_REGULARIZATION) if self._is_well_posed else -1.0
             while done < len(rounds):
                 bound, weights, upper = self._width_bound(), self._mean_weights(), self._factor()
                 turns = min(self._minorant_until - self.n_observations + 1, self._turns_left)
@@ -316,7 +316,7 @@ class PrimalPosterior(RecordedPosterior):
         others = points if others is None else self.kernel.kind.check(others)
         self._settle()
         if self._precision is None:
-            return self.kernel.gram(points, others) / self.regularisation
+            return self.kernel.gram(points, others) / self.regularization
         left, right = self._features(points), self._features(others)
         with few_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
             covariance = self._whiten(left).T @ self._whiten(right)
@@ -329,7 +329,7 @@ class PrimalPosterior(RecordedPosterior):
         points, others = kind.check(points), kind.check(others)
         self._settle()
         if self._precision is None:
-            return summed_similarity(self.kernel, points, weights, others) / self.regularisation
+            return summed_similarity(self.kernel, points, weights, others) / self.regularization
         n_features = len(self._precision)
         summed = sum(weights[block] @ self._features(part) for block, part in blocks(kind, points, n_features))
         solved = self._solve(np.asarray(summed))
@@ -341,7 +341,7 @@ class PrimalPosterior(RecordedPosterior):
         if self._precision is None:
             return 0.0
         diagonal = np.diagonal(self._factor())
-        return float(2.0 * np.log(diagonal).sum() - len(diagonal) * np.log(self.regularisation))
+        return float(2.0 * np.log(diagonal).sum() - len(diagonal) * np.log(self.regularization))
 
     @property
     def norm(self) -> float:
@@ -432,6 +432,6 @@ class PrimalPosterior(RecordedPosterior):
         if self._minorant is None or (self.record.n_observations + self.n_merged) > self._minorant_until:
             assert self._precision is not None
             with few_threads(float(len(self._precision)) ** 3):
-                self._minorant = minorant_of(self._precision, self.regularisation)
+                self._minorant = minorant_of(self._precision, self.regularization)
             self._minorant_until = int(GROWTH * (self.record.n_observations + self.n_merged)) + 8
         return self._minorant

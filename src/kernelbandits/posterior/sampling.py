@@ -137,7 +137,7 @@ def draw_paths(
         whole.observe(pending, np.zeros(kernel.kind.count(pending)), times=times)
     if whole.size:
         points, _, counts, _ = whole.support()
-        noise = spread * sqrt(posterior.regularisation) / np.sqrt(counts)[:, None]
+        noise = spread * sqrt(posterior.regularization) / np.sqrt(counts)[:, None]
         surprise = prior.features(points) @ prior_weights
         surprise += noise * rng.standard_normal((len(counts), n_draws))
         correction = -whole.weights_for(surprise)

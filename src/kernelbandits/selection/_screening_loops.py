@@ -140,7 +140,7 @@ def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, 
 V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
 
 # Places in `terms` and in a row of `state`; `contest` explains them, and a test compares.
-REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARISATION, EXPLORATION = range(9)
+REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARIZATION, EXPLORATION = range(9)
 UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH = range(6)
 
 
@@ -274,7 +274,7 @@ def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vecto
     for place in range(first, stop):
         mean, prior = dot(columns[place], targets), state[place, PRIOR]
         left = max(prior - state[place, EXPLAINED], prior * terms[FLOOR])
-        width = sqrt(left / terms[REGULARISATION])
+        width = sqrt(left / terms[REGULARIZATION])
         state[place, MEAN], state[place, WIDTH] = mean, width
         bar = max(bar, _bar(mean + terms[EXPLORATION] * width, terms))
     return bar

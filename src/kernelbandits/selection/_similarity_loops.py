@@ -130,7 +130,7 @@ def _explained(similarity: Floats, shares: Floats, result: Floats) -> None:
 
 @part()
 def _largest(bits: Bits) -> np.int32:
-    """The largest of numbers from zero, by their bits: these are in the same order, and integers vectorise."""
+    """The largest of numbers from zero, by their bits: these are in the same order, and integers vectorize."""
     largest = np.int32(0)
     for j in range(len(bits)):
         largest = max(largest, bits[j])

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PairPoints, PointKind, kind_of
 from kernelbandits.kernels.sequences import Ids
-from kernelbandits.selection.catalog import Catalogue, CatalogueView
+from kernelbandits.selection.catalog import Catalog, CatalogView
 from kernelbandits.types import Indices, ItemId, Points
 
 __all__ = [
     "ActionSet",
     "Actions",
-    "CatalogueActions",
+    "CatalogActions",
     "checked_ids",
-    "no_ids_beside_a_catalogue",
+    "no_ids_beside_a_catalog",
     "one_id_per_action",
     "plain_points",
 ]
@@ -30,7 +30,7 @@ class ActionSet:
 
     __slots__ = ("_ids", "n_actions", "n_rows", "points", "rows", "whole")
 
-    catalogue: ClassVar[None] = None
+    catalog: ClassVar[None] = None
 
     def __init__(
         self, kind: PointKind | None, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
@@ -74,26 +74,26 @@ class ActionSet:
         return _place_of(row, self.rows)
 
 
-class CatalogueActions:
-    """The same for items of a catalogue: rows are those of the whole catalogue, and points are looked up on demand."""
+class CatalogActions:
+    """The same for items of a catalog: rows are those of the whole catalog, and points are looked up on demand."""
 
     def __init__(
         self,
-        items: Catalogue | CatalogueView,
+        items: Catalog | CatalogView,
         eligible: NDArray[np.bool_] | None,
-        points: Callable[[CatalogueView], Points],
+        points: Callable[[CatalogView], Points],
     ) -> None:
         self._points_of = points
-        if type(items) is Catalogue and eligible is None:
-            self.view = self._whole = view = CatalogueView(items, None)
-            self.catalogue, self.n_rows, self.rows = items, view.n_items, None
+        if type(items) is Catalog and eligible is None:
+            self.view = self._whole = view = CatalogView(items, None)
+            self.catalog, self.n_rows, self.rows = items, view.n_items, None
             self.n_actions = self.n_rows
             return
-        self.view = items if isinstance(items, CatalogueView) else CatalogueView(items, None)
-        self.catalogue = self.view.catalogue
+        self.view = items if isinstance(items, CatalogView) else CatalogView(items, None)
+        self.catalog = self.view.catalog
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
-        self._whole = CatalogueView(self.catalogue, None)  # what is added from now on is for the next round
+        self._whole = CatalogView(self.catalog, None)  # what is added from now on is for the next round
         self.n_rows = self._whole.n_items
         self.n_actions = self.view.n_items
         self.rows = None if self.n_actions == self.n_rows else self.view.rows
@@ -105,27 +105,27 @@ class CatalogueActions:
 
     @property
     def whole(self) -> Points:
-        """Of all items of the catalogue, with the context of this round where there is one."""
+        """Of all items of the catalog, with the context of this round where there is one."""
         whole, context = self._whole, self.view.context
         return self._points_of(whole if context is None else whole.given(context))
 
     def row(self, place: int) -> int:
-        """Row in the whole catalogue of the item at this place."""
+        """Row in the whole catalog of the item at this place."""
         return place if self.rows is None else int(self.rows[place])
 
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself where there are no ids."""
-        return self.catalogue.item(row)
+        return self.catalog.item(row)
 
     def place_of(self, item: ItemId) -> int | None:
         """Place of an item; None where it is not there or not eligible."""
         try:
-            return _place_of(self.catalogue.row(item), self.rows)
+            return _place_of(self.catalog.row(item), self.rows)
         except UnknownItem:
             return None
 
 
-Actions: TypeAlias = ActionSet | CatalogueActions
+Actions: TypeAlias = ActionSet | CatalogActions
 
 
 def _place_of(row: int | None, rows: Indices | None) -> int | None:
@@ -135,9 +135,9 @@ def _place_of(row: int | None, rows: Indices | None) -> int | None:
     return place if place < len(rows) and rows[place] == row else None
 
 
-def plain_points(view: CatalogueView) -> Points:
-    """Items of a catalogue for a policy without a kernel: as they are, or joined with the context of this round."""
-    kind = view.catalogue.kind
+def plain_points(view: CatalogView) -> Points:
+    """Items of a catalog for a policy without a kernel: as they are, or joined with the context of this round."""
+    kind = view.catalog.kind
     return view.points(kind if view.context is None else PairPoints(kind_of(view.context), kind))
 
 
@@ -176,7 +176,7 @@ def one_id_per_action(ids: Sequence[ItemId] | None, n_actions: int) -> None:
         raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
 
 
-def no_ids_beside_a_catalogue(ids: Sequence[ItemId] | None) -> None:
+def no_ids_beside_a_catalog(ids: Sequence[ItemId] | None) -> None:
     """InvalidParameter where ids are given for items that bring their own."""
     if ids is not None:
-        raise InvalidParameter("A catalogue has its own ids, so none can be given beside it. Leave `ids` out.")
+        raise InvalidParameter("A catalog has its own ids, so none can be given beside it. Leave `ids` out.")

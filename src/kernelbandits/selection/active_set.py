@@ -139,7 +139,7 @@ class Front:
         for run in range(log.n_runs - 1, old - 1, -1):
             before, load = int(log.before[run]), loads[run]
             if before >= 0:
-                loads[before] += load * log.regularisation / log.scales[before]
+                loads[before] += load * log.regularization / log.scales[before]
             else:
                 fresh[np.searchsorted(new, log.run_slots[run])] += load
             between = slice(before + 1, run)
@@ -239,7 +239,7 @@ class Front:
         covariance = self._covariance[:size, :size]
         gap = (log.taken[1, members] - start[1, members]) / counts - self._start_mean[log.slots[0, members]]
         system = covariance.copy()
-        system[np.diag_indices(size)] += log.regularisation / counts
+        system[np.diag_indices(size)] += log.regularization / counts
         weights = np.linalg.solve(system, gap)
         # Solving is like changing S by 4 size ε tr S, and its entries may be off: uᵀ S u changes by ‖u‖² times that.
         off = size * (self._noise + 4.0 * EPSILON * size * float(np.trace(system))) * float(weights @ weights)

@@ -47,7 +47,7 @@ def _pull_many(
     log.reserve(size, filled)
     positions, known = log.slots[0, slots], log.slots[1, slots]
     times, gained = counts - log.taken[0, slots], totals - log.taken[1, slots]
-    rows, gamma, n_known, n_actions = log.rows, log.regularisation, int((known >= 0).sum()), log.size
+    rows, gamma, n_known, n_actions = log.rows, log.regularization, int((known >= 0).sum()), log.size
     first, last = int(known.min()) + 1, old + size - n_known
     if filled < size - n_known:
         similarities(slots[n_known + filled :], rows[old + filled : last, :n_actions])
@@ -162,7 +162,7 @@ def _merge(log: ColumnLog, first: int) -> None:
         mixture[place] -= known @ mixture[:place]
         reduced[place] = mixture[place] @ at_points
         starts[place] = max(reduced[place, place], 0.0)
-        scales[place] = counts[place] * starts[place] + log.regularisation
+        scales[place] = counts[place] * starts[place] + log.regularization
         lifts[place] = (totals[place] - counts[place] * mean[place]) / scales[place]
         mean += lifts[place] * reduced[place]
     last, log.most_runs = first + size, max(log.most_runs, log.n_runs)
@@ -209,11 +209,11 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     for begin in range(0, n_pulls, step):
         similarities(slots[begin : begin + step], rows[begin : begin + step, : log.size])
     gram = rows[:, positions] * roots[:, None] * roots
-    gram[np.diag_indices(n_pulls)] = log.prior[positions] * counts + log.regularisation
+    gram[np.diag_indices(n_pulls)] = log.prior[positions] * counts + log.regularization
     try:
         factor = np.asarray(cholesky(gram, lower=True, check_finite=False), dtype=np.float64)
     except np.linalg.LinAlgError as error:
-        raise too_small(log.regularisation, log.prior[positions], counts) from error  # engines serve true kernels
+        raise too_small(log.regularization, log.prior[positions], counts) from error  # engines serve true kernels
     rows *= roots[:, None]
     # In C order the rows are the transpose of what BLAS sees, so L X = B is Xᵀ Lᵀ = Bᵀ, solved in place.
     solved = dtrsm(1.0, factor, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)
@@ -227,7 +227,7 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
         log.variance[begin : begin + BLOCK] -= np.einsum("ma,ma->a", part, part)
     rows *= (pivots / roots)[:, None]
     scales = pivots**2
-    starts = np.maximum(scales - log.regularisation, 0.0) / counts
+    starts = np.maximum(scales - log.regularization, 0.0) / counts
     log.n_runs = n_pulls
     log.marks[:, :n_pulls] = slots, positions, np.full(n_pulls, -1)
     log.runs[:6, :n_pulls] = counts, totals, starts, scales, counts / scales, targets * roots / pivots

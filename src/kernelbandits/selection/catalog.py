@@ -19,23 +19,23 @@ from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
 from kernelbandits.validation import viewed
 
-__all__ = ["Catalogue", "CatalogueView"]
+__all__ = ["Catalog", "CatalogView"]
 
 
-class Catalogue(Shared):
+class Catalog(Shared):
     """Actions that are asked about again and again; grows, never changes; holds no model state.
 
     Items are whatever the kernel takes, and are copied. Ids are integers or strings, one per item, each once; without
-    ids an item goes by its row. A policy that is given the same catalogue each round keeps what it computed for it.
+    ids an item goes by its row. A policy that is given the same catalog each round keeps what it computed for it.
 
-    A catalogue can be used and can grow in several threads at once: an answer is that of the catalogue before or after
-    a growth, and a growth that is interrupted adds nothing. `copy` gives the catalogue itself, so that several policies
+    A catalog can be used and can grow in several threads at once: an answer is that of the catalog before or after
+    a growth, and a growth that is interrupted adds nothing. `copy` gives the catalog itself, so that several policies
     and their copies can share it.
 
-    >>> catalogue = Catalogue([[0.0], [0.5], [1.0]], ids=["low", "middle", "high"])
-    >>> catalogue.add([[2.0]], ids=["very high"])
+    >>> catalog = Catalog([[0.0], [0.5], [1.0]], ids=["low", "middle", "high"])
+    >>> catalog.add([[2.0]], ids=["very high"])
     array([3])
-    >>> catalogue.without(["middle"]).rows
+    >>> catalog.without(["middle"]).rows
     array([0, 2, 3])
     """
 
@@ -48,7 +48,7 @@ class Catalogue(Shared):
 
     @property
     def n_items(self) -> int:
-        """Items that are here now: `len(catalogue)`."""
+        """Items that are here now: `len(catalog)`."""
         return self._now.n_items
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class Catalogue(Shared):
             names = before.names
             if (ids is None) != (names is None):
                 raise InvalidParameter(
-                    f"This catalogue has {'no ids' if names is None else 'an id for every item'}, so new items "
+                    f"This catalog has {'no ids' if names is None else 'an id for every item'}, so new items "
                     f"{'cannot have them either' if names is None else 'need theirs too'}. Ids are given for all "
                     "items or for none."
                 )
@@ -88,17 +88,17 @@ class Catalogue(Shared):
                 return np.arange(before.n_items, after.n_items)
         return self.add(chunk, ids=ids)  # a signal handler was faster, and is first
 
-    def only(self, ids: Iterable[ItemId]) -> CatalogueView:
+    def only(self, ids: Iterable[ItemId]) -> CatalogView:
         """These items only (ids; rows when there are none)."""
-        return CatalogueView(self, None).only(ids)
+        return CatalogView(self, None).only(ids)
 
-    def without(self, ids: Iterable[ItemId]) -> CatalogueView:
+    def without(self, ids: Iterable[ItemId]) -> CatalogView:
         """All but these items."""
-        return CatalogueView(self, None).without(ids)
+        return CatalogView(self, None).without(ids)
 
-    def given(self, context: Point) -> CatalogueView:
+    def given(self, context: Point) -> CatalogView:
         """Every item joined with a shared context, for pair kernels."""
-        return CatalogueView(self, None).given(context)
+        return CatalogView(self, None).given(context)
 
     def row(self, item: ItemId) -> int:
         """Row of an id, or UnknownItem."""
@@ -110,7 +110,7 @@ class Catalogue(Shared):
         if now.names is None:
             return row
         if not isinstance(row, int | np.integer) or not 0 <= row < now.n_items:
-            raise UnknownItem(f"No row {row!r} in this catalogue; its rows are 0 to {now.n_items - 1}.")
+            raise UnknownItem(f"No row {row!r} in this catalog; its rows are 0 to {now.n_items - 1}.")
         return now.names[row]
 
     def points(self, kind: PointKind) -> Points:
@@ -120,18 +120,18 @@ class Catalogue(Shared):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by value, as it is at this moment; canonical forms are computed again."""
         now = self._now
-        return _catalogue_of, (now.chunks, now.sizes, None if now.names is None else now.names.listed())
+        return _catalog_of, (now.chunks, now.sizes, None if now.names is None else now.names.listed())
 
 
-def _catalogue_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[ItemId] | None) -> Catalogue:
-    catalogue = Catalogue.__new__(Catalogue)
-    catalogue._writing = ForkedLock()
-    catalogue._now = _Moment(chunks, sizes, None if ids is None else GrowingNames(ids))
-    return catalogue
+def _catalog_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[ItemId] | None) -> Catalog:
+    catalog = Catalog.__new__(Catalog)
+    catalog._writing = ForkedLock()
+    catalog._now = _Moment(chunks, sizes, None if ids is None else GrowingNames(ids))
+    return catalog
 
 
 class _Moment:
-    """The items of a catalogue at one moment: they do not change any more."""
+    """The items of a catalog at one moment: they do not change any more."""
 
     def __init__(self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None) -> None:
         self.chunks = chunks
@@ -152,7 +152,7 @@ class _Moment:
             row = int(item) if is_row else -1
         if row < 0:
             known = f"rows 0 to {self.n_items - 1}" if names is None else f"{self.n_items} ids, such as {names[0]!r}"
-            raise UnknownItem(f"No item {item!r} in this catalogue, which knows {known}. Add it first: catalogue.add.")
+            raise UnknownItem(f"No item {item!r} in this catalog, which knows {known}. Add it first: catalog.add.")
         return row
 
     def points(self, kind: PointKind) -> Points:
@@ -177,7 +177,7 @@ class _Moment:
 
 
 class _Canonical:
-    """The first items of a catalogue in the form of one kind, in a store that may hold more."""
+    """The first items of a catalog in the form of one kind, in a store that may hold more."""
 
     def __init__(self, store: Any, n_items: int) -> None:
         self.store, self.n_items = store, n_items
@@ -188,7 +188,7 @@ class _Canonical:
         points = kind.check(chunk)
         if kind.count(points) != size:
             raise InvalidContexts(
-                f"A catalogue of {size} items has {kind.count(points)} points for this kernel ({kind!r:.60}). Give one "
+                f"A catalog of {size} items has {kind.count(points)} points for this kernel ({kind!r:.60}). Give one "
                 "entry an item, in the form that the kernel takes."
             )
         store = self.store
@@ -198,21 +198,21 @@ class _Canonical:
         return type(self)(kind.grow(store, self.n_items, points), self.n_items + size)
 
 
-class CatalogueView:
-    """A restriction of a catalogue for one round; `only`, `without`, `given` apply again.
+class CatalogView:
+    """A restriction of a catalog for one round; `only`, `without`, `given` apply again.
 
-    It shows the items that were there when it was made, in the order of the catalogue's rows.
+    It shows the items that were there when it was made, in the order of the catalog's rows.
     """
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalog: Catalog,
         rows: Indices | None,
         context: Point | None = None,
         moment: _Moment | None = None,
     ) -> None:
-        self.catalogue = catalogue
-        self._moment = catalogue._now if moment is None else moment
+        self.catalog = catalog
+        self._moment = catalog._now if moment is None else moment
         self.context = context
         """What every item is joined with; None where items stand alone."""
         self._rows = rows
@@ -224,36 +224,36 @@ class CatalogueView:
 
     @property
     def rows(self) -> Indices:
-        """Rows in the whole catalogue, lowest first."""
+        """Rows in the whole catalog, lowest first."""
         return np.arange(self.n_items) if self._rows is None else self._rows
 
     @property
     def is_whole(self) -> bool:
-        """Whether every item of the catalogue is here."""
-        return self.n_items == self.catalogue.n_items
+        """Whether every item of the catalog is here."""
+        return self.n_items == self.catalog.n_items
 
     @property
     def ids(self) -> Sequence[ItemId]:
         """Ids of these items; rows where there are none."""
-        return [self.catalogue.item(int(row)) for row in self.rows]
+        return [self.catalog.item(int(row)) for row in self.rows]
 
-    def only(self, ids: Iterable[ItemId]) -> CatalogueView:
+    def only(self, ids: Iterable[ItemId]) -> CatalogView:
         """Those of these items that are named; an item that an earlier restriction took out stays out."""
         named = self._named(ids)
         rows = named if self._rows is None else np.intersect1d(named, self._rows, assume_unique=True)
         return self._restricted(rows[rows < self._end()])
 
-    def without(self, ids: Iterable[ItemId]) -> CatalogueView:
+    def without(self, ids: Iterable[ItemId]) -> CatalogView:
         """All of these items but those named."""
         return self._restricted(np.setdiff1d(self.rows, self._named(ids), assume_unique=True))
 
-    def given(self, context: Point) -> CatalogueView:
+    def given(self, context: Point) -> CatalogView:
         """Every one of these items joined with a shared context, for pair kernels."""
         if self.context is not None:
-            raise InvalidParameter("These items are joined with a context already. Start from the catalogue again.")
-        return CatalogueView(self.catalogue, self._rows, context, self._moment)
+            raise InvalidParameter("These items are joined with a context already. Start from the catalog again.")
+        return CatalogView(self.catalog, self._rows, context, self._moment)
 
-    def at(self, places: Indices) -> CatalogueView:
+    def at(self, places: Indices) -> CatalogView:
         """Those of these items at the given places, lowest first."""
         return self._restricted(self.rows[places])
 
@@ -277,12 +277,12 @@ class CatalogueView:
         is_collection = isinstance(ids, Iterable) and getattr(ids, "ndim", 1) == 1
         if isinstance(ids, str | bytes) or not is_collection:
             raise InvalidParameter(f"Ids are given as a collection, got {ids!r}. One item: [{ids!r}].")
-        return np.unique(np.array([self.catalogue.row(item) for item in ids], dtype=np.intp))
+        return np.unique(np.array([self.catalog.row(item) for item in ids], dtype=np.intp))
 
-    def _restricted(self, rows: Indices) -> CatalogueView:
+    def _restricted(self, rows: Indices) -> CatalogView:
         if not len(rows):
             raise InvalidContexts("No item is left. A round without items needs no choice.")
-        return CatalogueView(self.catalogue, rows, self.context, self._moment)
+        return CatalogView(self.catalog, rows, self.context, self._moment)
 
     def _end(self) -> int:
         """One past the last row that was there when the view was made."""
@@ -314,8 +314,8 @@ def _copied(items: Points) -> Points:
     items = viewed(items)
     if isinstance(items, Pairs):
         raise InvalidContexts(
-            "A catalogue holds what can be chosen, without a context. Give the actions: Catalogue(actions), and the "
-            "context with each round: catalogue.given(context)."
+            "A catalog holds what can be chosen, without a context. Give the actions: Catalog(actions), and the "
+            "context with each round: catalog.given(context)."
         )
     if isinstance(items, np.ndarray) and not items.shape:
         raise InvalidContexts(

@@ -32,7 +32,7 @@ from kernelbandits.types import (
     new_selection,
 )
 
-__all__ = ["CatalogueEngine"]
+__all__ = ["CatalogEngine"]
 
 OVERHEAD: Final = 20_000
 """Bytes of an engine without items: Python objects and small arrays."""
@@ -42,12 +42,12 @@ Answer = TypeVar("Answer")
 
 
 def _finished(
-    method: Callable[Concatenate[CatalogueEngine, Arguments], Answer],
-) -> Callable[Concatenate[CatalogueEngine, Arguments], Answer]:
+    method: Callable[Concatenate[CatalogEngine, Arguments], Answer],
+) -> Callable[Concatenate[CatalogEngine, Arguments], Answer]:
     """Let an engine know while the method is at work, so that one in which it did not come to its end is not used."""
 
     @wraps(method)
-    def run(engine: CatalogueEngine, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+    def run(engine: CatalogEngine, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
         was_finished, engine.is_finished = engine.is_finished, False
         answer = method(engine, *arguments, **named)
         engine.is_finished = was_finished
@@ -56,11 +56,11 @@ def _finished(
     return run
 
 
-class CatalogueEngine(Selector):
-    """Mean and width of every item of a catalogue, kept up to date with a posterior's record.
+class CatalogEngine(Selector):
+    """Mean and width of every item of a catalog, kept up to date with a posterior's record.
 
     It holds no data of its own: a question compares the record with what was taken in (`Follower`). So late, amended
-    and removed rewards, and points that are in no catalogue, need no care.
+    and removed rewards, and points that are in no catalog, need no care.
 
     Cost of a round: a pass over all N items, about 40 bytes each, where the item was pulled a moment ago; q columns
     more where q runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is much, because new
@@ -82,12 +82,12 @@ class CatalogueEngine(Selector):
     Reference: Valko et al. (2013), KernelUCB; the estimator is theirs, the order of the work is not.
     """
 
-    def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:
-        self.kernel, self.regularisation = kernel, regularisation
+    def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
+        self.kernel, self.regularization = kernel, regularization
         self.is_finished = True
         """Whether every question and update so far has come to its end."""
-        self._root = sqrt(regularisation)
-        self._items = Follower(points, kernel, regularisation)
+        self._root = sqrt(regularization)
+        self._items = Follower(points, kernel, regularization)
         self.n_items = self._items.n_items
         """Items among which it chooses; the catalog may have more by now."""
         self._record = self._items.record
@@ -171,7 +171,7 @@ class CatalogueEngine(Selector):
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def select(self, actions: Actions, exploration: float) -> Selection:
-        if actions.catalogue is None:
+        if actions.catalog is None:
             raise TypeError("A catalog engine selects among the items of its catalog.")
         # A catalog may have got more items in another thread since this round began.
         rows = actions.view.rows if self.n_items > actions.n_rows else actions.rows
@@ -187,7 +187,7 @@ class CatalogueEngine(Selector):
     def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
         """The lowest item tied for the best mean + exploration · width.
 
-        `rows` restricts the choice; the answer is in rows of the whole catalogue all the same.
+        `rows` restricts the choice; the answer is in rows of the whole catalog all the same.
         """
         beta = exploration / self._root
         self.is_finished = False  # as `_finished` does, without its call
@@ -213,7 +213,7 @@ class CatalogueEngine(Selector):
     def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:
         """Items tied for the best mean + exploration · width, lowest row first, and the best score.
 
-        `rows` restricts the choice; the answer is in rows of the whole catalogue all the same.
+        `rows` restricts the choice; the answer is in rows of the whole catalog all the same.
         """
         beta = exploration / self._root
         n_tied = self._play(beta)
@@ -331,7 +331,7 @@ class CatalogueEngine(Selector):
         """
         if self._record.n_slots > self._items.log.n_slots:
             self._meet()
-        log, gamma = self._items.log if self._front is None else self._front.log, self.regularisation
+        log, gamma = self._items.log if self._front is None else self._front.log, self.regularization
         gain = float(np.log(log.scales[: log.n_runs] / gamma).sum())
         changed = self._items.changed(log)
         if not changed:
@@ -350,7 +350,7 @@ class CatalogueEngine(Selector):
             return Prediction(np.array([mean]), np.array([width]))
         self._settle()
         log, chosen = self._items.log, slice(0, self.n_items) if rows is None else np.asarray(rows)
-        widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularisation)
+        widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularization)
         return Prediction(log.mean[chosen].copy(), widths)
 
     @_finished
@@ -368,7 +368,7 @@ class CatalogueEngine(Selector):
 
     @_finished
     def grow(self, points: Points) -> None:
-        """The catalogue got more items: `points` are all of them, those known before first and unchanged."""
+        """The catalog got more items: `points` are all of them, those known before first and unchanged."""
         if self.kernel.kind.count(points) > self.n_items:
             self._settle()
             self._items.grow(points)

@@ -26,7 +26,7 @@ FIRST_BYTES: Final = 3_000_000_000
 FEW_ROWS: Final = 32
 SMALL_BYTES: Final = 16_000_000
 """Columns that a new log has room for at first where `FIRST_ROWS` of them would be less than this: a policy may have
-thousands of small catalogues, and moving so little costs nothing."""
+thousands of small catalogs, and moving so little costs nothing."""
 
 LISTED_TIES: Final = 64
 """Tied actions that a compiled loop lists; more are found by a NumPy pass, as in a first round where all are tied."""
@@ -90,8 +90,8 @@ class ColumnLog:
     it has taken in. Holds (runs + 3) · n doubles.
     """
 
-    def __init__(self, prior: Vector, regularisation: float) -> None:
-        self.regularisation = regularisation
+    def __init__(self, prior: Vector, regularization: float) -> None:
+        self.regularization = regularization
         self.size = len(prior)
         self.items: Matrix = np.vstack([np.zeros(self.size), prior, prior])
         self.n_runs = self.n_slots = self.n_points = 0
@@ -203,7 +203,7 @@ class ColumnLog:
         """`round_loop` with the arrays of this log."""
         answer: int = loops.round(
             counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
-            self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularisation,
+            self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularization,
         )  # fmt: skip
         return answer
 
@@ -211,7 +211,7 @@ class ColumnLog:
         self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN
     ) -> None:
         """The count and reward sum of a slot have grown to these; `similarities` is asked where it was never seen."""
-        position, known, gamma = self.slots.item(0, slot), self.slots.item(1, slot), self.regularisation
+        position, known, gamma = self.slots.item(0, slot), self.slots.item(1, slot), self.regularization
         times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
         run = self.n_runs
         is_same = known == run - 1 and known >= self.sealed
@@ -260,9 +260,9 @@ class ColumnLog:
         position = self.slots.item(0, slot)
         mean, variance = self.mean.item(position), self.variance.item(position)
         times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
-        scale = times * variance + self.regularisation
+        scale = times * variance + self.regularization
         mean += variance * (gained - times * mean) / scale
-        return float(mean + beta * sqrt(max(variance * self.regularisation / scale, 0.0)))
+        return float(mean + beta * sqrt(max(variance * self.regularization / scale, 0.0)))
 
     def _pass(
         self, base: int, factor: float, first: int, last: int, target: int, gain: float, shrink: float, screen: Screen
@@ -293,7 +293,7 @@ class ColumnLog:
         """A scale at an action; NumericalError where rounding has left nothing of it, as of a true kernel it can."""
         if not scale > 0.0:
             counts = np.append(self.taken[0, : self.n_slots], 1.0)
-            raise too_small(self.regularisation, self.prior[np.append(self.places, position)], counts)
+            raise too_small(self.regularization, self.prior[np.append(self.places, position)], counts)
         return scale
 
     def has_fallen(self, sums: Vector) -> bool:
@@ -306,9 +306,9 @@ class ColumnLog:
         """The reward sum of a slot is another: μ += c · change/γ; variances do not depend on rewards and stay."""
         run, last, position = self.slots.item(1, slot), self.n_runs, self.slots.item(0, slot)
         change = total - self.taken.item(1, slot)
-        step = change / self.regularisation
+        step = change / self.regularization
         lifts = np.zeros(last - run)
-        lifts[0] = step * self.regularisation / self.scales[run]
+        lifts[0] = step * self.regularization / self.scales[run]
         lifts[1:] = -step * self.weights[run + 1 : last] * self.rows[run + 1 : last, position]
         with few_threads(float(len(lifts)) * self.size):
             self.mean += lifts @ self.rows[run:last, : self.size]
@@ -330,7 +330,7 @@ class ColumnLog:
         with few_threads(float(weights.size) * len(positions)):
             covariances = -(weights @ columns)
         old = known >= 0
-        covariances[old] += (self.regularisation / self.scales[known[old]])[:, None] * columns[known[old]]
+        covariances[old] += (self.regularization / self.scales[known[old]])[:, None] * columns[known[old]]
         return covariances
 
 
@@ -384,7 +384,7 @@ def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Ma
     explained = weights[:, :n_known] @ known
     for place, run in enumerate(range(n_known, n_runs)):
         if before[place] >= 0:
-            columns[run] = log.regularisation / log.scales[before[place]] * columns[before[place]]
+            columns[run] = log.regularization / log.scales[before[place]] * columns[before[place]]
         columns[run] -= explained[place]
         columns[run] -= weights[place, n_known:run] @ columns[n_known:run]
     return columns

@@ -60,20 +60,20 @@ class DualWeights:
         self, posterior: ExactPosterior, whitening: Whitening, table: NDArray[np.int64], exploration: float
     ) -> None:
         """Be of use for the factor as it is: with new weights where the reach of the old ones has become too long."""
-        regularisation = posterior.regularisation
-        self._spread = posterior.trace / regularisation
-        beta = exploration / sqrt(regularisation)  # score = mean + β √v, with v in units of the kernel
+        regularization = posterior.regularization
+        self._spread = posterior.trace / regularization
+        beta = exploration / sqrt(regularization)  # score = mean + β √v, with v in units of the kernel
         if whitening.factor is not self._factor or posterior.era != self._era:
-            self._renew(whitening, table, posterior.record.counts, regularisation)
+            self._renew(whitening, table, posterior.record.counts, regularization)
         elif whitening.factor.size > self.size:
-            self._measure(whitening, table, regularisation, beta)
+            self._measure(whitening, table, regularization, beta)
             if self.reach <= STALE * beta and whitening.factor.size <= self.size + OLDEST:
                 return
-            self._renew(whitening, table, posterior.record.counts, regularisation)
+            self._renew(whitening, table, posterior.record.counts, regularization)
         self._era = posterior.era
         self.drift, self.reach = 0.0, beta
 
-    def _measure(self, whitening: Whitening, table: NDArray[np.int64], regularisation: float, beta: float) -> None:
+    def _measure(self, whitening: Whitening, table: NDArray[np.int64], regularization: float, beta: float) -> None:
         new = whitening.targets[self.size :]
         innovation = float(new @ new)  # H
         if screening_loops.trailing is not None:
@@ -85,10 +85,10 @@ class DualWeights:
         # The difference cancels when D is small; what rounding can take from it is added: a substitution with |B| rows
         # is off by |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
         loss = 1e-12 + 4.0 * len(new) * EPSILON * sqrt(len(new) + self._spread)
-        self.drift = sqrt(max(0.0, innovation - regularisation * squared) + loss * innovation)
+        self.drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
         self.reach = min(beta + self.drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
 
-    def _renew(self, whitening: Whitening, table: NDArray[np.int64], counts: Vector, regularisation: float) -> None:
+    def _renew(self, whitening: Whitening, table: NDArray[np.int64], counts: Vector, regularization: float) -> None:
         factor, targets, diagonal = whitening
         size = factor.size
         solved = targets.copy()
@@ -98,9 +98,9 @@ class DualWeights:
             factor.solve_transposed(solved[:, None])
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; as much again
         # for the substitution that gives w.
-        trace = float(counts @ diagonal) + size * regularisation
+        trace = float(counts @ diagonal) + size * regularization
         self.rounding = 2.0 * EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
         self.weights = np.sqrt(counts) * solved
-        self.shares = counts / (counts * diagonal + regularisation)
+        self.shares = counts / (counts * diagonal + regularization)
         self.total = float(np.abs(self.weights).sum())
         self.size, self._factor = size, factor

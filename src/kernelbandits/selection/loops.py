@@ -1,4 +1,4 @@
-"""The passes over a catalogue, compiled in the background, with a NumPy twin of each until then."""
+"""The passes over a catalog, compiled in the background, with a NumPy twin of each until then."""
 
 from __future__ import annotations
 

@@ -53,19 +53,19 @@ class Terms(NamedTuple):
     """As in `DualWeights`."""
 
     safety: float
-    regularisation: float
+    regularization: float
     exploration: float
 
     @classmethod
     def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
         """All of them, with similarities that are off by no more than `error`."""
-        regularisation, trace = posterior.regularisation, posterior.trace
-        floor = regularisation / (regularisation + trace)
+        regularization, trace = posterior.regularization, posterior.trace
+        floor = regularization / (regularization + trace)
         # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
-        spread = trace / regularisation
+        spread = trace / regularization
         slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(weights.size + spread))
         allowance = error * weights.total
-        given = weights.rounding, SAFETY, regularisation, exploration
+        given = weights.rounding, SAFETY, regularization, exploration
         return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))
 
 
@@ -147,11 +147,11 @@ def contest_twin(factor: GrowingCholesky, group: Group, targets: Vector, terms: 
     """`contest_loop.contest_loop` in NumPy, where nobody is left behind."""
     columns, state = group.columns, group.state
     columns[:] = factor.solve(np.ascontiguousarray(columns.T)).T
-    floor, safety, regularisation, exploration = terms[[2, 6, 7, 8]]
+    floor, safety, regularization, exploration = terms[[2, 6, 7, 8]]
     state[:, 1] = np.einsum("nm,nm->n", columns, columns)
     state[:, 4] = columns @ targets
     left = np.maximum(state[:, 2] - state[:, 1], state[:, 2] * floor)
-    state[:, 5] = np.sqrt(left / regularisation)
+    state[:, 5] = np.sqrt(left / regularization)
     return max(bar, _bar(float((state[:, 4] + exploration * state[:, 5]).max()), float(safety)))
 
 
@@ -445,7 +445,7 @@ class _Contest:
         """Above any score, whatever the rounding."""
         terms, prior = self._terms, self._prior[places]
         left = np.maximum(prior - self._explained[places], terms.floor * prior) + terms.slack * prior
-        width = np.sqrt(left / terms.regularisation)
+        width = np.sqrt(left / terms.regularization)
         rounding = terms.allowance + terms.rounding * np.sqrt(prior)
         return np.asarray(self._mean[places] + rounding + self._exploration[places] * width)
 

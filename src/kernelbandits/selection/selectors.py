@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from kernelbandits.posterior import Posterior
-from kernelbandits.posterior.base import SMALLEST_REGULARISATION
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection.actions import Actions
-from kernelbandits.selection.catalog import Catalogue
-from kernelbandits.selection.catalog_engine import CatalogueEngine
+from kernelbandits.selection.catalog import Catalog
+from kernelbandits.selection.catalog_engine import CatalogEngine
 from kernelbandits.selection.screening import Screening
 from kernelbandits.selection.selector import Selector
 from kernelbandits.types import Points
@@ -24,16 +24,16 @@ MOST_BYTES: Final = 1_000_000_000
 
 
 class Selectors:
-    """The selectors of a policy: one engine per catalogue, and screening for all other actions.
+    """The selectors of a policy: one engine per catalog, and screening for all other actions.
 
-    An engine lives as long as its catalogue does, and as long as the engines used after it take no more than
+    An engine lives as long as its catalog does, and as long as the engines used after it take no more than
     `MOST_BYTES`. One in which a question or an update did not come to its end, because of an interrupt or an error, is
     never asked again.
     """
 
     def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[Catalogue, _Kept] = WeakKeyDictionary()  # used last at the end
-        self._latest: tuple[ref[Catalogue], CatalogueEngine] | None = None
+        self._kept: WeakKeyDictionary[Catalog, _Kept] = WeakKeyDictionary()  # used last at the end
+        self._latest: tuple[ref[Catalog], CatalogEngine] | None = None
         self.screening = Screening()
 
     def __reduce__(self) -> tuple[type[Selectors], tuple[()]]:
@@ -42,8 +42,8 @@ class Selectors:
 
     def of(self, posterior: Posterior, actions: Actions) -> Selector:
         """The selector for these actions: the only place that picks one."""
-        if actions.catalogue is not None and actions.view.context is None:
-            engine = self.engine(actions.catalogue, posterior)
+        if actions.catalog is not None and actions.view.context is None:
+            engine = self.engine(actions.catalog, posterior)
             if engine is not None:
                 return engine
         screening = self.screening
@@ -55,55 +55,55 @@ class Selectors:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def engine(self, catalogue: Catalogue, posterior: Posterior) -> CatalogueEngine | None:
-        """The engine for this catalogue, up to date with the posterior; None where brute force has to do.
+    def engine(self, catalog: Catalog, posterior: Posterior) -> CatalogEngine | None:
+        """The engine for this catalog, up to date with the posterior; None where brute force has to do.
 
         It is for posteriors that keep a record, kernels beyond doubt and items that are not too large for the
-        regularisation: brute force looks at every width, so it notices similarities that are no kernel or overflow.
+        regularization: brute force looks at every width, so it notices similarities that are no kernel or overflow.
         """
         record = getattr(posterior, "record", None)
         if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
             return None
         latest = self._latest  # mostly it is the same again
-        is_latest = latest is not None and latest[0]() is catalogue and latest[1].is_finished
-        engine = latest[1] if is_latest and latest is not None else self._of(catalogue)
-        if engine is None or engine.n_items < catalogue.n_items:
-            points = catalogue.points(posterior.kernel.kind)
+        is_latest = latest is not None and latest[0]() is catalog and latest[1].is_finished
+        engine = latest[1] if is_latest and latest is not None else self._of(catalog)
+        if engine is None or engine.n_items < catalog.n_items:
+            points = catalog.points(posterior.kernel.kind)
             if not _fits(posterior, points):
                 return None
             if engine is None:
-                engine = CatalogueEngine(points, posterior.kernel, posterior.regularisation)
+                engine = CatalogEngine(points, posterior.kernel, posterior.regularization)
             else:
                 engine.grow(points)
         if not is_latest:
-            self._use(catalogue, engine)
+            self._use(catalog, engine)
         engine.catch_up(record)
         return engine
 
-    def _of(self, catalogue: Catalogue) -> CatalogueEngine | None:
-        """What is kept for a catalogue, unless it is half-made."""
-        kept = self._kept.get(catalogue)
+    def _of(self, catalog: Catalog) -> CatalogEngine | None:
+        """What is kept for a catalog, unless it is half-made."""
+        kept = self._kept.get(catalog)
         return kept.engine if kept is not None and kept.engine.is_finished else None
 
-    def _use(self, catalogue: Catalogue, engine: CatalogueEngine) -> None:
+    def _use(self, catalog: Catalog, engine: CatalogEngine) -> None:
         """Put an engine at the end, and drop those used longest ago that do not fit."""
         before, self._latest = self._latest, None
         last = None if before is None else before[0]()
         if before is not None and last is not None and last in self._kept:
             self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown while it was used
-        self._kept.pop(catalogue, None)
+        self._kept.pop(catalog, None)
         n_bytes = sum(kept.n_bytes for kept in self._kept.values())
         while n_bytes > MOST_BYTES:
             oldest = next(iter(self._kept))
             n_bytes -= self._kept.pop(oldest).n_bytes
-        self._kept[catalogue] = _Kept(engine, 0)
-        self._latest = (ref(catalogue), engine)
+        self._kept[catalog] = _Kept(engine, 0)
+        self._latest = (ref(catalog), engine)
 
 
 class _Kept(NamedTuple):
     """An engine, and the memory that it took when another was used after it."""
 
-    engine: CatalogueEngine
+    engine: CatalogEngine
     n_bytes: int
 
 
@@ -111,4 +111,4 @@ def _fits(posterior: Posterior, points: Points) -> bool:
     """Whether the widths of these points keep their digits."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(posterior.kernel.diagonal(points).max())
-    return SMALLEST_REGULARISATION * largest <= posterior.regularisation  # not for NaN either
+    return SMALLEST_REGULARIZATION * largest <= posterior.regularization  # not for NaN either

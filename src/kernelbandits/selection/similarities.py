@@ -142,8 +142,8 @@ class Distances(Similarities):
         self._profile, self._record = profile, record
         self._plain = AnyKernel(kernel, record)  # until the loops are there, and for rows that are too far away
         self._is_plain = True
-        self._centre = record.points[:1].copy()
-        self._columns: Matrix = np.zeros((self._centre.shape[1], 0))
+        self._center = record.points[:1].copy()
+        self._columns: Matrix = np.zeros((self._center.shape[1], 0))
         self._narrow: NDArray[np.float32] = np.zeros(self._columns.shape, dtype=np.float32)
         self._n_known = 0
         self._farthest = 0.0
@@ -154,7 +154,7 @@ class Distances(Similarities):
         return self._columns.nbytes + self._narrow.nbytes
 
     def _relative(self, rows: Matrix) -> Matrix:
-        relative: Matrix = rows - self._centre
+        relative: Matrix = rows - self._center
         relative /= self._profile.scale
         return relative
 
@@ -310,7 +310,7 @@ ITEMS_AT_ONCE: Final = 16_384
 
 
 class Collection:
-    """Points that stay, such as the items of a catalogue, and k(x, ·) with all of them.
+    """Points that stay, such as the items of a catalog, and k(x, ·) with all of them.
 
     For Gaussian and Matérn kernels of rows of numbers a compiled loop computes them, for which the rows are kept by
     columns once more: a quarter of the time that `kernel.gram` takes for few points. Otherwise, and until the loop is

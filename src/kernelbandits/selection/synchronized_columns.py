@@ -108,10 +108,10 @@ class Follower:
     counts. Points of the record that are not items have columns behind those of the items.
     """
 
-    def __init__(self, points: Points, kernel: Kernel, regularisation: float) -> None:
-        self.kernel, self.regularisation, self.points = kernel, regularisation, points
+    def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
+        self.kernel, self.regularization, self.points = kernel, regularization, points
         self.n_items = kernel.kind.count(points)
-        self.log = ColumnLog(kernel.diagonal(points), regularisation)
+        self.log = ColumnLog(kernel.diagonal(points), regularization)
         self.record = Observations(kernel.kind)
         self.checks_drift = True
         self.n_rebuilds = 0
@@ -131,7 +131,7 @@ class Follower:
         """Follow another record."""
         self.record, self._outside = record, None
         if self.log.size > self.n_items:
-            self.log = ColumnLog(self.log.prior[: self.n_items], self.regularisation)
+            self.log = ColumnLog(self.log.prior[: self.n_items], self.regularization)
         self.log.n_slots = 0
         self.begin_again()
 
@@ -215,7 +215,7 @@ class Follower:
             return False
         if log.state.item(DRIFT) > DRIFT_LIMIT * self._largest:
             return True
-        return log.state.item(UPDATES) >= UPDATES_PER_REBUILD * max(1.0, self.regularisation / 0.005)
+        return log.state.item(UPDATES) >= UPDATES_PER_REBUILD * max(1.0, self.regularization / 0.005)
 
     def begin_again(self) -> None:
         """Everything from the counts of the record, points pulled last at the end."""

@@ -39,7 +39,7 @@ def tied_for_best(scores: Vector) -> Indices:
     if not tied.size:
         raise NumericalError(
             f"No action has the best score: one of them is {scores.max()}. Rewards or contexts are too large for "
-            "double precision, or the regularisation is too small beside them. Scale them down, or raise it."
+            "double precision, or the regularization is too small beside them. Scale them down, or raise it."
         )
     return tied
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World, n_points, row_of
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Pairs, Points
 
 __all__ = ["EnvironmentContract"]
@@ -175,10 +175,10 @@ def _actions(shown: Round) -> list[int]:
 def _same_points(first: Points, second: Points) -> bool:
     if isinstance(first, Pairs):
         return _same_points(first.context, second.context) and _same_points(first.actions, second.actions)
-    if isinstance(first, CatalogueView):
+    if isinstance(first, CatalogView):
         is_same_part = np.array_equal(first.rows, second.rows) and _same_points(first.context, second.context)
-        return is_same_part and _same_points(first.catalogue, second.catalogue)
-    if isinstance(first, Catalogue):
+        return is_same_part and _same_points(first.catalog, second.catalog)
+    if isinstance(first, Catalog):
         return first.ids == second.ids and _same_points(first.points(first.kind), second.points(first.kind))
     if hasattr(first, "toarray"):
         first, second = first.toarray(), second.toarray()

@@ -20,7 +20,7 @@ from kernelbandits.errors import (
     NotSupported,
 )
 from kernelbandits.policies import Policy, load
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Decision, Points
 
 __all__ = ["PolicyContract"]
@@ -194,12 +194,12 @@ class PolicyContract:
         with pytest.raises(NotSupported, match="one fixed set"):
             policy.choose(other)
         with pytest.raises(NotSupported, match="one fixed set"):
-            policy.choose(Catalogue(other))
+            policy.choose(Catalog(other))
         with pytest.raises(NotSupported, match="one fixed set"):
             policy.play([contexts, other], [np.zeros(self._size(1)), np.zeros(self._size(1) - 1)])
 
         assert policy.round_index == 1
-        assert policy.choose(Catalogue(contexts)).n_actions == self._size(1)
+        assert policy.choose(Catalog(contexts)).n_actions == self._size(1)
 
     def test_only_eligible_actions_are_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """`action` is still the row of all that was passed."""

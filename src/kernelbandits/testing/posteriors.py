@@ -30,7 +30,7 @@ class PosteriorContract:
         prediction = posterior.predict(points)
 
         assert_allclose(prediction.mean, 0.0)
-        assert_allclose(prediction.width**2, posterior.kernel.diagonal(points) / posterior.regularisation)
+        assert_allclose(prediction.width**2, posterior.kernel.diagonal(points) / posterior.regularization)
         assert posterior.size == posterior.n_observations == 0
         assert posterior.log_det_gain == 0.0
         assert posterior.norm == 0.0
@@ -122,8 +122,8 @@ class PosteriorContract:
             trace += diagonal[row]
             width = posterior.predict(points).width
             assert (width <= before * (1 + 1e-9)).all()
-            assert (width**2 <= diagonal / posterior.regularisation * (1 + 1e-9)).all()
-            assert (width**2 >= diagonal / (posterior.regularisation + trace) * (1 - 1e-9)).all()
+            assert (width**2 <= diagonal / posterior.regularization * (1 + 1e-9)).all()
+            assert (width**2 >= diagonal / (posterior.regularization + trace) * (1 - 1e-9)).all()
             before = width
 
     def test_the_covariance_has_the_squared_widths_on_its_diagonal(self, posterior: Posterior, points: Points) -> None:
@@ -228,7 +228,7 @@ class PosteriorContract:
         assert_allclose(prediction.mean, mean, rtol=self.tolerance, atol=self.tolerance * np.abs(mean).max())
         assert_allclose(prediction.width, width, rtol=self.tolerance)
         gram = posterior.kernel.gram(_take(posterior, points, rows))
-        gain = np.linalg.slogdet(np.eye(len(rows)) + gram / posterior.regularisation)[1]
+        gain = np.linalg.slogdet(np.eye(len(rows)) + gram / posterior.regularization)[1]
         assert_allclose(posterior.log_det_gain, gain, rtol=self.tolerance)
         assert posterior.n_observations == len(rows)
         assert posterior.size == len(set(posterior.kernel.kind.keys(_take(posterior, points, rows))))
@@ -254,7 +254,7 @@ def _take(posterior: Posterior, points: Points, rows: Any) -> Points:
 
 
 def _definition(posterior: Posterior, points: Points, rows: Any, rewards: Vector) -> tuple[Vector, Vector]:
-    kernel, gamma = posterior.kernel, posterior.regularisation
+    kernel, gamma = posterior.kernel, posterior.regularization
     past = _take(posterior, points, rows)
     matrix: Matrix = kernel.gram(past) + gamma * np.eye(len(rows))
     similarity = kernel.gram(past, points)

@@ -1,4 +1,4 @@
-"""What is proved about kernelised bandits, as functions of numbers one can measure.
+"""What is proved about kernelized bandits, as functions of numbers one can measure.
 
 Three questions are answered here. *How rich are the data?* `effective_dimension` and its relatives read it off the
 spectrum of a Gram matrix. *How wide must an interval be?* An exploration schedule says so round by round; take
@@ -11,14 +11,14 @@ the theorems are here too, as checks that can be run on any trace: start with `l
 """
 
 from kernelbandits.theory.bounds import (
-    balanced_regularisation,
+    balanced_regularization,
     horizon_logarithm,
     kappa,
     kernel_ucb_bound,
     kernel_ucb_trace_bound,
     n_stages,
-    pseudo_to_realised,
-    simple_regularisation,
+    pseudo_to_realized,
+    simple_regularization,
     sup_kernel_ucb_anytime_scale,
     sup_kernel_ucb_bound,
     sup_kernel_ucb_data_bound,
@@ -33,7 +33,7 @@ from kernelbandits.theory.exploration import (
     GPUCBAgnostic,
     GPUCBFinite,
     Mixture,
-    SelfNormalised,
+    SelfNormalized,
     Situation,
     as_exploration,
     exploration_from,
@@ -80,10 +80,10 @@ __all__ = [
     "GPUCBAgnostic",
     "GPUCBFinite",
     "Mixture",
-    "SelfNormalised",
+    "SelfNormalized",
     "Situation",
     "as_exploration",
-    "balanced_regularisation",
+    "balanced_regularization",
     "compare_bounds",
     "confidence_ball_bound",
     "effective_dimension",
@@ -111,9 +111,9 @@ __all__ = [
     "n_stages",
     "oful_bound",
     "policy_elimination_bound",
-    "pseudo_to_realised",
+    "pseudo_to_realized",
     "shrinking_widths",
-    "simple_regularisation",
+    "simple_regularization",
     "statistical_dimension",
     "sup_kernel_ucb_anytime_scale",
     "sup_kernel_ucb_bound",

@@ -1,7 +1,7 @@
 """Regret bounds of KernelUCB and SupKernelUCB: the paper's, and the corrected ones.
 
 Regret here is pseudo-regret, Σ_t max_a f(x_{a,t}) − f(x_{a_t,t}), unless a function says otherwise;
-`pseudo_to_realised` is the price of moving to realised rewards. Common assumptions, stated again where they matter:
+`pseudo_to_realized` is the price of moving to realized rewards. Common assumptions, stated again where they matter:
 
     A1  k(x, x) ≤ 1, or at most `largest_similarity`
     A2  the noise is R-sub-Gaussian, R = `noise_scale`: ½ for rewards in [0, 1], 1 for rewards in [−1, 1]
@@ -25,14 +25,14 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.validation import a_count, a_flag, a_probability, a_vector, is_one_of, not_negative, positive, shown
 
 __all__ = [
-    "balanced_regularisation",
+    "balanced_regularization",
     "horizon_logarithm",
     "kappa",
     "kernel_ucb_bound",
     "kernel_ucb_trace_bound",
     "n_stages",
-    "pseudo_to_realised",
-    "simple_regularisation",
+    "pseudo_to_realized",
+    "simple_regularization",
     "sup_kernel_ucb_anytime_scale",
     "sup_kernel_ucb_bound",
     "sup_kernel_ucb_data_bound",
@@ -41,20 +41,20 @@ __all__ = [
 ]
 
 
-def kappa(*, regularisation: float, largest_similarity: float = 1.0) -> float:
+def kappa(*, regularization: float, largest_similarity: float = 1.0) -> float:
     """The price of bounding squared widths by a log-determinant: κ = u / ln(1 + u) with u = k_max/γ.
 
     Since u ↦ u / ln(1 + u) grows, every width² ≤ k_max/γ satisfies width² ≤ κ ln(1 + width²). κ falls to 1 as γ grows,
     and κ ≤ 1 + k_max/γ. Assumes k(x, x) ≤ k_max = `largest_similarity`.
 
-    >>> round(kappa(regularisation=0.5), 4)
+    >>> round(kappa(regularization=0.5), 4)
     1.8205
     """
-    u = positive(largest_similarity, "The largest similarity") / positive(regularisation, "The regularisation")
+    u = positive(largest_similarity, "The largest similarity") / positive(regularization, "The regularization")
     return u / log1p(u)
 
 
-def horizon_logarithm(*, horizon: int, effective_dimension: float, regularisation: float) -> float:
+def horizon_logarithm(*, horizon: int, effective_dimension: float, regularization: float) -> float:
     """The paper's l_T = max{ ln(1 + T/(d̃γ)), ln T }: what a whole run can teach, per effective dimension.
 
     It makes L_T ≤ 2 d̃ l_T true: d̃ leading directions hold at most ln(1 + T/(d̃γ)) each, all the others together
@@ -62,7 +62,7 @@ def horizon_logarithm(*, horizon: int, effective_dimension: float, regularisatio
     """
     horizon = _horizon(horizon)
     dimension = positive(effective_dimension, "The effective dimension")
-    return max(log1p(horizon / (dimension * positive(regularisation, "The regularisation"))), log(horizon))
+    return max(log1p(horizon / (dimension * positive(regularization, "The regularization"))), log(horizon))
 
 
 def n_stages(horizon: int) -> int:
@@ -83,7 +83,7 @@ def sup_kernel_ucb_scale(
     horizon: int,
     n_actions: int,
     failure_probability: float,
-    regularisation: float = 1.0,
+    regularization: float = 1.0,
     norm_bound: float | None = None,
     noise_scale: float = 0.5,
     mode: Literal["valid", "paper"] = "valid",
@@ -108,7 +108,7 @@ def sup_kernel_ucb_scale(
     if mode == "paper":
         return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
     union = n_actions * horizon * n_stages(horizon)
-    return _scale(union, failure_probability, regularisation, norm_bound, noise_scale)
+    return _scale(union, failure_probability, regularization, norm_bound, noise_scale)
 
 
 def sup_kernel_ucb_anytime_scale(
@@ -116,7 +116,7 @@ def sup_kernel_ucb_anytime_scale(
     round_index: int,
     n_actions: int,
     failure_probability: float,
-    regularisation: float = 1.0,
+    regularization: float = 1.0,
     norm_bound: float,
     noise_scale: float = 0.5,
 ) -> float:
@@ -127,14 +127,14 @@ def sup_kernel_ucb_anytime_scale(
     """
     t = a_count(round_index, "The round")
     union = a_count(n_actions, "The number of actions") * n_stages(t) * t**2 * pi**2 / 6.0
-    return _scale(union, a_probability(failure_probability), regularisation, norm_bound, noise_scale)
+    return _scale(union, a_probability(failure_probability), regularization, norm_bound, noise_scale)
 
 
 def theorem_1_bound(
     *,
     horizon: int,
     n_actions: int,
-    regularisation: float,
+    regularization: float,
     effective_dimension: float,
     norm: float,
     failure_probability: float,
@@ -143,7 +143,7 @@ def theorem_1_bound(
 
         [ 2 + 2 (1 + sqrt(γ/q)) ‖θ*‖ + 8 sqrt((12 + 15/γ) l_T³ q) ] sqrt(d̃ T),    q = 2 ln(2TN(1 + ln T)/δ)
 
-    Its stated assumptions are k(x, x) ≤ 1 and rewards of at most 1 in absolute value; it is meant for the realised
+    Its stated assumptions are k(x, x) ≤ 1 and rewards of at most 1 in absolute value; it is meant for the realized
     regret of SupKernelUCB with the printed scale. Where that scale is valid, the corrected theorem implies it: rewards
     in [0, 1], η = sqrt(q) in the algorithm (erratum E12) and sqrt(γ)‖θ*‖ ≤ η/2. Elsewhere quote
     `sup_kernel_ucb_bound`.
@@ -151,12 +151,12 @@ def theorem_1_bound(
     Reference: Valko et al. (2013), Theorem 1.
     """
     horizon, n_actions = _horizon(horizon), a_count(n_actions, "The number of actions")
-    regularisation, norm = positive(regularisation, "The regularisation"), not_negative(norm, "The norm")
+    regularization, norm = positive(regularization, "The regularization"), not_negative(norm, "The norm")
     effective_dimension = positive(effective_dimension, "The effective dimension")
     q = 2.0 * log(2.0 * horizon * n_actions * (1.0 + log(horizon)) / a_probability(failure_probability))
-    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    bias = 2.0 + 2.0 * (1.0 + sqrt(regularisation / q)) * norm
-    noise = 8.0 * sqrt((12.0 + 15.0 / regularisation) * l_T**3 * q)
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularization=regularization)
+    bias = 2.0 + 2.0 * (1.0 + sqrt(regularization / q)) * norm
+    noise = 8.0 * sqrt((12.0 + 15.0 / regularization) * l_T**3 * q)
     return (bias + noise) * sqrt(effective_dimension * horizon)
 
 
@@ -164,14 +164,14 @@ def sup_kernel_ucb_bound(
     *,
     horizon: int,
     n_actions: int,
-    regularisation: float,
+    regularization: float,
     effective_dimension: float,
     norm_bound: float,
     failure_probability: float,
     noise_scale: float = 0.5,
     largest_gap: float = 1.0,
     threshold_unit: float = 1.0,
-    realised_span: float | None = None,
+    realized_span: float | None = None,
 ) -> float:
     """The corrected theorem for SupKernelUCB with the valid scale, in terms of d̃.
 
@@ -189,26 +189,26 @@ def sup_kernel_ucb_bound(
         G, at least max f − min f of every round. 1 for rewards in [0, 1], 2 for rewards in [−1, 1]; 2B always serves.
     threshold_unit
         u, what the thresholds 2^(−s) and 1/sqrt(T) are multiplied by: the length of a declared reward range.
-    realised_span
-        Length of an interval that holds all rewards: the bound is then on the realised regret. δ is split in two
-        halves, and `pseudo_to_realised` is added.
+    realized_span
+        Length of an interval that holds all rewards: the bound is then on the realized regret. δ is split in two
+        halves, and `pseudo_to_realized` is added.
     """
     failure_probability = a_probability(failure_probability)
     moved = 0.0
-    if realised_span is not None:
+    if realized_span is not None:
         failure_probability /= 2.0
-        moved = pseudo_to_realised(horizon=horizon, failure_probability=failure_probability, reward_span=realised_span)
+        moved = pseudo_to_realized(horizon=horizon, failure_probability=failure_probability, reward_span=realized_span)
     scale = sup_kernel_ucb_scale(
         horizon=horizon,
         n_actions=n_actions,
         failure_probability=failure_probability,
-        regularisation=regularisation,
+        regularization=regularization,
         norm_bound=norm_bound,
         noise_scale=noise_scale,
     )
-    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularization=regularization)
     spread = sqrt(
-        2.0 * kappa(regularisation=regularisation) * n_stages(horizon) * float(effective_dimension) * l_T * horizon
+        2.0 * kappa(regularization=regularization) * n_stages(horizon) * float(effective_dimension) * l_T * horizon
     )
     unit = positive(threshold_unit, "The threshold unit")
     return 2.0 * unit * sqrt(horizon) + _gap_factor(largest_gap, unit) * scale * spread + moved
@@ -218,7 +218,7 @@ def sup_kernel_ucb_data_bound(
     *,
     scale: float,
     horizon: int,
-    regularisation: float,
+    regularization: float,
     stage_sizes: Sequence[int],
     stage_log_det_gains: Sequence[float],
     largest_gap: float = 1.0,
@@ -231,8 +231,8 @@ def sup_kernel_ucb_data_bound(
         2 u sqrt(T) + 8 max(1, G/4u) · scale · Σ_s sqrt(κ ψ_s L_s)
 
     ψ_s and L_s are the size and the log-determinant gain of level s. Holds on the event that all intervals of this
-    `scale` hold: with probability 1 − δ for `sup_kernel_ucb_scale` under A1 to A4. For the realised regret build the
-    scale with δ/2 and add `pseudo_to_realised(failure_probability=δ/2)`. With the anytime variant give the scale of
+    `scale` hold: with probability 1 − δ for `sup_kernel_ucb_scale` under A1 to A4. For the realized regret build the
+    scale with δ/2 and add `pseudo_to_realized(failure_probability=δ/2)`. With the anytime variant give the scale of
     round T; its exploit rounds cost 4 u sqrt(T) together. Other parameters as in `sup_kernel_ucb_bound`.
     """
     horizon, scale = a_count(horizon, "The horizon"), not_negative(scale, "The scale")
@@ -241,7 +241,7 @@ def sup_kernel_ucb_data_bound(
         raise InvalidParameter(
             f"Every stage has one size and one log-determinant gain, zero or above, got {sizes} and {gains}."
         )
-    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
     unit = positive(threshold_unit, "The threshold unit")
     exploited = (4.0 if a_flag(is_anytime, "`is_anytime`") else 2.0) * unit * sqrt(horizon)
     return exploited + _gap_factor(largest_gap, unit) * scale * float(np.sum(np.sqrt(factor * sizes * gains)))
@@ -250,7 +250,7 @@ def sup_kernel_ucb_data_bound(
 def kernel_ucb_bound(
     *,
     horizon: int,
-    regularisation: float,
+    regularization: float,
     log_det_gain: float,
     exploration: float,
     largest_similarity: float = 1.0,
@@ -258,12 +258,12 @@ def kernel_ucb_bound(
     """Regret of KernelUCB, from the log-determinant gain of all T points: 2 η_T sqrt(κ T L_T).
 
     Holds with probability 1 − δ under A1 when `exploration` is the last value of a valid schedule that never falls:
-    `SelfNormalised` or `Mixture` (with A2, A3), not `FixedDesign` and not a tuned constant. L_T and η_T may be upper
+    `SelfNormalized` or `Mixture` (with A2, A3), not `FixedDesign` and not a tuned constant. L_T and η_T may be upper
     bounds, so a data-independent gain can be put in.
     """
     horizon = a_count(horizon, "The horizon")
     gain = not_negative(log_det_gain, "The log-determinant gain")
-    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
     return 2.0 * not_negative(exploration, "The exploration") * sqrt(factor * horizon * gain)
 
 
@@ -284,8 +284,8 @@ def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
     return 2.0 * float(eta @ width)
 
 
-def pseudo_to_realised(*, horizon: int, failure_probability: float, reward_span: float = 1.0) -> float:
-    """How far realised and pseudo-regret may part: ℓ sqrt(2 T ln(2/δ)) with probability 1 − δ.
+def pseudo_to_realized(*, horizon: int, failure_probability: float, reward_span: float = 1.0) -> float:
+    """How far realized and pseudo-regret may part: ℓ sqrt(2 T ln(2/δ)) with probability 1 − δ.
 
     Assumes rewards in an interval of length ℓ = `reward_span`. In each round the difference of two rewards less its
     expectation then lies in an interval of length 2ℓ, and Azuma–Hoeffding gives the figure.
@@ -295,14 +295,14 @@ def pseudo_to_realised(*, horizon: int, failure_probability: float, reward_span:
     return span * sqrt(spread)
 
 
-def balanced_regularisation(
+def balanced_regularization(
     *, noise_scale: float, norm_bound: float, n_actions: int, horizon: int, failure_probability: float
 ) -> float:
     """The γ at which noise and bias fill the valid scale equally: (R η / B)², η = sqrt(2 ln(2 N T S / δ)).
 
     Remark 3 of the paper suggests γ of the order 1/B, which its own theorem does not reward (erratum E20).
     """
-    noise = positive(noise_scale, "The noise scale", "Without noise any small regularisation serves.")
+    noise = positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
     bound = positive(norm_bound, "The norm bound")
     eta = sup_kernel_ucb_scale(
         horizon=horizon, n_actions=n_actions, failure_probability=failure_probability, norm_bound=0.0, noise_scale=1.0
@@ -310,25 +310,25 @@ def balanced_regularisation(
     return (noise * eta / bound) ** 2
 
 
-def simple_regularisation(*, noise_scale: float, norm_bound: float) -> float:
+def simple_regularization(*, noise_scale: float, norm_bound: float) -> float:
     """The γ of the Bayesian reading, noise variance over prior variance: R²/B².
 
-    >>> simple_regularisation(noise_scale=0.5, norm_bound=2.0)
+    >>> simple_regularization(noise_scale=0.5, norm_bound=2.0)
     0.0625
     """
-    noise = positive(noise_scale, "The noise scale", "Without noise any small regularisation serves.")
+    noise = positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
     return (noise / positive(norm_bound, "The norm bound")) ** 2
 
 
 def _scale(
-    union: float, failure_probability: float, regularisation: float, norm_bound: float | None, noise_scale: float
+    union: float, failure_probability: float, regularization: float, norm_bound: float | None, noise_scale: float
 ) -> float:
     if norm_bound is None:
         raise InvalidParameter(
             "The valid scale needs norm_bound, a bound on ‖f‖; without one only mode='paper' is defined."
         )
     eta = sqrt(2.0 * log(2.0 * union / failure_probability))
-    bias = sqrt(positive(regularisation, "The regularisation")) * not_negative(norm_bound, "The norm bound")
+    bias = sqrt(positive(regularization, "The regularization")) * not_negative(norm_bound, "The norm bound")
     return not_negative(noise_scale, "The noise scale") * eta + bias
 
 

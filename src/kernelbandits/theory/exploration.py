@@ -6,7 +6,7 @@ for the log-determinant gain of the data before round t, R for the noise scale a
 
     Constant         a number                                           tuned; claims nothing
     FixedDesign      R sqrt(2 ln(2NT/δ)) + sqrt(γ) B                    Valko et al. (2013), Lemma 1, tight form
-    SelfNormalised   R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B                Abbasi-Yadkori et al. (2011); see below
+    SelfNormalized   R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B                Abbasi-Yadkori et al. (2011); see below
     Mixture          sqrt(R² (L_t + 2 ln(1/δ)) + γ B²)                  Flynn and Reeb (2024): the one to take
     IGPUCB           sqrt(γ) (B + R sqrt(2 (I_t + 1 + ln(1/δ))))        Chowdhury and Gopalan (2017), γ = 1 + 2/T
     GPUCBFinite      sqrt(γ β_t), β_t = 2 ln(N t² π² / (6δ))            Srinivas et al. (2010), f drawn from the GP
@@ -14,7 +14,7 @@ for the log-determinant gain of the data before round t, R for the noise scale a
 
 I_t = L_t / 2 is the information gain of the data themselves; the theorems of the last and the IGP-UCB row are stated
 for its maximum over all choices of t points. The noise is R-sub-Gaussian: R = ½ for rewards in [0, 1], R = 1 for
-rewards in [−1, 1]. The self-normalised row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
+rewards in [−1, 1]. The self-normalized row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "GPUCBAgnostic",
     "GPUCBFinite",
     "Mixture",
-    "SelfNormalised",
+    "SelfNormalized",
     "Situation",
     "as_exploration",
     "exploration_from",
@@ -59,16 +59,16 @@ class Situation:
     log_det_gain: float
     """ln det(I + K/γ) of what was learnt before this round."""
 
-    regularisation: float
+    regularization: float
 
     def __post_init__(self) -> None:
-        for name in ("round_index", "n_actions", "log_det_gain", "regularisation"):
+        for name in ("round_index", "n_actions", "log_det_gain", "regularization"):
             value = getattr(self, name)
             if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
                 object.__setattr__(self, name, a_number(value, f"`{name}`"))
-        if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularisation < inf:
+        if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularization < inf:
             raise InvalidParameter(
-                f"Rounds and actions are counted from 1 and the regularisation is positive, got {shown(self)}."
+                f"Rounds and actions are counted from 1 and the regularization is positive, got {shown(self)}."
             )
         if isnan(self.log_det_gain):
             raise InvalidParameter(f"The log-determinant gain has to be a number, got {shown(self)}.")
@@ -181,7 +181,7 @@ class FixedDesign(_Named):
 
     def __call__(self, situation: Situation) -> float:
         spread = sqrt(2.0 * log(2.0 * self.n_actions * self.horizon / self.failure_probability))
-        return self.noise_scale * spread + sqrt(situation.regularisation) * self.norm_bound
+        return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
 
     def broken_by(self, situation: Situation) -> str | None:
         if situation.n_actions > self.n_actions:
@@ -193,7 +193,7 @@ class FixedDesign(_Named):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfNormalised(_Named):
+class SelfNormalized(_Named):
     """Valid for data gathered adaptively: η_t = R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B.
 
     Never smaller than `Mixture`, which assumes the same; here for comparison with OFUL and its descendants.
@@ -205,7 +205,7 @@ class SelfNormalised(_Named):
 
     assumes: ClassVar[str] = (
         "The noise is noise_scale-sub-Gaussian given the past, the RKHS norm of f is at most norm_bound, and the "
-        "regularisation was fixed in advance. Contexts may react to the past; the interval holds for all rounds and "
+        "regularization was fixed in advance. Contexts may react to the past; the interval holds for all rounds and "
         "points at once."
     )
 
@@ -214,7 +214,7 @@ class SelfNormalised(_Named):
 
     def __call__(self, situation: Situation) -> float:
         spread = sqrt(situation.gain + 2.0 * log(1.0 / self.failure_probability))
-        return self.noise_scale * spread + sqrt(situation.regularisation) * self.norm_bound
+        return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ class Mixture(_Named):
     Cauchy–Schwarz turns this into |mean − f| ≤ η_t · width at every point.
 
     >>> schedule = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
-    >>> round(schedule(Situation(round_index=1, n_actions=3, log_det_gain=0.0, regularisation=0.25)), 4)
+    >>> round(schedule(Situation(round_index=1, n_actions=3, log_det_gain=0.0, regularization=0.25)), 4)
     1.4667
     """
 
@@ -238,14 +238,14 @@ class Mixture(_Named):
     norm_bound: float
     failure_probability: float
 
-    assumes: ClassVar[str] = SelfNormalised.assumes
+    assumes: ClassVar[str] = SelfNormalized.assumes
 
     def __post_init__(self) -> None:
         self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
 
     def __call__(self, situation: Situation) -> float:
         noise = self.noise_scale**2 * (situation.gain + 2.0 * log(1.0 / self.failure_probability))
-        return sqrt(noise + situation.regularisation * self.norm_bound**2)
+        return sqrt(noise + situation.regularization * self.norm_bound**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class IGPUCB(_Named):
     horizon: int
 
     assumes: ClassVar[str] = (
-        "The regularisation is 1 + 2/horizon, the noise is noise_scale-sub-Gaussian given the past and the RKHS norm "
+        "The regularization is 1 + 2/horizon, the noise is noise_scale-sub-Gaussian given the past and the RKHS norm "
         "of f is at most norm_bound. Quoted with the data's own information gain in place of the maximal one."
     )
 
@@ -274,14 +274,14 @@ class IGPUCB(_Named):
     def __call__(self, situation: Situation) -> float:
         information = situation.gain / 2.0
         spread = sqrt(2.0 * (information + 1.0 + log(1.0 / self.failure_probability)))
-        return sqrt(situation.regularisation) * (self.norm_bound + self.noise_scale * spread)
+        return sqrt(situation.regularization) * (self.norm_bound + self.noise_scale * spread)
 
     def broken_by(self, situation: Situation) -> str | None:
         wanted = 1.0 + 2.0 / self.horizon
-        if not isclose(situation.regularisation, wanted, rel_tol=1e-9):
+        if not isclose(situation.regularization, wanted, rel_tol=1e-9):
             return (
-                f"The schedule wants the regularisation 1 + 2/horizon = {wanted:.12g}, and it is "
-                f"{situation.regularisation:.12g}."
+                f"The schedule wants the regularization 1 + 2/horizon = {wanted:.12g}, and it is "
+                f"{situation.regularization:.12g}."
             )
         return _beyond(self.horizon, situation)
 
@@ -298,7 +298,7 @@ class GPUCBFinite(_Named):
     divide_by: float = 1.0
 
     assumes: ClassVar[str] = (
-        "f is drawn from the Gaussian process with this kernel, and the noise is Gaussian with the regularisation as "
+        "f is drawn from the Gaussian process with this kernel, and the noise is Gaussian with the regularization as "
         "its variance. Claimed for divide_by of at most 1."
     )
 
@@ -316,7 +316,7 @@ class GPUCBFinite(_Named):
     def __call__(self, situation: Situation) -> float:
         rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 shares δ among all rounds
         beta = 2.0 * log(situation.n_actions * rounds / self.failure_probability)
-        return sqrt(situation.regularisation * beta / self.divide_by)
+        return sqrt(situation.regularization * beta / self.divide_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +332,7 @@ class GPUCBAgnostic(_Named):
     divide_by: float = 1.0
 
     assumes: ClassVar[str] = (
-        "The RKHS norm of f is at most norm_bound and the noise is bounded by the square root of the regularisation. "
+        "The RKHS norm of f is at most norm_bound and the noise is bounded by the square root of the regularization. "
         "Quoted with the data's own information gain in place of the maximal one. Claimed for divide_by of at most 1."
     )
 
@@ -351,12 +351,12 @@ class GPUCBAgnostic(_Named):
     def __call__(self, situation: Situation) -> float:
         information = situation.gain / 2.0
         growth = 300.0 * information * log(situation.round_index / self.failure_probability) ** 3
-        return sqrt(situation.regularisation * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
+        return sqrt(situation.regularization * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
 
 
 SCHEDULES: Final[dict[str, type[_Named]]] = {
     schedule.__name__: schedule
-    for schedule in (Constant, FixedDesign, SelfNormalised, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic)
+    for schedule in (Constant, FixedDesign, SelfNormalized, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic)
 }
 """The only schedules that a file may name."""
 

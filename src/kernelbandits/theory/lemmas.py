@@ -56,7 +56,7 @@ class Check:
 
 
 def elliptical_potential(
-    widths: ArrayLike, *, log_det_gain: float, regularisation: float, largest_similarity: float = 1.0
+    widths: ArrayLike, *, log_det_gain: float, regularization: float, largest_similarity: float = 1.0
 ) -> Check:
     """Squared widths add up to little: Σ width_t² ≤ κ L.
 
@@ -64,7 +64,7 @@ def elliptical_potential(
     log-determinant gain of them all, Σ ln(1 + width_t²).
     """
     total = float(np.sum(_checked_widths(widths) ** 2))
-    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
     right = factor * not_negative(log_det_gain, "The log-determinant gain")
     return _check("Elliptical potential", total, right, assumes="k(x, x) is at most largest_similarity")
 
@@ -91,7 +91,7 @@ def shrinking_widths(before: ArrayLike, after: ArrayLike) -> Check:
     _same_length(old, new, "widths before and after")
     place = int(np.argmax(new - old))
     return _check(
-        "Widths never grow", float(new[place]), float(old[place]), assumes="the same points and regularisation"
+        "Widths never grow", float(new[place]), float(old[place]), assumes="the same points and regularization"
     )
 
 
@@ -124,7 +124,7 @@ def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
 
 
 def lemma_3(
-    before: ArrayLike, after: ArrayLike, *, width: float, regularisation: float, largest_similarity: float = 1.0
+    before: ArrayLike, after: ArrayLike, *, width: float, regularization: float, largest_similarity: float = 1.0
 ) -> Check:
     """A wide point moves the spectrum: width² ≤ κ Σ_j (μ'_j − μ_j)/(μ_j + γ), and no eigenvalue falls.
 
@@ -137,23 +137,23 @@ def lemma_3(
     if not order.holds:
         return order
     old, new = _aligned(before, after)
-    gamma = positive(regularisation, "The regularisation")
+    gamma = positive(regularization, "The regularization")
     if not (old + gamma > 0.0).all():
         raise InvalidParameter(f"Eigenvalues of a Gram matrix are zero or above, got {old.min()}.")
     growth = float(np.sum((new - old) / (old + gamma)))
-    factor = kappa(regularisation=regularisation, largest_similarity=largest_similarity)
+    factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
     left = not_negative(width, "The width") ** 2
     return _check("Lemma 3", left, factor * growth, assumes="k(x, x) is at most largest_similarity")
 
 
-def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularisation: float, horizon: int) -> Check:
+def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularization: float, horizon: int) -> Check:
     """The widths of one level add up slowly: Σ width_t ≤ sqrt(2 κ d̃ ψ l_T), ψ the number of them.
 
     `widths` are those of the points learnt, each just before it was learnt; d̃ may be that of all T points. Proof:
     Cauchy–Schwarz, the elliptical potential, and L ≤ 2 d̃ l_T. The paper has 10 + 15/γ in place of 2κ.
     """
     learnt = a_vector(widths, "The widths")
-    room = _room(effective_dimension, regularisation, horizon)
+    room = _room(effective_dimension, regularization, horizon)
     return _check(
         "Lemma 4",
         float(np.sum(learnt)),
@@ -163,7 +163,7 @@ def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularisation: fl
 
 
 def lemma_5(
-    stage_size: int, stage: int, *, scale: float, effective_dimension: float, regularisation: float, horizon: int
+    stage_size: int, stage: int, *, scale: float, effective_dimension: float, regularization: float, horizon: int
 ) -> Check:
     """A level of SupKernelUCB stays small: ψ_s ≤ 4^s scale² · 2 κ d̃ l_T.
 
@@ -172,7 +172,7 @@ def lemma_5(
     """
     size = a_count(stage_size, "The size of a stage", least=0)
     level = a_count(stage, "The stage", most=MOST_STAGES)
-    right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularisation, horizon)
+    right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularization, horizon)
     return _check(
         f"Lemma 5, level {level}",
         float(size),
@@ -265,7 +265,7 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
         float(errors[place]),
         float(limits[place]),
         assumes="data that are not adaptive, R-sub-Gaussian noise, an RKHS norm of f of at most B, and a scale of at "
-        "least R times the exploration plus B times the square root of the regularisation",
+        "least R times the exploration plus B times the square root of the regularization",
     )
 
 
@@ -276,10 +276,10 @@ def _checked_widths(widths: ArrayLike) -> Vector:
     return checked
 
 
-def _room(effective_dimension: float, regularisation: float, horizon: int) -> float:
+def _room(effective_dimension: float, regularization: float, horizon: int) -> float:
     """2 κ d̃ l_T."""
-    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularisation=regularisation)
-    return 2.0 * kappa(regularisation=regularisation) * float(effective_dimension) * l_T
+    l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularization=regularization)
+    return 2.0 * kappa(regularization=regularization) * float(effective_dimension) * l_T
 
 
 def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:

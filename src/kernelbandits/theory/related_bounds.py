@@ -64,7 +64,7 @@ def oful_bound(
     *,
     horizon: int,
     n_features: int,
-    regularisation: float,
+    regularization: float,
     norm_bound: float,
     failure_probability: float,
     noise_scale: float = 0.5,
@@ -75,10 +75,10 @@ def oful_bound(
     The data form of the same argument is `kernel_ucb_bound`, which is verified.
     """
     horizon, _, d = _problem(horizon, 1, n_features)
-    gamma = positive(regularisation, "The regularisation")
+    gamma = positive(regularization, "The regularization")
     if gamma + horizon / d <= 1.0:
         raise InvalidParameter(
-            f"The OFUL bound wants regularisation + horizon / n_features above 1, got {gamma} + {horizon}/{d}. "
+            f"The OFUL bound wants regularization + horizon / n_features above 1, got {gamma} + {horizon}/{d}. "
             "It is meant for runs longer than the number of features."
         )
     information = 2.0 * log(1.0 / a_probability(failure_probability)) + d * log(1.0 + horizon / (gamma * d))
@@ -142,7 +142,7 @@ def compare_bounds(
     horizon: int,
     n_actions: int,
     n_features: int,
-    regularisation: float = 1.0,
+    regularization: float = 1.0,
     norm_bound: float = 1.0,
     noise_scale: float = 0.5,
     failure_probability: float = 0.05,
@@ -181,13 +181,13 @@ def compare_bounds(
     horizon, n_actions, n_features = _problem(horizon, n_actions, n_features)
     size: dict[str, Any] = {"horizon": horizon, "n_actions": n_actions}
     failure_probability = a_probability(failure_probability)
-    regularisation = positive(regularisation, "The regularisation")
+    regularization = positive(regularization, "The regularization")
     noise_scale = not_negative(noise_scale, "The noise scale")
     delta: dict[str, Any] = {"failure_probability": failure_probability}
     kernel: dict[str, Any] = {
         **size,
         **delta,
-        "regularisation": regularisation,
+        "regularization": regularization,
         "effective_dimension": n_features if effective_dimension is None else effective_dimension,
     }
     length: dict[str, Any] = {"horizon": horizon, "n_features": n_features, **delta}
@@ -196,7 +196,7 @@ def compare_bounds(
         "SupKernelUCB": lambda: sup_kernel_ucb_bound(**kernel, norm_bound=norm_bound, noise_scale=noise_scale),
         "KernelUCB": lambda: kernel_ucb_bound(
             horizon=horizon,
-            regularisation=regularisation,
+            regularization=regularization,
             log_det_gain=_given(log_det_gain, "log_det_gain"),
             exploration=_given(exploration, "exploration"),
         ),
@@ -204,7 +204,7 @@ def compare_bounds(
         "SupLinRel": lambda: sup_lin_rel_bound(**size, n_features=n_features),
         "OFUL": lambda: oful_bound(
             **length,
-            regularisation=_given(regularisation if regularisation + horizon / n_features > 1 else None, "more rounds"),
+            regularization=_given(regularization if regularization + horizon / n_features > 1 else None, "more rounds"),
             norm_bound=norm_bound,
             noise_scale=noise_scale,
         ),
@@ -278,7 +278,7 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "KernelUCB",
         "2 η_T sqrt(κ T L_T)",
         None,
-        "k(x, x) at most 1 and a valid schedule that never falls (SelfNormalised or Mixture)",
+        "k(x, x) at most 1 and a valid schedule that never falls (SelfNormalized or Mixture)",
         "verified",
     ),
     (

@@ -1,7 +1,7 @@
 """Effective dimensions and information gains from the eigenvalues of the Gram matrix.
 
 All four quantities are sums over the eigenvalues μ₁ ≥ μ₂ ≥ … ≥ 0 of the Gram matrix K of the points learnt from
-(without regularisation):
+(without regularization):
 
     effective dimension     d̃     = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }
     statistical dimension   d_eff = Σ μᵢ / (μᵢ + γ)
@@ -81,7 +81,7 @@ START_SEED: Final = 0
 def effective_dimension(
     gram: ArrayLike | None = None,
     *,
-    regularisation: float,
+    regularization: float,
     horizon: int,
     spectrum: ArrayLike | None = None,
     trace: float | None = None,
@@ -97,8 +97,8 @@ def effective_dimension(
     Parameters
     ----------
     gram
-        Similarities of the points learnt from, shape (n, n), without regularisation.
-    regularisation
+        Similarities of the points learnt from, shape (n, n), without regularization.
+    regularization
         γ > 0.
     horizon
         T ≥ 2, the number of rounds.
@@ -112,17 +112,17 @@ def effective_dimension(
         How often each point was learnt, shape (n,): the spectrum is then that of D^½ K D^½, D = diag(counts), which
         has the non-zero eigenvalues of the Gram matrix with every repeat written out.
 
-    >>> effective_dimension(np.diag([30.0, 5.0, 1.0]), regularisation=0.5, horizon=10)
+    >>> effective_dimension(np.diag([30.0, 5.0, 1.0]), regularization=0.5, horizon=10)
     2
-    >>> effective_dimension(spectrum=[30.0], trace=36.0, size=3, regularisation=0.5, horizon=10)  # an upper bound
+    >>> effective_dimension(spectrum=[30.0], trace=36.0, size=3, regularization=0.5, horizon=10)  # an upper bound
     3
 
     Reference: Valko et al. (2013), the definition before Theorem 1, with erratum E11.
     """
-    regularisation = positive(regularisation, "The regularisation")
+    regularization = positive(regularization, "The regularization")
     horizon = a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero.")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
-    step = regularisation * log(horizon)
+    step = regularization * log(horizon)
 
     # Tails after j = 1 … k, summed from the small end so that no digits cancel.
     tails = known.rest + np.append(np.cumsum(known.leading[:0:-1])[::-1], 0.0) if known.leading.size else np.empty(0)
@@ -136,7 +136,7 @@ def effective_dimension(
 def statistical_dimension(
     gram: ArrayLike | None = None,
     *,
-    regularisation: float,
+    regularization: float,
     spectrum: ArrayLike | None = None,
     trace: float | None = None,
     size: int | None = None,
@@ -147,18 +147,18 @@ def statistical_dimension(
     It equals the sum of the final squared widths at the points learnt from. Arguments as in `effective_dimension`;
     leading eigenvalues with a trace give an upper bound.
 
-    >>> statistical_dimension(np.diag([3.0, 1.0]), regularisation=1.0)
+    >>> statistical_dimension(np.diag([3.0, 1.0]), regularization=1.0)
     1.25
     """
-    regularisation = positive(regularisation, "The regularisation")
+    regularization = positive(regularization, "The regularization")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
-    return known.largest_sum(lambda mu: mu / (mu + regularisation), slope=1.0 / regularisation)
+    return known.largest_sum(lambda mu: mu / (mu + regularization), slope=1.0 / regularization)
 
 
 def log_det_gain(
     gram: ArrayLike | None = None,
     *,
-    regularisation: float,
+    regularization: float,
     spectrum: ArrayLike | None = None,
     trace: float | None = None,
     size: int | None = None,
@@ -169,12 +169,12 @@ def log_det_gain(
     It equals the sum over the observations of ln(1 + width²), each width taken at the point just before it is learnt.
     Arguments as in `effective_dimension`; leading eigenvalues with a trace give an upper bound.
 
-    >>> round(log_det_gain(np.diag([3.0, 1.0]), regularisation=0.5), 6) == round(log(7.0 * 3.0), 6)
+    >>> round(log_det_gain(np.diag([3.0, 1.0]), regularization=0.5), 6) == round(log(7.0 * 3.0), 6)
     True
     """
-    regularisation = positive(regularisation, "The regularisation")
+    regularization = positive(regularization, "The regularization")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
-    return known.largest_sum(lambda mu: np.log1p(mu / regularisation), slope=1.0 / regularisation)
+    return known.largest_sum(lambda mu: np.log1p(mu / regularization), slope=1.0 / regularization)
 
 
 def information_gain(
@@ -195,7 +195,7 @@ def information_gain(
     True
     """
     noise_variance = positive(noise_variance, "The noise variance")
-    gain = log_det_gain(gram, regularisation=noise_variance, spectrum=spectrum, trace=trace, size=size, counts=counts)
+    gain = log_det_gain(gram, regularization=noise_variance, spectrum=spectrum, trace=trace, size=size, counts=counts)
     return gain / 2.0
 
 
@@ -376,11 +376,11 @@ NEGLIGIBLE: Final = 1e-13
 
 
 def certified_dimension(
-    kernel: Kernel, points: Points, counts: Vector, *, regularisation: float, horizon: int, most: int
+    kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int, most: int
 ) -> int | None:
     """d̃ of `theory.effective_dimension`, counts included, or None where `most` directions do not settle it.
 
-    A factorisation A ≈ L Lᵀ of A = D^½ K D^½ takes one column after the other, always of the point of which most is
+    A factorization A ≈ L Lᵀ of A = D^½ K D^½ takes one column after the other, always of the point of which most is
     left. Eigenvalues of LᵀL never exceed those of A, and together they fall short by the trace of A − L Lᵀ. So tails
     μ_{j+1} + μ_{j+2} + … of A lie between those of LᵀL and the same plus that trace: two bounds on d̃, which is known
     where they agree. With n points and r directions this costs O(n r²), and the Gram matrix is never written down.
@@ -391,7 +391,7 @@ def certified_dimension(
         Similarity of the points.
     points, counts
         Distinct points in the canonical form of the kernel's kind, and how often each was chosen.
-    regularisation, horizon
+    regularization, horizon
         γ and T.
     most
         Directions to look for.
@@ -400,15 +400,15 @@ def certified_dimension(
     --------
     >>> from kernelbandits.kernels import Linear
     >>> points = np.linspace(-1.0, 1.0, 50)[:, None]  # on a line: one direction
-    >>> certified_dimension(Linear(), points, np.ones(50), regularisation=0.1, horizon=50, most=5)
+    >>> certified_dimension(Linear(), points, np.ones(50), regularization=0.1, horizon=50, most=5)
     1
     """
-    step = regularisation * log(horizon)
+    step = regularization * log(horizon)
     factor, rest = _factor(kernel, points, counts, enough=LITTLE * step, most=most)
     spectrum = np.maximum(np.linalg.eigvalsh(factor.T @ factor), 0.0) if factor.size else np.zeros(1)
-    least = effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=horizon)
+    least = effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
     trace = float(spectrum.sum()) + rest
-    greatest = effective_dimension(spectrum=spectrum, trace=trace, regularisation=regularisation, horizon=horizon)
+    greatest = effective_dimension(spectrum=spectrum, trace=trace, regularization=regularization, horizon=horizon)
     return least if least == greatest else None
 
 

@@ -13,7 +13,7 @@ from kernelbandits.testing import EnvironmentContract
 
 
 def joined_learner(**options):
-    policy = KernelUCB(Gaussian(length_scale=1.0), regularisation=0.1, exploration=0.3, **options)
+    policy = KernelUCB(Gaussian(length_scale=1.0), regularization=0.1, exploration=0.3, **options)
     return CobaLearner(policy, CobaPoints("joined"))
 
 
@@ -120,7 +120,7 @@ def test_scores_are_the_probabilities_of_the_policy():
 
 
 def test_a_logged_action_without_a_decision_is_history():
-    learner = CobaLearner(KernelUCB(Delta(kind=Strings()), regularisation=1.0))
+    learner = CobaLearner(KernelUCB(Delta(kind=Strings()), regularization=1.0))
 
     learner.learn(None, "b", 3.0, 0.5)
 
@@ -132,7 +132,7 @@ def test_says_what_it_is_and_refuses_what_it_cannot_do():
     learner = joined_learner()
 
     assert learner.params["family"] == "KernelUCB"
-    assert learner.params["regularisation"] == 0.1
+    assert learner.params["regularization"] == 0.1
     for actions in (None, []):
         with pytest.raises(NotSupported, match="continuous actions are not supported"):
             learner.predict(None, actions)
@@ -155,7 +155,7 @@ def test_a_learner_learns_in_an_experiment_of_coba(coba):
     pairs = PairProduct(Gaussian(length_scale=1.0), Gaussian(length_scale=1.0))
     learners = [
         joined_learner(),
-        CobaLearner(KernelUCB(pairs, regularisation=0.1, exploration=0.3)),
+        CobaLearner(KernelUCB(pairs, regularization=0.1, exploration=0.3)),
         CobaLearner(UniformRandom(seed=1), CobaPoints("joined")),
     ]
 
@@ -179,7 +179,7 @@ def test_sparse_contexts_categories_and_batches_run_through(coba, batch):
     kernel = PairProduct(Linear(), Delta(kind=Strings()))
     environment = Interactions(interactions)
     environments = coba.Environments(environment) if batch is None else coba.Environments(environment).batch(batch)
-    learner = CobaLearner(KernelUCB(kernel, regularisation=0.1, exploration=0.3))
+    learner = CobaLearner(KernelUCB(kernel, regularization=0.1, exploration=0.3))
 
     result = coba.Experiment(environments, learner).run(quiet=True)
 

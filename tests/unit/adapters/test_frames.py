@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
-from kernelbandits import Catalogue, KernelUCB, Pairs, simulate
+from kernelbandits import Catalog, KernelUCB, Pairs, simulate
 from kernelbandits.adapters import log_from_frame, log_to_frame, trace_to_frame
 from kernelbandits.environments import Clustered, Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter
@@ -211,8 +211,8 @@ def test_logs_that_a_table_cannot_hold_are_refused():
         log_to_frame(uneven)
     with pytest.raises(InvalidContexts, match="all rounds of a table have a shared context or none"):
         log_to_frame(mixed)
-    with pytest.raises(InvalidContexts, match="got a catalogue"):
-        log_to_frame(Log([Catalogue(np.eye(2))], [0], [0.5], [1.0]))
+    with pytest.raises(InvalidContexts, match="got a catalog"):
+        log_to_frame(Log([Catalog(np.eye(2))], [0], [0.5], [1.0]))
     with pytest.raises(InvalidParameter, match="'pandas', 'polars' or 'arrow', got 'excel'"):
         log_to_frame(a_log(), "excel")
 

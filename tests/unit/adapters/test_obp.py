@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
-from kernelbandits import Catalogue, Pairs
+from kernelbandits import Catalog, Pairs
 from kernelbandits.adapters import from_obp, to_obp
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
@@ -110,7 +110,7 @@ def test_one_position_is_taken_where_there_are_several():
         ([np.eye(2), np.eye(3)], NotSupported, "round 1 shows others than round 0"),
         ([np.eye(2), Pairs([1.0], np.eye(2))], NotSupported, "all rounds have a shared context or none"),
         ([["a", "b"], ["a", "b"]], InvalidContexts, "rows of numbers, got list in round 0"),
-        ([Catalogue(np.eye(2))] * 2, InvalidContexts, "rows of numbers, got Catalogue in round 0"),
+        ([Catalog(np.eye(2))] * 2, InvalidContexts, "rows of numbers, got Catalog in round 0"),
         ([Pairs([1.0], np.eye(2)), Pairs([1.0, 2.0], np.eye(2))], InvalidContexts, "equally long"),
     ],
 )

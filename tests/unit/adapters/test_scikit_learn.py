@@ -30,7 +30,7 @@ All are run on kernels over rows only: they hand in rows of any shape, which "pr
 
 
 @parametrize_with_checks(
-    [KernelUCBRegressor(), KernelUCBRegressor("linear", regularisation=0.5), KernelUCBRegressor(RBF(2.0))],
+    [KernelUCBRegressor(), KernelUCBRegressor("linear", regularization=0.5), KernelUCBRegressor(RBF(2.0))],
     expected_failed_checks=lambda _: NOT_APPLICABLE,
 )
 def test_keeps_the_promises_of_scikit_learn(estimator, check):
@@ -44,22 +44,22 @@ def problem():
     return rows, np.sin(rows[:, 0]) + 0.3 * rng.normal(size=40), asked
 
 
-def slowly(gram, cross, diagonal, rewards, regularisation):
-    inverse = np.linalg.inv(gram + regularisation * np.eye(len(gram)))
+def slowly(gram, cross, diagonal, rewards, regularization):
+    inverse = np.linalg.inv(gram + regularization * np.eye(len(gram)))
     unexplained = diagonal - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-    return cross @ inverse @ rewards, np.sqrt(unexplained / regularisation)
+    return cross @ inverse @ rewards, np.sqrt(unexplained / regularization)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "precomputed"])
-@pytest.mark.parametrize("regularisation", [0.3, 2.0])
-def test_mean_width_and_bound_are_those_of_the_definition(problem, name, regularisation):
+@pytest.mark.parametrize("regularization", [0.3, 2.0])
+def test_mean_width_and_bound_are_those_of_the_definition(problem, name, regularization):
     rows, rewards, asked = problem
-    regressor = KernelUCBRegressor(name, regularisation=regularisation, exploration=0.7, length_scale=1.3)
+    regressor = KernelUCBRegressor(name, regularization=regularization, exploration=0.7, length_scale=1.3)
 
     mean, width = regressor.fit(rows, rewards).predict(asked, return_width=True)
 
     kernel = regressor.kernel_
-    expected = slowly(kernel.gram(rows), kernel.gram(asked, rows), kernel.diagonal(asked), rewards, regularisation)
+    expected = slowly(kernel.gram(rows), kernel.gram(asked, rows), kernel.diagonal(asked), rewards, regularization)
     assert_allclose(mean, expected[0], atol=1e-8)
     assert_allclose(width, expected[1], atol=1e-7)
     assert_allclose(regressor.decision_function(asked), expected[0] + 0.7 * expected[1], atol=1e-7)
@@ -70,10 +70,10 @@ def test_agrees_with_kernel_ridge_of_scikit_learn(problem):
     rows, rewards, asked = problem
     peer = KernelRidge(alpha=0.4, kernel="rbf", gamma=1 / (2 * 0.8**2)).fit(rows, rewards)
 
-    ours = KernelUCBRegressor("rbf", regularisation=0.4, length_scale=0.8).fit(rows, rewards)
+    ours = KernelUCBRegressor("rbf", regularization=0.4, length_scale=0.8).fit(rows, rewards)
 
     assert_allclose(ours.predict(asked), peer.predict(asked), rtol=1e-8)
-    assert not np.allclose(ours.set_params(regularisation=0.5).fit(rows, rewards).predict(asked), peer.predict(asked))
+    assert not np.allclose(ours.set_params(regularization=0.5).fit(rows, rewards).predict(asked), peer.predict(asked))
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_takes_kernels_of_every_origin(problem, kernel):
 def test_precomputed_similarities_give_what_the_kernel_gives(problem):
     rows, rewards, asked = problem
     kernel = kernels.Laplacian(length_scale=2.0)
-    by_kernel = KernelUCBRegressor(kernel, regularisation=0.3).fit(rows, rewards)
+    by_kernel = KernelUCBRegressor(kernel, regularization=0.3).fit(rows, rewards)
 
-    by_table = KernelUCBRegressor("precomputed", regularisation=0.3).fit(laplacian_kernel(rows, gamma=0.5), rewards)
+    by_table = KernelUCBRegressor("precomputed", regularization=0.3).fit(laplacian_kernel(rows, gamma=0.5), rewards)
     mean, width = by_table.predict(laplacian_kernel(asked, rows, gamma=0.5), return_width=True, diagonal=np.ones(11))
 
     assert_allclose(mean, by_kernel.predict(asked), rtol=1e-7)
@@ -122,20 +122,20 @@ def test_precomputed_similarities_refuse_what_they_cannot_know(problem):
     with pytest.raises(InvalidParameter, match="square matrix"):
         KernelUCBRegressor("precomputed").fit(rows, rewards)
     with pytest.raises(NotPositiveSemidefinite, match="no kernel"):
-        KernelUCBRegressor("precomputed", regularisation=0.1).fit([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0])
+        KernelUCBRegressor("precomputed", regularization=0.1).fit([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0])
 
 
 def test_fitting_in_parts_is_fitting_at_once(problem):
     rows, rewards, asked = problem
-    whole = KernelUCBRegressor(regularisation=0.2).fit(rows, rewards)
+    whole = KernelUCBRegressor(regularization=0.2).fit(rows, rewards)
 
-    parts = KernelUCBRegressor(regularisation=0.2)
+    parts = KernelUCBRegressor(regularization=0.2)
     for part in (slice(0, 1), slice(1, 17), slice(17, 40)):
         parts.partial_fit(rows[part], rewards[part])
 
     assert_allclose(parts.decision_function(asked), whole.decision_function(asked), rtol=1e-8)
     assert not np.allclose(
-        parts.predict(asked), KernelUCBRegressor(regularisation=0.2).fit(rows[17:], rewards[17:]).predict(asked)
+        parts.predict(asked), KernelUCBRegressor(regularization=0.2).fit(rows[17:], rewards[17:]).predict(asked)
     )
 
 
@@ -149,7 +149,7 @@ def test_sparse_rows_give_what_dense_rows_give(problem):
 
 
 def test_strings_are_points_where_the_kernel_takes_strings():
-    regressor = KernelUCBRegressor(kernels.Spectrum(n=2), regularisation=0.1)
+    regressor = KernelUCBRegressor(kernels.Spectrum(n=2), regularization=0.1)
 
     regressor.fit(["cheap flights", "slow cooking"], [1.0, 0.0])
 
@@ -166,11 +166,11 @@ def test_works_in_pipelines_searches_and_cross_validation(problem):
         pipeline,
         {
             "kernelucbregressor__kernel": ["rbf", kernels.Linear(), ConstantKernel(2.0) * RBF(0.5)],
-            "kernelucbregressor__regularisation": [0.1, 1.0],
+            "kernelucbregressor__regularization": [0.1, 1.0],
         },
         cv=3,
     ).fit(rows, rewards)
-    scores = cross_val_score(KernelUCBRegressor("precomputed", regularisation=0.1), rbf_kernel(rows), rewards, cv=4)
+    scores = cross_val_score(KernelUCBRegressor("precomputed", regularization=0.1), rbf_kernel(rows), rewards, cv=4)
 
     assert search.best_score_ > 0.0
     assert np.isfinite(scores).all()
@@ -179,7 +179,7 @@ def test_works_in_pipelines_searches_and_cross_validation(problem):
 def test_is_copied_by_its_parameters_and_kept_by_pickle(problem):
     rows, rewards, asked = problem
     kernel = kernels.Matern(smoothness=2.5, length_scale=0.4)
-    regressor = KernelUCBRegressor(kernel, regularisation=0.3, exploration=2.0).fit(rows, rewards)
+    regressor = KernelUCBRegressor(kernel, regularization=0.3, exploration=2.0).fit(rows, rewards)
 
     twin, thawed = clone(regressor), pickle.loads(pickle.dumps(regressor))
 
@@ -213,7 +213,7 @@ def test_the_median_distance_is_taken_from_the_first_rows(problem):
     ("changes", "message"),
     [
         ({"kernel": "gauss"}, "by name is one of 'rbf'.*got 'gauss'"),
-        ({"regularisation": 0.0}, "regularisation has to be"),
+        ({"regularization": 0.0}, "regularization has to be"),
         ({"exploration": -1.0}, "exploration has to be"),
         ({"length_scale": "mean"}, "'median', got 'mean'"),
         ({"length_scale": -1.0}, "length scale has to be"),

@@ -41,8 +41,8 @@ def test_regimes_are_the_published_ones():
 def test_fixed_set_is_drawn_in_the_stated_order():
     rng = np.random.default_rng(0)
     contexts = rng.uniform(size=(50, 10))
-    centres, weights = rng.uniform(size=(30, 10)), rng.standard_normal(30)
-    values = Gaussian(length_scale=0.5).gram(contexts, centres) @ weights
+    centers, weights = rng.uniform(size=(30, 10)), rng.standard_normal(30)
+    values = Gaussian(length_scale=0.5).gram(contexts, centers) @ weights
     noise = 0.1 * np.random.default_rng(1).standard_normal(3)
 
     rounds = list(islice(FixedSet(50).rounds(), 3))
@@ -62,14 +62,14 @@ def test_fixed_set_is_the_same_array_in_every_round():
 @pytest.mark.parametrize("kernel", [GAUSSIAN, LINEAR])
 def test_fresh_contexts_are_scaled_over_twenty_thousand_points(kernel):
     rng = np.random.default_rng(0)
-    centres, weights = rng.uniform(size=(30, 10)), rng.standard_normal(30)
-    values = similarity(kernel, rng.uniform(size=(20_000, 10)), centres) @ weights
+    centers, weights = rng.uniform(size=(30, 10)), rng.standard_normal(30)
+    values = similarity(kernel, rng.uniform(size=(20_000, 10)), centers) @ weights
     contexts = rng.uniform(size=(7, 10))
 
     shown = next(FreshContexts(7, kernel).rounds())
 
     assert_array_equal(shown.contexts, contexts)
-    expected = (similarity(kernel, contexts, centres) @ weights - values.min()) / np.ptp(values)
+    expected = (similarity(kernel, contexts, centers) @ weights - values.min()) / np.ptp(values)
     assert_allclose(shown.expected(slice(None)), expected)
 
 
@@ -87,7 +87,7 @@ def test_distinct_actions_are_as_many_as_published():
     """Regime B, N = 1,000: 35 distinct actions in 500 rounds, by an independent form of the posterior."""
     rounds = list(islice(FixedSet(1000).rounds(), 500))
     regime = REGIMES["B"]
-    posterior = JointPosterior(similarity(GAUSSIAN, rounds[0].contexts, rounds[0].contexts), regime.regularisation)
+    posterior = JointPosterior(similarity(GAUSSIAN, rounds[0].contexts, rounds[0].contexts), regime.regularization)
     chosen = []
 
     for shown in rounds:

@@ -61,7 +61,7 @@ def test_a_site_with_something_wrong_is_told_so(tmp_path):
     found = list(problems(tmp_path))
 
     assert found[0] == "index.html refers to kernelbandits.nowhere.x, which no page shows."
-    assert "No page shows kernelbandits.selection.Catalogue." in found
+    assert "No page shows kernelbandits.selection.Catalog." in found
 
 
 def test_references_and_ids_are_read():
@@ -92,7 +92,7 @@ def test_every_public_name_of_the_package_itself_is_among_those_shown():
 
 class TestLinks:
     def test_a_public_name_in_back_ticks_becomes_a_link(self):
-        assert linked("Take `kb.Catalogue`.") == "Take [`kb.Catalogue`][kernelbandits.selection.Catalogue]."
+        assert linked("Take `kb.Catalog`.") == "Take [`kb.Catalog`][kernelbandits.selection.Catalog]."
 
     def test_the_most_detailed_page_is_the_one_linked(self):
         assert linked("`UCB1`") == "[`UCB1`][kernelbandits.policies.comparators.UCB1]"

@@ -83,10 +83,10 @@ def test_a_policy_learns_from_similarity_alone():
 def test_an_environment_travels_to_other_processes():
     environment = Candidates(WORDS, VALUES, n_actions=3)
 
-    travelled = pickle.loads(pickle.dumps(environment))
+    traveled = pickle.loads(pickle.dumps(environment))
 
-    assert travelled.describe() == environment.describe()
-    worlds = [each.start(np.random.default_rng(1)) for each in (environment, travelled)]
+    assert traveled.describe() == environment.describe()
+    worlds = [each.start(np.random.default_rng(1)) for each in (environment, traveled)]
     assert worlds[0].show().expected.tolist() == worlds[1].show().expected.tolist()
     assert worlds[0].pay(2) == worlds[1].pay(2)
 

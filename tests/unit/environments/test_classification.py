@@ -22,7 +22,7 @@ WORDS = ["".join(RNG.choice(list("abc"), size=5)) for _ in range(30)]
 class TestClassification(EnvironmentContract):
     @pytest.fixture(params=["disjoint", "pairs", "shared"])
     def environment(self, request):
-        return Classification(FEATURES, LABELS, encoding=request.param, normalise_rows=True)
+        return Classification(FEATURES, LABELS, encoding=request.param, normalize_rows=True)
 
 
 class TestClassificationOfStrings(EnvironmentContract):
@@ -67,7 +67,7 @@ def test_every_run_has_an_order_of_its_own_and_shows_each_row_once():
 def test_rows_are_divided_by_their_length_and_zeros_stay(encoding):
     features = FEATURES.copy()
     features[3] = 0.0
-    environment = Classification(features, LABELS, encoding=encoding, normalise_rows=True, shuffle=False)
+    environment = Classification(features, LABELS, encoding=encoding, normalize_rows=True, shuffle=False)
 
     for row, (shown, _) in enumerate(rounds_of(environment)):
         found = shown.contexts.context if encoding == "pairs" else shown.contexts[0, :4]
@@ -81,24 +81,24 @@ def test_pairs_show_the_row_and_the_classes():
     assert shown.contexts.actions == ("apple", "fig", "plum")
 
 
-def block_and_pair_points(normalise_rows):
+def block_and_pair_points(normalize_rows):
     """Points of both encodings in the same order: all classes of all rows."""
-    options = {"normalise_rows": normalise_rows, "shuffle": False}
+    options = {"normalize_rows": normalize_rows, "shuffle": False}
     blocks = [shown.contexts for shown, _ in rounds_of(Classification(FEATURES, LABELS, **options))]
     kind = PairProduct(Linear(), Delta()).kind
     rounds = rounds_of(Classification(FEATURES, LABELS, encoding="pairs", **options))
     return np.vstack(blocks), kind.stack(*(kind.check(shown.contexts) for shown, _ in rounds))
 
 
-@pytest.mark.parametrize("normalise_rows", [True, False])
-def test_the_linear_kernel_over_blocks_is_a_product_over_pairs(normalise_rows):
-    blocks, pairs = block_and_pair_points(normalise_rows)
+@pytest.mark.parametrize("normalize_rows", [True, False])
+def test_the_linear_kernel_over_blocks_is_a_product_over_pairs(normalize_rows):
+    blocks, pairs = block_and_pair_points(normalize_rows)
 
     assert_allclose(PairProduct(Linear(), Delta()).gram(pairs), Linear().gram(blocks), atol=1e-12)
 
 
 def test_on_unit_rows_a_kernel_of_the_distance_over_blocks_is_a_product_and_a_constant_over_pairs():
-    blocks, pairs = block_and_pair_points(normalise_rows=True)
+    blocks, pairs = block_and_pair_points(normalize_rows=True)
     kernel, between = Matern(smoothness=0.5, length_scale=1.0), exp(-sqrt(2.0))
     beyond = FromCallable(lambda first, second: kernel.gram(first, second) - between)
     over_pairs = PairProduct(beyond, Delta()) + PairProduct(Constant(between), Constant(1.0, kind=Ids()))
@@ -128,12 +128,12 @@ def test_large_rounds_are_not_foreseen():
 
 
 def test_an_environment_travels_to_other_processes():
-    environment = Classification(FEATURES, LABELS, normalise_rows=True)
+    environment = Classification(FEATURES, LABELS, normalize_rows=True)
 
-    travelled = pickle.loads(pickle.dumps(environment))
+    traveled = pickle.loads(pickle.dumps(environment))
 
-    assert travelled.describe() == environment.describe()
-    assert_array_equal(next(rounds_of(travelled))[0].contexts, next(rounds_of(environment))[0].contexts)
+    assert traveled.describe() == environment.describe()
+    assert_array_equal(next(rounds_of(traveled))[0].contexts, next(rounds_of(environment))[0].contexts)
 
 
 def test_equal_data_have_equal_descriptions_and_other_data_others():
@@ -144,12 +144,12 @@ def test_equal_data_have_equal_descriptions_and_other_data_others():
     assert Classification(FEATURES.tolist(), list(LABELS)).describe() == description
     assert Classification(changed, LABELS).describe() != description
     assert Classification(FEATURES, np.roll(LABELS, 1)).describe() != description
-    assert Classification(FEATURES, LABELS, normalise_rows=True).describe() != description
+    assert Classification(FEATURES, LABELS, normalize_rows=True).describe() != description
 
 
 @pytest.mark.parametrize("library", ["dictionary", "pandas", "polars", "pyarrow"])
 def test_tables_of_every_library_give_the_same_environment(library):
-    table = {"size": [1.0, None, 3.0], "colour": ["red", "?", "blue"], "name": ["x", "y", "z"], "kind": [2, 1, 2]}
+    table = {"size": [1.0, None, 3.0], "color": ["red", "?", "blue"], "name": ["x", "y", "z"], "kind": [2, 1, 2]}
     if library != "dictionary":
         module = pytest.importorskip(library)
         table = module.table(table) if library == "pyarrow" else module.DataFrame(table)
@@ -162,7 +162,7 @@ def test_tables_of_every_library_give_the_same_environment(library):
 
 
 def test_a_frame_may_stand_for_features():
-    environment = Classification({"size": [1.0, 3.0], "colour": ["red", "blue"]}, [0, 1])
+    environment = Classification({"size": [1.0, 3.0], "color": ["red", "blue"]}, [0, 1])
 
     assert_array_equal(environment.features, [[1, 1], [3, 0]])
 
@@ -200,8 +200,8 @@ def fetch(monkeypatch):
 
     def fetch_openml(name, **options):
         asked.update(options, name=name)
-        columns = {"size": [1.0, 2.0], "colour": ["b", "a"], "kind": ["no", "yes"]}
-        frame = pandas.DataFrame(columns).astype({"colour": "category", "kind": "category"})
+        columns = {"size": [1.0, 2.0], "color": ["b", "a"], "kind": ["no", "yes"]}
+        frame = pandas.DataFrame(columns).astype({"color": "category", "kind": "category"})
         return type("Bunch", (), {"frame": frame, "target_names": asked["targets"]})
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
@@ -217,11 +217,11 @@ def test_a_fetched_set_is_a_table_like_any_other(fetch):
 
 
 def test_a_fetched_set_with_several_label_columns_needs_one_named(fetch):
-    fetch["targets"] = ["kind", "colour"]
+    fetch["targets"] = ["kind", "color"]
 
-    with pytest.raises(InvalidParameter, match=r"label columns \['kind', 'colour'\]"):
+    with pytest.raises(InvalidParameter, match=r"label columns \['kind', 'color'\]"):
         Classification.from_openml("fruit")
-    assert Classification.from_openml("fruit", label="colour").classes == ("a", "b")
+    assert Classification.from_openml("fruit", label="color").classes == ("a", "b")
 
 
 def test_a_set_that_openml_does_not_have_is_refused(monkeypatch):
@@ -250,7 +250,7 @@ def test_being_offline_is_told_with_a_way_out(monkeypatch):
         ([[1.0], [np.nan]], [0, 1], {}, "row 1 holds NaN.*from_frame"),
         ([[1.0], [2.0]], [0, 1, 1], {}, "2 rows, 3 labels"),
         (["a", "b"], [0, 1], {}, "encoding='pairs'"),
-        (["a", "b"], [0, 1], {"encoding": "pairs", "normalise_rows": True}, "normalise_rows out"),
+        (["a", "b"], [0, 1], {"encoding": "pairs", "normalize_rows": True}, "normalize_rows out"),
         ([[1.0], [2.0]], [0, 1], {"encoding": "blocks"}, "one of .*'disjoint'.*'blocks'"),
     ],
 )
@@ -260,9 +260,9 @@ def test_what_makes_no_sense_is_refused(features, labels, options, message):
 
 
 @pytest.mark.parametrize("unit", [1e-250, 1e250])
-def test_rows_are_normalised_however_large_or_small(unit):
+def test_rows_are_normalized_however_large_or_small(unit):
     environment = Classification(
-        [[3.0 * unit, 4.0 * unit], [0.0, 0.0]], ["a", "b"], encoding="shared", normalise_rows=True, shuffle=False
+        [[3.0 * unit, 4.0 * unit], [0.0, 0.0]], ["a", "b"], encoding="shared", normalize_rows=True, shuffle=False
     )
 
     world = environment.start(np.random.default_rng(0))

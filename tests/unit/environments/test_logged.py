@@ -10,7 +10,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.testing import EnvironmentContract
 from kernelbandits.types import Pairs
 
@@ -30,8 +30,8 @@ def a_log(*, n_rounds=30, seed=1, **changed):
 
 def a_log_of_parts(n_rounds=40):
     """Each round shows three of nine items, and the reward tells which item was shown."""
-    rng, catalogue = np.random.default_rng(2), Catalogue(np.random.default_rng(3).random((9, 2)))
-    parts = [catalogue.only(rng.choice(9, size=3, replace=False).tolist()) for _ in range(n_rounds)]
+    rng, catalog = np.random.default_rng(2), Catalog(np.random.default_rng(3).random((9, 2)))
+    parts = [catalog.only(rng.choice(9, size=3, replace=False).tolist()) for _ in range(n_rounds)]
     places = rng.integers(3, size=n_rounds)
     paid = [float(part.rows[place]) for part, place in zip(parts, places, strict=True)]
     return Log(parts, places, np.full(n_rounds, 1 / 3), paid)
@@ -45,7 +45,7 @@ class TestLogged(EnvironmentContract):
         return Logged(a_log(), reward_range=request.param)
 
 
-class TestLoggedPartsOfACatalogue(EnvironmentContract):
+class TestLoggedPartsOfACatalog(EnvironmentContract):
     pays_unknown = True
 
     @pytest.fixture
@@ -97,14 +97,14 @@ def test_the_description_tells_logs_apart_by_everything_they_hold():
 
 
 def test_rounds_of_any_kind_can_be_described():
-    catalogue, same, other = Catalogue(np.eye(3)), Catalogue(np.eye(3)), Catalogue(np.eye(3) * 2.0)
-    rounds = [["a", "b"], Pairs([0.5], ["a", "b"]), catalogue, catalogue.only([0, 2]), catalogue.given([0.5])]
+    catalog, same, other = Catalog(np.eye(3)), Catalog(np.eye(3)), Catalog(np.eye(3) * 2.0)
+    rounds = [["a", "b"], Pairs([0.5], ["a", "b"]), catalog, catalog.only([0, 2]), catalog.given([0.5])]
 
     def described(points):
         return Logged(Log([points], actions=[0], propensities=[1.0], rewards=[1.0])).describe()["log"]["sha256"]
 
     assert len({described(points) for points in rounds}) == len(rounds)
-    assert described(catalogue) == described(same) != described(other)
+    assert described(catalog) == described(same) != described(other)
 
 
 def test_objects_of_ones_own_are_told_by_their_repr():
@@ -121,7 +121,7 @@ def test_objects_of_ones_own_are_told_by_their_repr():
     assert described("a", "b") == described("a", "b") != described("a", "c")
 
 
-def test_a_part_of_a_catalogue_pays_for_the_item_that_was_shown():
+def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
     trace = simulate(Logged(a_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
 
     is_known = ~np.isnan(trace.reward)

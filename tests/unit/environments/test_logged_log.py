@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
-from kernelbandits import Catalogue, Pairs
+from kernelbandits import Catalog, Pairs
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 
@@ -15,7 +15,7 @@ def a_log(**changes):
             ["a", "b", "c"],
             Pairs(np.zeros(2), np.eye(4)),
             csr_array(np.eye(5)),
-            Catalogue(list("abcdef")),
+            Catalog(list("abcdef")),
         ],
         "actions": [1, 2, 3, 4, 5],
         "propensities": [0.5, 0.25, 1.0, 0.1, 0.2],

@@ -13,14 +13,14 @@ from kernelbandits.errors import DataUnavailable, InvalidParameter
 
 TABLE = """@RELATION fruit
 @ATTRIBUTE size NUMERIC
-@ATTRIBUTE colour {red,'dark green'}
+@ATTRIBUTE color {red,'dark green'}
 @ATTRIBUTE kind {no,yes}
 @DATA
 1.5,red,no
 2.5,'dark green',yes
 -3.5,red,yes
 """
-COLUMNS = {"size": "numeric", "colour": "nominal", "kind": "nominal"}
+COLUMNS = {"size": "numeric", "color": "nominal", "kind": "nominal"}
 FILE = "data/v1/download/7/fruit.arff"
 ANY_VERSION = "api/v1/json/data/list/data_name/fruit/limit/2"
 
@@ -76,10 +76,10 @@ def test_a_set_that_was_fetched_before_is_read_from_its_folder(home, version):
     world = Classification.from_openml("fruit", version=version, data_home=str(home), encoding="pairs", shuffle=False)
 
     assert world.classes == ("no", "yes")
-    colours = world.features[:, 1:]
+    colors = world.features[:, 1:]
     assert_array_equal(world.features[:, 0], [1.5, 2.5, -3.5])
-    assert_array_equal(colours[0], colours[2])
-    assert not np.array_equal(colours[0], colours[1])
+    assert_array_equal(colors[0], colors[2])
+    assert not np.array_equal(colors[0], colors[1])
     shown = world.start(np.random.default_rng(0))
     shown.show()
     assert (shown.pay(0), shown.pay(1)) == (1.0, 0.0)

@@ -38,11 +38,11 @@ def test_the_ten_actions_are_the_published_ones_and_stand_in_the_last_column(wor
 def test_the_bump_is_drawn_after_the_actions_from_the_same_stream():
     state = np.random.RandomState(123)
     actions = state.choice(np.arange(0, 1, 0.01), 10, replace=False)
-    peak, centre, slope = actions[state.choice(10)], state.uniform(0, 1, 5), state.uniform(-1, 1, 5)
+    peak, center, slope = actions[state.choice(10)], state.uniform(0, 1, 5), state.uniform(-1, 1, 5)
     contexts = np.random.default_rng(3).random((200, 5))
 
     for context in contexts:
-        by_hand = [max(0.0, 1.0 - abs(a - peak) - sum(slope * (context - centre))) for a in actions]
+        by_hand = [max(0.0, 1.0 - abs(a - peak) - sum(slope * (context - center))) for a in actions]
         assert_allclose(Bump().value(context, actions), by_hand, atol=1e-12)
         assert_allclose(Bump().claimed_best(context), max(by_hand), atol=1e-12)
 
@@ -106,7 +106,7 @@ def test_the_published_stream_draws_context_then_noise_then_a_noise_for_the_best
 
 
 def test_a_policy_starts_from_the_first_round_of_the_stream():
-    policy = KernelUCB(Gaussian(length_scale=0.1), regularisation=0.5)
+    policy = KernelUCB(Gaussian(length_scale=0.1), regularization=0.5)
 
     simulate(Chessboard(published=True), policy, horizon=3, seed=4)
 

@@ -37,7 +37,7 @@ class TestSyntheticRKHS(EnvironmentContract):
 def test_the_norm_is_exactly_the_one_asked_for(kernel, norm, seed):
     world = start(SyntheticRKHS(kernel, n_actions=4, n_features=2, norm=norm), seed)
 
-    c, K = world.function.coefficients, kernel.gram(world.function.centres)
+    c, K = world.function.coefficients, kernel.gram(world.function.centers)
 
     assert_allclose(np.sqrt(c @ K @ c), norm)
     assert_allclose(world.norm, norm)
@@ -141,7 +141,7 @@ def test_a_kernel_that_goes_negative_is_refused_for_bernoulli_rewards():
         def diagonal(self, points):
             return super().diagonal(np.asarray(points) - 0.5)
 
-    world = start(replace(CLICKS, kernel=Signed(), n_centres=1))
+    world = start(replace(CLICKS, kernel=Signed(), n_centers=1))
 
     with pytest.raises(InvalidParameter, match="a kernel that is nowhere negative"):
         [world.show() for _ in range(50)]
@@ -164,7 +164,7 @@ def test_fresh_actions_differ_from_round_to_round():
 
 
 def test_without_a_seed_each_run_draws_its_own_function():
-    assert not np.array_equal(start(PLAIN, 1).function.centres, start(PLAIN, 2).function.centres)
+    assert not np.array_equal(start(PLAIN, 1).function.centers, start(PLAIN, 2).function.centers)
 
 
 @pytest.mark.parametrize("fixed_actions", [False, True])
@@ -173,7 +173,7 @@ def test_with_a_seed_the_function_is_the_same_and_the_luck_is_not(fixed_actions)
 
     first, second = start(environment, 1), start(environment, 2)
 
-    assert_array_equal(first.function.centres, second.function.centres)
+    assert_array_equal(first.function.centers, second.function.centers)
     assert_array_equal(first.function.coefficients, second.function.coefficients)
     assert np.array_equal(first.show().contexts, second.show().contexts) == fixed_actions
     assert first.pay(0) != second.pay(0)
@@ -196,7 +196,7 @@ def test_the_noise_scale_is_what_a_width_asks_for():
     [
         ({"n_actions": 0}, "n_actions has to be a whole number"),
         ({"n_features": 1.5}, "n_features has to be a whole number"),
-        ({"n_centres": 0}, "n_centres has to be a whole number"),
+        ({"n_centers": 0}, "n_centers has to be a whole number"),
         ({"norm": 0.0}, "The norm has to be a finite number above zero"),
         ({"norm": float("nan")}, "The norm has to be a finite number above zero"),
         ({"noise": "uniform"}, 'The noise has to be "gaussian" or "bernoulli"'),

@@ -13,26 +13,26 @@ def rng():
 
 @pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.4), Linear(), Polynomial(degree=2, offset=0.5)])
 def test_values_and_norm_are_the_definition(kernel, rng):
-    centres, points, coefficients = rng.random((6, 2)), rng.random((4, 2)), rng.standard_normal(6)
+    centers, points, coefficients = rng.random((6, 2)), rng.random((4, 2)), rng.standard_normal(6)
 
-    function = RKHSFunction(kernel, centres, coefficients)
+    function = RKHSFunction(kernel, centers, coefficients)
 
-    slow = [sum(c * kernel.gram([x], [z])[0, 0] for c, x in zip(coefficients, centres, strict=True)) for z in points]
+    slow = [sum(c * kernel.gram([x], [z])[0, 0] for c, x in zip(coefficients, centers, strict=True)) for z in points]
     squared = sum(
         c * d * kernel.gram([x], [z])[0, 0]
-        for c, x in zip(coefficients, centres, strict=True)
-        for d, z in zip(coefficients, centres, strict=True)
+        for c, x in zip(coefficients, centers, strict=True)
+        for d, z in zip(coefficients, centers, strict=True)
     )
     assert_allclose(function(points), slow)
     assert_allclose(function.norm, np.sqrt(squared))
 
 
 def test_the_norm_is_that_of_the_weights_for_explicit_features(rng):
-    centres, coefficients = rng.random((6, 3)), rng.standard_normal(6)
+    centers, coefficients = rng.random((6, 3)), rng.standard_normal(6)
 
-    function = RKHSFunction(Linear(), centres, coefficients)
+    function = RKHSFunction(Linear(), centers, coefficients)
 
-    assert_allclose(function.norm, np.linalg.norm(centres.T @ coefficients))
+    assert_allclose(function.norm, np.linalg.norm(centers.T @ coefficients))
 
 
 def test_scaling_scales_values_and_norm(rng):
@@ -46,6 +46,6 @@ def test_scaling_scales_values_and_norm(rng):
 
 
 def test_the_norm_of_an_almost_vanishing_function_is_a_number():
-    centres = np.array([[0.3], [0.3 + 1e-9]])
+    centers = np.array([[0.3], [0.3 + 1e-9]])
 
-    assert RKHSFunction(Gaussian(length_scale=1.0), centres, np.array([1.0, -1.0])).norm < 1e-6
+    assert RKHSFunction(Gaussian(length_scale=1.0), centers, np.array([1.0, -1.0])).norm < 1e-6

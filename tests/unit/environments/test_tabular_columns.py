@@ -15,7 +15,7 @@ def objects(*entries):
 
 COLUMNS = {
     "weight": np.array([3.0, np.nan, 7.0, 4.0]),
-    "colour": objects("red", "?", "blue", "red"),
+    "color": objects("red", "?", "blue", "red"),
     "soil": np.array([10.0, 2.0, 2.0, 40.0]),
 }
 
@@ -93,7 +93,7 @@ def test_options_that_mean_nothing_are_refused(options, message):
 
 def test_nothing_to_encode_is_refused():
     with pytest.raises(InvalidParameter, match="No column is left"):
-        encode_columns({"colour": COLUMNS["colour"]}, categories="drop")
+        encode_columns({"color": COLUMNS["color"]}, categories="drop")
 
 
 def test_an_infinity_is_no_number_to_learn_from():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelbandits import Catalogue
+from kernelbandits import Catalog
 from kernelbandits.environments import Clustered, DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning
 from kernelbandits.evaluation import collect_log, simulate, start_world, true_value
@@ -50,9 +50,9 @@ def test_a_policy_that_plays_many_rounds_at_once_is_logged_all_the_same():
     assert_array_equal(log.actions, simulate(WORLD, LinUCB(), horizon=50, seed=3).action)
 
 
-def test_names_are_kept_and_parts_of_catalogues_count_their_own_items():
-    catalogue = Catalogue(["a", "b", "c"])
-    part = [(Round(catalogue.without([0])), np.array([1.0, 2.0]))] * 20
+def test_names_are_kept_and_parts_of_catalogs_count_their_own_items():
+    catalog = Catalog(["a", "b", "c"])
+    part = [(Round(catalog.without([0])), np.array([1.0, 2.0]))] * 20
     named = [(Round(["a", "b"], ids=["x", "y"]), np.array([0.0, 1.0]))] * 5
 
     of_part = collect_log(Listed(part), UniformRandom(seed=0), horizon=20)

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from definitions import ridge
-from kernelbandits import Catalogue, Pairs
+from kernelbandits import Catalog, Pairs
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import DirectMethod, Log, _inputs, reward_models
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Spectrum
@@ -42,14 +42,14 @@ def test_rows_and_sparse_rows_give_the_same(posterior, is_sparse):
     assert_allclose(said.value, np.mean(means), rtol=1e-7)
 
 
-def test_pairs_and_catalogues_are_understood():
+def test_pairs_and_catalogs_are_understood():
     rng = np.random.default_rng(4)
     contexts, items = rng.normal(size=(30, 2)), ["x", "y", "z"]
     kernel = PairProduct(Gaussian(length_scale=1.0), Delta())
-    catalogue = Catalogue(items)
+    catalog = Catalog(items)
     actions, rewards = rng.integers(3, size=30), rng.normal(size=30)
     pairs = Log([Pairs(context, items) for context in contexts], actions, [1 / 3] * 30, rewards)
-    views = Log([catalogue.given(context) for context in contexts], actions, [1 / 3] * 30, rewards)
+    views = Log([catalog.given(context) for context in contexts], actions, [1 / 3] * 30, rewards)
 
     model = DirectMethod(kernel, 0.4)
     values = [model.estimate(log, UniformRandom()).value for log in (pairs, views)]
@@ -104,7 +104,7 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DirectMethod(Delta(), 0.0), "regularisation has to be"),
+        (lambda: DirectMethod(Delta(), 0.0), "regularization has to be"),
         (lambda: DirectMethod(Delta(), posterior="best"), "The posterior has to be one of"),
         (lambda: DirectMethod("word"), "kernel"),
         (lambda: DirectMethod(Delta(), confidence=2), "The confidence has to lie"),

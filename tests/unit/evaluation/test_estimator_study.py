@@ -3,7 +3,7 @@ import pytest
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalisedIPS, Switch, collect_log, true_value
+from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, SelfNormalizedIPS, Switch, collect_log, true_value
 from kernelbandits.evaluation.estimator_study import estimator_study
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, Softmax, UniformRandom
@@ -13,7 +13,7 @@ WORLD = SyntheticRKHS(KERNEL, n_actions=5, n_features=2, noise="bernoulli", seed
 MODEL = DirectMethod(KERNEL, 0.5)
 ESTIMATORS = {
     "IPS": IPS(),
-    "self-normalised": SelfNormalisedIPS(),
+    "self-normalized": SelfNormalizedIPS(),
     "direct": MODEL,
     "doubly robust": DoublyRobust(MODEL),
     "switch": Switch(MODEL, 5.0),
@@ -53,7 +53,7 @@ def assert_fair(row):
 def test_fair_estimators_are_fair_and_a_wrong_one_is_caught():
     rows = a_study({**ESTIMATORS, "wrong": Wrong()}, horizon=60, n_logs=16)
 
-    for name in ("IPS", "self-normalised", "doubly robust"):
+    for name in ("IPS", "self-normalized", "doubly robust"):
         assert_fair(rows[name])
     assert rows["doubly robust"]["rmse"] < rows["IPS"]["rmse"]
     with pytest.raises(AssertionError):
@@ -64,9 +64,9 @@ def test_fair_estimators_are_fair_and_a_wrong_one_is_caught():
 def test_fair_estimators_are_fair_over_many_logs():
     rows = a_study(ESTIMATORS, horizon=300, n_logs=200)
 
-    for name in ("IPS", "self-normalised", "doubly robust"):
+    for name in ("IPS", "self-normalized", "doubly robust"):
         assert_fair(rows[name])
-    assert rows["doubly robust"]["rmse"] < rows["self-normalised"]["rmse"] < rows["IPS"]["rmse"]
+    assert rows["doubly robust"]["rmse"] < rows["self-normalized"]["rmse"] < rows["IPS"]["rmse"]
 
 
 def test_a_row_is_what_its_name_says():

@@ -24,7 +24,7 @@ IN_WORLDS = {
 }
 ON_LOGS = {
     "IPS": evaluation.IPS().estimate,
-    "SelfNormalisedIPS": evaluation.SelfNormalisedIPS().estimate,
+    "SelfNormalizedIPS": evaluation.SelfNormalizedIPS().estimate,
     "Replay": evaluation.Replay().estimate,
     "DirectMethod": evaluation.DirectMethod(Delta()).estimate,
     "DoublyRobust": evaluation.DoublyRobust(evaluation.DirectMethod(Delta())).estimate,

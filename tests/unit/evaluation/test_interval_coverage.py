@@ -29,7 +29,7 @@ class Blind:
 
 
 def with_exploration(exploration):
-    return lambda _: KernelUCB(KERNEL, regularisation=0.05, exploration=exploration)
+    return lambda _: KernelUCB(KERNEL, regularization=0.05, exploration=exploration)
 
 
 def test_a_proved_schedule_keeps_its_claim():

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
-from kernelbandits.evaluation import IPS, Log, SelfNormalisedIPS, collect_log, mean_reward
+from kernelbandits.evaluation import IPS, Log, SelfNormalizedIPS, collect_log, mean_reward
 from kernelbandits.kernels import Delta, Spectrum
 from kernelbandits.policies import KernelUCB, Softmax, UniformRandom
 from logs import slow_weights, string_log
@@ -33,10 +33,10 @@ def test_ips_is_its_definition(clip):
 
 
 @pytest.mark.parametrize("clip", [None, 1.3])
-def test_self_normalised_ips_is_its_definition(clip):
+def test_self_normalized_ips_is_its_definition(clip):
     weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
 
-    said = SelfNormalisedIPS(clip).estimate(LOG, a_target())
+    said = SelfNormalizedIPS(clip).estimate(LOG, a_target())
 
     value = sum(w * r for w, r in zip(weights, LOG.rewards, strict=True)) / sum(weights)
     squares = sum(w**2 * (r - value) ** 2 for w, r in zip(weights, LOG.rewards, strict=True))
@@ -47,16 +47,16 @@ def test_ips_of_the_logging_policy_is_the_mean_reward():
     world = kb.environments.Clustered(n_actions=5)
     log = collect_log(world, UniformRandom(seed=1), horizon=200, seed=2)
 
-    for estimator in (IPS(), SelfNormalisedIPS()):
+    for estimator in (IPS(), SelfNormalizedIPS()):
         said = estimator.estimate(log, UniformRandom())
         assert_allclose(said.value, mean_reward(log).value)
         assert_allclose(said.effective_sample_size, 200)
         assert said.warnings == ()
 
 
-def test_a_shift_of_all_rewards_shifts_the_self_normalised_value_alone():
+def test_a_shift_of_all_rewards_shifts_the_self_normalized_value_alone():
     shifted = Log(LOG.rounds, LOG.actions, LOG.propensities, LOG.rewards + 5.0)
-    estimators = (SelfNormalisedIPS(), IPS())
+    estimators = (SelfNormalizedIPS(), IPS())
 
     gains = [one.estimate(shifted, a_target()).value - one.estimate(LOG, a_target()).value for one in estimators]
 
@@ -74,12 +74,12 @@ def test_a_policy_is_left_as_it_was():
     assert_allclose(policy.probabilities(LOG.rounds[0]), before)
 
 
-def test_a_policy_that_the_log_never_shows_has_no_self_normalised_value():
+def test_a_policy_that_the_log_never_shows_has_no_self_normalized_value():
     policy = KernelUCB(Delta())
     policy.warm_start(["b"], [5.0])
     log = Log([["a", "b"]] * 10, [0] * 10, [0.5] * 10, [1.0] * 10)
 
-    said = SelfNormalisedIPS().estimate(log, policy)
+    said = SelfNormalizedIPS().estimate(log, policy)
 
     assert np.isnan([said.value, said.standard_error, said.low, said.high]).all()
     assert said.n_matched == 0

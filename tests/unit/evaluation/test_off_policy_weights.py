@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits import Catalogue
+from kernelbandits import Catalog
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Log
 from kernelbandits.evaluation._inputs import DistinctRounds
@@ -56,11 +56,11 @@ def test_the_same_actions_under_other_names_are_another_set():
     assert len(DistinctRounds.of_log(log)) == 2
 
 
-def test_a_part_of_a_catalogue_counts_its_own_actions():
-    catalogue = Catalogue(list("abcd"))
+def test_a_part_of_a_catalog_counts_its_own_actions():
+    catalog = Catalog(list("abcd"))
     policy = KernelUCB(Delta())
     policy.warm_start(["c"], [9.0])
-    log = Log([catalogue.without([0]), catalogue], [1, 0], [0.5, 0.25], [1.0, 1.0])
+    log = Log([catalog.without([0]), catalog], [1, 0], [0.5, 0.25], [1.0, 1.0])
 
     target = Target.of(log, policy)
 

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kernelbandits as kb
-from kernelbandits import Catalogue
+from kernelbandits import Catalog
 from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Log, Replay, collect_log, simulate
@@ -72,11 +72,11 @@ def test_rejection_makes_a_skewed_log_fair():
     assert "thinned out to a propensity of 0.2" in " ".join(estimates[0].warnings)
 
 
-def test_a_part_of_a_catalogue_is_matched_by_its_items():
-    catalogue = Catalogue(["a", "b", "c"])
+def test_a_part_of_a_catalog_is_matched_by_its_items():
+    catalog = Catalog(["a", "b", "c"])
     policy = KernelUCB(Delta(), exploration=0.0)
     policy.warm_start(["c"], [1.0])
-    log = Log([catalogue.without([0])] * 2, actions=[1, 0], propensities=[0.5, 0.5], rewards=[3.0, 4.0])
+    log = Log([catalog.without([0])] * 2, actions=[1, 0], propensities=[0.5, 0.5], rewards=[3.0, 4.0])
 
     said = Replay().estimate(log, policy)
 

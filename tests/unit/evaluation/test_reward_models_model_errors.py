@@ -51,7 +51,7 @@ def test_the_error_of_the_direct_method_is_its_definition(posterior):
 
 
 def test_without_folds_it_is_the_posterior_variance_of_the_mean():
-    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
     posterior.observe(SHOWN, LOG.rewards)
     points = [word for words in LOG.rounds for word in words]
     weights = np.concatenate([a_target().probabilities(words) for words in LOG.rounds]) / 41
@@ -142,7 +142,7 @@ def test_a_posterior_that_forgets_leaves_its_error_out_and_says_so(estimator):
 
 
 def test_the_noise_is_that_of_the_residuals():
-    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
     posterior.observe(SHOWN, LOG.rewards)
 
     said = residual_variance(posterior, SHOWN, LOG.rewards)
@@ -159,7 +159,7 @@ def test_the_noise_is_estimated_right_on_average_under_the_process():
     root = np.linalg.cholesky(0.09 / gamma * kernel.gram(points) + 0.09 * np.eye(60))
     for _ in range(100):
         rewards = root @ rng.normal(size=60)
-        posterior = ExactPosterior(kernel, regularisation=gamma)
+        posterior = ExactPosterior(kernel, regularization=gamma)
         posterior.observe(points, rewards)
         said.append(residual_variance(posterior, points, rewards))
 
@@ -175,7 +175,7 @@ def test_the_noise_is_right_on_average_where_the_fit_meets_every_reward(n_points
     root = np.linalg.cholesky(0.09 / gamma * kernel.gram(points) + 0.09 * np.eye(n_points))
     for _ in range(400):
         rewards = root @ rng.normal(size=n_points)
-        posterior = ExactPosterior(kernel, regularisation=gamma)
+        posterior = ExactPosterior(kernel, regularization=gamma)
         posterior.observe(points, rewards)
         said.append(residual_variance(posterior, points, rewards))
 
@@ -184,7 +184,7 @@ def test_the_noise_is_right_on_average_where_the_fit_meets_every_reward(n_points
 
 def test_rewards_without_noise_leave_hardly_any():
     points = np.linspace(0, 1, 200)[:, None]
-    posterior = ExactPosterior(Linear() + 1.0, regularisation=1e-3)
+    posterior = ExactPosterior(Linear() + 1.0, regularization=1e-3)
     rewards = 2.0 - 0.5 * points[:, 0]
     posterior.observe(points, rewards)
 
@@ -196,7 +196,7 @@ def test_intervals_hold_far_more_often_than_without_the_model():
     """Without the error of the model one interval in five holds."""
     kernel = Gaussian(length_scale=0.3)
     world = SyntheticRKHS(kernel, n_actions=8, n_features=2, noise="bernoulli", seed=4)
-    target = KernelUCB(kernel, regularisation=0.5, exploration=0.0)
+    target = KernelUCB(kernel, regularization=0.5, exploration=0.0)
     target.warm_start(np.random.default_rng(0).random((30, 2)), np.random.default_rng(1).random(30))
     judges, held = [DirectMethod(kernel, 0.5), Switch(DirectMethod(kernel, 0.5), 5.0)], np.zeros(2)
 

@@ -105,7 +105,7 @@ def test_it_covers_the_difference():
         IPS().estimate(uniform_log(seed, 300), first).value - IPS().estimate(uniform_log(seed, 300), second).value
         for seed in range(60)
     ]
-    assert values.std() < np.std(differences)  # the centred rewards are the quieter ones
+    assert values.std() < np.std(differences)  # the centered rewards are the quieter ones
 
 
 def test_the_largest_terms_are_not_refused_for_their_rounding():

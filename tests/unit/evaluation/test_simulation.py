@@ -164,8 +164,8 @@ def test_information_gain_is_read_off_the_posterior_after_learning():
 
 CLICKS = SyntheticRKHS(KERNEL, n_actions=4, n_features=2, noise="bernoulli")
 REAL = {
-    "KernelUCB": lambda: KernelUCB(KERNEL, regularisation=0.5, exploration=0.7),
-    "LinUCB": lambda: LinUCB(regularisation=0.5, exploration=0.7),
+    "KernelUCB": lambda: KernelUCB(KERNEL, regularization=0.5, exploration=0.7),
+    "LinUCB": lambda: LinUCB(regularization=0.5, exploration=0.7),
     "GPUCB": lambda: GPUCB(KERNEL, noise_variance=0.25),
     "SupKernelUCB": lambda: SupKernelUCB(KERNEL, horizon=25, n_actions=4, norm_bound=1.0),
     "UniformRandom": lambda: UniformRandom(seed=5),

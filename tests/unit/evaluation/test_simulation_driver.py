@@ -9,14 +9,14 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import KernelUCB, LinUCB, SupKernelUCB
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Decision
 
 KERNEL = Gaussian(length_scale=0.3)
 WORLD = SyntheticRKHS(KERNEL, n_actions=5, n_features=2)
 POLICIES = {
-    "stepped": lambda: KernelUCB(KERNEL, regularisation=0.3, exploration=0.5),
-    "fused": lambda: KernelUCB(Linear(), regularisation=0.3, exploration=0.5, posterior="primal"),
+    "stepped": lambda: KernelUCB(KERNEL, regularization=0.3, exploration=0.5),
+    "fused": lambda: KernelUCB(Linear(), regularization=0.3, exploration=0.5, posterior="primal"),
 }
 
 
@@ -235,8 +235,8 @@ class TestDelays:
             simulate(Scripted(np.zeros((5, 2)), delays=[delay]), Diary(), horizon=5, seed=0)
 
 
-def test_a_policy_with_a_loop_of_its_own_chooses_from_a_catalogue_in_a_foreseeable_world():
-    items = Catalogue(np.eye(3))
+def test_a_policy_with_a_loop_of_its_own_chooses_from_a_catalog_in_a_foreseeable_world():
+    items = Catalog(np.eye(3))
     rounds = [(Round(items), np.array([0.0, 1.0, 0.0])) for _ in range(6)]
 
     class Shop:

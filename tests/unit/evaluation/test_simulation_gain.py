@@ -8,7 +8,7 @@ from kernelbandits.evaluation.simulation import InformationGain
 from kernelbandits.kernels import Delta, Gaussian, Linear
 from kernelbandits.policies import CGPUCB, GPUCB, OFUL, KernelUCB, LinUCB
 from kernelbandits.posterior import posterior_factory
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Pairs
 
 KERNEL = Gaussian(length_scale=0.4)
@@ -31,17 +31,17 @@ class Shown:
 
 
 CASES = {
-    "rows": (lambda: KernelUCB(KERNEL, regularisation=0.3), ROWS),
-    "catalogue": (lambda: KernelUCB(KERNEL, regularisation=0.3), Catalogue(ROWS)),
+    "rows": (lambda: KernelUCB(KERNEL, regularization=0.3), ROWS),
+    "catalog": (lambda: KernelUCB(KERNEL, regularization=0.3), Catalog(ROWS)),
     "window": (lambda: KernelUCB(KERNEL, posterior=posterior_factory("windowed", length=9)), ROWS),
-    "played": (lambda: KernelUCB(Linear(), regularisation=0.3), ROWS),
-    "disjoint": (lambda: LinUCB(model="disjoint", regularisation=0.3), ROWS),
+    "played": (lambda: KernelUCB(Linear(), regularization=0.3), ROWS),
+    "disjoint": (lambda: LinUCB(model="disjoint", regularization=0.3), ROWS),
     "process": (lambda: GPUCB(KERNEL, noise_variance=0.3), ROWS),
     "pairs": (
         lambda: CGPUCB(context_kernel=KERNEL, action_kernel=Delta(), noise_variance=0.3),
         Pairs(ROWS[0], list("abcdefghijkl")),
     ),
-    "ellipsoid": (lambda: OFUL(regularisation=0.3, norm_bound=1.0, noise_scale=1.0), ROWS),
+    "ellipsoid": (lambda: OFUL(regularization=0.3, norm_bound=1.0, noise_scale=1.0), ROWS),
 }
 
 
@@ -61,7 +61,7 @@ def test_the_gain_of_every_round_is_what_the_posterior_would_say(case):
 
 
 def test_what_is_pending_narrows_widths_and_is_no_gain():
-    policy = KernelUCB(KERNEL, regularisation=0.3)
+    policy = KernelUCB(KERNEL, regularization=0.3)
     policy.expect(policy.choose(ROWS))
 
     gains = simulate(Shown(ROWS), policy, horizon=20, seed=1)
@@ -71,26 +71,26 @@ def test_what_is_pending_narrows_widths_and_is_no_gain():
 
 
 def test_it_begins_with_what_was_learnt_before():
-    policy = KernelUCB(KERNEL, regularisation=0.3)
+    policy = KernelUCB(KERNEL, regularization=0.3)
     policy.warm_start(ROWS, np.zeros(12))
 
     assert InformationGain(policy).now == policy.posterior.log_det_gain > 0.0
 
 
-def test_a_catalogue_keeps_its_posterior_from_being_asked(monkeypatch):
+def test_a_catalog_keeps_its_posterior_from_being_asked(monkeypatch):
     asked = []
     kind = type(KernelUCB(KERNEL).posterior)
     gain = kind.log_det_gain.fget
     monkeypatch.setattr(kind, "log_det_gain", property(lambda self: asked.append(1) or gain(self)))
 
-    simulate(Shown(Catalogue(ROWS)), KernelUCB(KERNEL), horizon=30, seed=1)
+    simulate(Shown(Catalog(ROWS)), KernelUCB(KERNEL), horizon=30, seed=1)
 
     assert len(asked) == 1
 
 
 def test_fresh_contexts_add_up_too():
     world = SyntheticRKHS(KERNEL, n_actions=5, n_features=2)
-    policy = KernelUCB(KERNEL, regularisation=0.3)
+    policy = KernelUCB(KERNEL, regularization=0.3)
 
     trace = simulate(world, policy, horizon=60, seed=1)
 

@@ -3,7 +3,7 @@ import pytest
 
 from kernelbandits.environments import Round
 from kernelbandits.evaluation import Recorder
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Decision
 
 SHOWN = Round(np.eye(3), expected=np.array([0.1, 0.9, 0.4]))
@@ -22,8 +22,8 @@ def test_a_row_says_what_was_chosen_and_what_would_have_been_best():
     assert (trace.propensity[0], trace.n_actions[0], trace.log_det_gain[0]) == (0.25, 3, 0.5)
 
 
-def test_the_expectation_of_a_part_of_a_catalogue_is_that_of_the_item_chosen():
-    trace = one_row(Round(Catalogue(np.eye(4)).only([1, 2, 3]), expected=np.array([0.7, 0.2, 0.5])))
+def test_the_expectation_of_a_part_of_a_catalog_is_that_of_the_item_chosen():
+    trace = one_row(Round(Catalog(np.eye(4)).only([1, 2, 3]), expected=np.array([0.7, 0.2, 0.5])))
 
     assert (trace.action[0], trace.expected[0], trace.best[0]) == (2, 0.2, 0.7)
 

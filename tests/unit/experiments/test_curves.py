@@ -19,7 +19,7 @@ def drawn(*curves, **options):
 
 
 def test_points_have_bars_and_no_line_between_them():
-    axes = drawn(Curve(label="published", colour="red", band=BAND, rounds=ROUNDS, points=Points(shape="s")))
+    axes = drawn(Curve(label="published", color="red", band=BAND, rounds=ROUNDS, points=Points(shape="s")))
 
     (container,) = [one for one in axes.containers if isinstance(one, ErrorbarContainer)]
     points, _, (bars,) = container.lines
@@ -31,14 +31,14 @@ def test_points_have_bars_and_no_line_between_them():
 
 
 def test_a_curve_without_points_has_a_line_and_a_band():
-    axes = drawn(Curve(label="ours", colour="blue", band=BAND, rounds=ROUNDS))
+    axes = drawn(Curve(label="ours", color="blue", band=BAND, rounds=ROUNDS))
 
     assert not axes.containers
     assert len(axes.collections) == 1
 
 
 def test_points_aside_move_in_print_and_keep_their_rounds():
-    axes = drawn(Curve(label="published", colour="red", band=BAND, rounds=ROUNDS, points=Points(aside=9.0)))
+    axes = drawn(Curve(label="published", color="red", band=BAND, rounds=ROUNDS, points=Points(aside=9.0)))
 
     points = axes.containers[0].lines[0]
     moved = points.get_transform().transform([[7.0, 2.0]]) - axes.transData.transform([[7.0, 2.0]])
@@ -46,7 +46,7 @@ def test_points_aside_move_in_print_and_keep_their_rounds():
 
 
 def test_a_logarithmic_axis_of_rounds_begins_at_the_first():
-    curve = Curve(label="ours", colour="blue", band=BAND, rounds=ROUNDS)
+    curve = Curve(label="ours", color="blue", band=BAND, rounds=ROUNDS)
 
     assert drawn(curve, logarithmic_rounds=True).get_xscale() == "log"
     assert drawn(curve, logarithmic_rounds=True).get_xlim() == (7.0, 3_000.0)
@@ -55,7 +55,7 @@ def test_a_logarithmic_axis_of_rounds_begins_at_the_first():
 
 @pytest.mark.parametrize(("top", "expected"), [(None, 1.05 * 37.0), (64.0, 64.0)])
 def test_the_axis_ends_above_what_is_drawn_or_where_it_is_told(top, expected):
-    curve = Curve(label="ours", colour="blue", band=BAND, rounds=ROUNDS)
+    curve = Curve(label="ours", color="blue", band=BAND, rounds=ROUNDS)
 
     assert drawn(curve, top=top).get_ylim()[1] == pytest.approx(expected)
 
@@ -65,7 +65,7 @@ def test_few_numbers_are_all_drawn_and_many_thinned(n_rounds):
     rounds = np.unique(np.geomspace(1, 1e6, n_rounds).astype(int))
     band = Band(np.sqrt(rounds), np.ones(len(rounds)))
 
-    kept, mean, _ = thinned(Curve(label="ours", colour="blue", band=band, rounds=rounds))
+    kept, mean, _ = thinned(Curve(label="ours", color="blue", band=band, rounds=rounds))
 
     assert kept[-1] == rounds[-1]
     assert_allclose(mean, np.sqrt(kept))

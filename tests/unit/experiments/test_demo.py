@@ -6,7 +6,7 @@ import pytest
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments import demo_comparison, run_demo
-from kernelbandits.experiments.demo_study import COLOURS
+from kernelbandits.experiments.demo_study import COLORS
 from kernelbandits.experiments.demo_text import caption, remarks
 
 
@@ -15,9 +15,9 @@ def result(tmp_path_factory):
     return run_demo(tmp_path_factory.mktemp("demo"), horizon=15, n_seeds=2)
 
 
-def test_every_policy_has_a_row_and_a_colour_of_its_own(result):
-    assert {row.name for row in result.rows} == set(COLOURS)
-    assert len(set(COLOURS.values())) == len(COLOURS)
+def test_every_policy_has_a_row_and_a_color_of_its_own(result):
+    assert {row.name for row in result.rows} == set(COLORS)
+    assert len(set(COLORS.values())) == len(COLORS)
 
 
 def test_rows_are_sorted_and_random_is_the_whole(result):

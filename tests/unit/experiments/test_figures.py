@@ -12,19 +12,19 @@ from kernelbandits.experiments.figures import DARK, LIGHT, png, spread, svg
 def some_curves(n_seeds=3, horizon=50):
     rng = np.random.default_rng(1)
     return [
-        Curve(label=name, colour=colour, band=mean_band(np.cumsum(rng.random((n_seeds, horizon)), axis=1)))
-        for name, colour in [("first", "blue"), ("second", "red")]
+        Curve(label=name, color=color, band=mean_band(np.cumsum(rng.random((n_seeds, horizon)), axis=1)))
+        for name, color in [("first", "blue"), ("second", "red")]
     ]
 
 
-A_BOUND = Bound(label="proved", colour="red", rounds=np.array([1, 50]), values=np.array([90.0, 90.0]))
+A_BOUND = Bound(label="proved", color="red", rounds=np.array([1, 50]), values=np.array([90.0, 90.0]))
 
 
 def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_every_curve_is_labelled_directly_and_every_bound_too():
+def test_every_curve_is_labeled_directly_and_every_bound_too():
     figure = regret_figure(some_curves(), bounds=[A_BOUND], caption="Mean over 3 seeds.")
 
     left, right = figure.axes
@@ -72,7 +72,7 @@ def test_pyplot_and_its_global_state_are_never_touched():
         "import sys, numpy as np\n"
         "from kernelbandits.experiments import Curve, mean_band, regret_figure\n"
         "from kernelbandits.experiments.figures import png, svg\n"
-        "figure = regret_figure([Curve(label='a', colour='blue', band=mean_band(np.ones((2, 5))))])\n"
+        "figure = regret_figure([Curve(label='a', color='blue', band=mean_band(np.ones((2, 5))))])\n"
         "png(figure, dots_per_inch=40), svg(figure)\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )

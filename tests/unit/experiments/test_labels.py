@@ -12,7 +12,7 @@ def test_dollars_are_letters():
 
 
 def test_text_that_is_too_wide_loses_its_middle():
-    short = shortened("KernelUCB exploration=0.1 regularisation=10", 1.5, 9.0)
+    short = shortened("KernelUCB exploration=0.1 regularization=10", 1.5, 9.0)
 
     assert text_width(short, 9.0) <= 1.5
     assert short.startswith("KernelUCB")

@@ -8,7 +8,7 @@ from kernelbandits.experiments.demo_study import (
     KERNEL,
     NORM,
     PROVED,
-    REGULARISATION,
+    REGULARIZATION,
     SUP_PROVED,
     WORLD,
     demo_comparison,
@@ -30,15 +30,15 @@ def test_contexts_are_found_again_by_showing_the_rounds_again(traces):
     contexts = chosen_contexts(WORLD, trace)
 
     assert_allclose(start_world(WORLD, 1).expected(contexts), trace.expected)
-    gram = KERNEL.gram(contexts) / REGULARISATION
+    gram = KERNEL.gram(contexts) / REGULARIZATION
     assert_allclose(np.linalg.slogdet(np.eye(HORIZON) + gram)[1], trace.log_det_gain[-1])
 
 
 def test_the_curve_is_the_formula_and_lies_above_the_regret(traces):
-    rounds, values = kernel_ucb_curve(traces[PROVED], regularisation=REGULARISATION)
+    rounds, values = kernel_ucb_curve(traces[PROVED], regularization=REGULARIZATION)
 
     last = [
-        2 * run.exploration[-1] * np.sqrt(kappa(regularisation=REGULARISATION) * HORIZON * run.log_det_gain[-1])
+        2 * run.exploration[-1] * np.sqrt(kappa(regularization=REGULARIZATION) * HORIZON * run.log_det_gain[-1])
         for run in traces[PROVED]
     ]
     assert (rounds[0], rounds[-1]) == (1, HORIZON)
@@ -52,7 +52,7 @@ def test_the_other_bound_lies_above_the_regret_of_each_run(traces):
         traces[SUP_PROVED],
         environment=WORLD,
         kernel=KERNEL,
-        regularisation=REGULARISATION,
+        regularization=REGULARIZATION,
         norm_bound=NORM,
         noise_scale=WORLD.noise_scale,
         failure_probability=FAILURE_PROBABILITY,

@@ -7,7 +7,7 @@ from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import IPS, collect_log
 from kernelbandits.evaluation.estimator_study import estimator_study
-from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarise, tune
+from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarize, tune
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, small_study
 
@@ -54,8 +54,8 @@ CALLS = {
     "an estimator": (lambda strange: study_of_estimators(estimators={"A": strange}), "The estimator 'A' needs"),
     "target": (lambda strange: study_of_estimators(target=strange), "The target needs"),
     "log_with": (lambda strange: study_of_estimators(log_with=strange), "What makes a logging policy has to be"),
-    "traces": (lambda strange: summarise(strange, reference="A"), "The traces have to be given by name"),
-    "runs": (lambda strange: summarise({"A": [strange]}, reference="A"), "needs at least one trace"),
+    "traces": (lambda strange: summarize(strange, reference="A"), "The traces have to be given by name"),
+    "runs": (lambda strange: summarize({"A": [strange]}, reference="A"), "needs at least one trace"),
 }
 
 
@@ -86,8 +86,8 @@ def test_a_summary_names_the_policies_that_it_has():
     traces = comparison().run()
 
     with pytest.raises(InvalidParameter, match="There is no policy 'B' to compare with, only A"):
-        summarise(traces, reference="B")
-    assert summarise(traces, reference="A")[0].name == "A"
+        summarize(traces, reference="B")
+    assert summarize(traces, reference="A")[0].name == "A"
 
 
 @pytest.mark.parametrize("values", [[], 3.0, "text"])

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from kernelbandits.experiments import Row, mean_band, summarise
+from kernelbandits.experiments import Row, mean_band, summarize
 
 
 def test_the_interval_is_students():
@@ -31,7 +31,7 @@ def a_run(regret, seconds=0.5):
 
 
 def test_rows_are_sorted_and_share_is_of_the_reference():
-    rows = summarise({"chance": [a_run(8.0), a_run(12.0)], "good": [a_run(1.0), a_run(3.0)]}, reference="chance")
+    rows = summarize({"chance": [a_run(8.0), a_run(12.0)], "good": [a_run(1.0), a_run(3.0)]}, reference="chance")
 
     assert [row.name for row in rows] == ["good", "chance"]
     assert [row.regret for row in rows] == [2.0, 10.0]
@@ -47,6 +47,6 @@ def test_an_unknown_interval_is_null_in_json():
 
 
 def test_a_share_of_no_regret_is_unknown():
-    rows = summarise({"chance": [a_run(0.0)]}, reference="chance")
+    rows = summarize({"chance": [a_run(0.0)]}, reference="chance")
 
     assert np.isnan(rows[0].share)

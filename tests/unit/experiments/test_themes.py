@@ -4,9 +4,9 @@ from kernelbandits.experiments.themes import DARK, LIGHT, contrast, legible
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_every_colour_can_be_made_readable(theme):
-    for colour in theme.colours.values():
-        assert contrast(legible(colour, theme), theme.paper) >= 4.5
+def test_every_color_can_be_made_readable(theme):
+    for color in theme.colors.values():
+        assert contrast(legible(color, theme), theme.paper) >= 4.5
 
 
 def test_contrast_has_no_order_and_known_values():

@@ -5,21 +5,21 @@ import pytest
 
 from kernelbandits.environments import Log, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import DirectMethod, DoublyRobust, SelfNormalisedIPS, simulate
+from kernelbandits.evaluation import DirectMethod, DoublyRobust, SelfNormalizedIPS, simulate
 from kernelbandits.experiments import Contender, Grid, tune
 from kernelbandits.kernels import Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, Unknowing, bytes_of
 
 WORLD = SyntheticRKHS(KERNEL, n_actions=6, n_features=1)
-CANDIDATES = Contender(KernelUCB, KERNEL, exploration=Grid(40.0, 0.1), regularisation=0.2)
+CANDIDATES = Contender(KernelUCB, KERNEL, exploration=Grid(40.0, 0.1), regularization=0.2)
 
 
 def test_settings_are_ranked_by_mean_regret():
     ranking = tune(CANDIDATES, on=WORLD, horizon=40, seeds=[5, 6, 7])
 
     regrets = [
-        simulate(WORLD, KernelUCB(KERNEL, exploration=0.1, regularisation=0.2), horizon=40, seed=seed).regret[-1]
+        simulate(WORLD, KernelUCB(KERNEL, exploration=0.1, regularization=0.2), horizon=40, seed=seed).regret[-1]
         for seed in (5, 6, 7)
     ]
     best = ranking.settings[0]
@@ -77,7 +77,7 @@ def logged(n_rounds=60):
 
 def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
     # A policy that starts from zero and never learns would take row 0; one that has learnt takes row 1.
-    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=0.0, regularisation=Grid(1e9, 0.1))
+    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=0.0, regularization=Grid(1e9, 0.1))
     log = logged()
     asked = []
 
@@ -110,12 +110,12 @@ def test_settings_of_which_nothing_is_known_come_last():
 
 
 @pytest.mark.parametrize(
-    "estimator", [SelfNormalisedIPS(), DoublyRobust(DirectMethod(Spectrum(n=2)))], ids=lambda one: type(one).__name__
+    "estimator", [SelfNormalizedIPS(), DoublyRobust(DirectMethod(Spectrum(n=2)))], ids=lambda one: type(one).__name__
 )
 def test_estimators_of_the_library_rank_on_a_log(estimator):
-    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularisation=0.1)
+    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularization=0.1)
     log = logged(90)
-    learnt = KernelUCB(Spectrum(n=2), exploration=0.0, regularisation=0.1)
+    learnt = KernelUCB(Spectrum(n=2), exploration=0.0, regularization=0.1)
     for t, action in enumerate(log.actions[:45].tolist()):
         learnt.warm_start([log.rounds[t][action]], [log.rewards[t]])
 

@@ -13,7 +13,7 @@ from kernelbandits.kernels import (
     Jaccard,
     Laplacian,
     Linear,
-    Normalised,
+    Normalized,
     PairSum,
     Polynomial,
     Precomputed,
@@ -42,8 +42,8 @@ def test_compositions_compute_what_they_say(form):
     assert_allclose((A * B * 3).diagonal(first), 3.0 * B.diagonal(FIRST))
 
 
-def test_a_normalised_kernel_has_self_similarity_one():
-    kernel = Normalised(B)
+def test_a_normalized_kernel_has_self_similarity_one():
+    kernel = Normalized(B)
 
     gram = kernel.gram(FIRST, SECOND)
 
@@ -52,11 +52,11 @@ def test_a_normalised_kernel_has_self_similarity_one():
     assert_allclose(kernel.diagonal(FIRST), np.ones(5))
 
 
-def test_what_is_not_similar_to_itself_stays_so_when_normalised():
+def test_what_is_not_similar_to_itself_stays_so_when_normalized():
     rows = np.array([[0.0, 0.0], [1.0, 2.0]])
 
-    assert_allclose(Normalised(Linear()).gram(rows), [[0.0, 0.0], [0.0, 1.0]], atol=1e-15)
-    assert_allclose(Normalised(Linear()).diagonal(rows), [0.0, 1.0])
+    assert_allclose(Normalized(Linear()).gram(rows), [[0.0, 0.0], [0.0, 1.0]], atol=1e-15)
+    assert_allclose(Normalized(Linear()).diagonal(rows), [0.0, 1.0])
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array, np.ndarray.tolist])
@@ -76,13 +76,13 @@ def test_features_of_compositions_are_joined_or_multiplied():
     assert_allclose(product.features(FIRST) @ product.features(SECOND).T, product.gram(FIRST, SECOND))
 
 
-@pytest.mark.parametrize("kernel", [A + Linear(), A * Linear(), 2 * A, Normalised(A), Columns(A, [0])])
+@pytest.mark.parametrize("kernel", [A + Linear(), A * Linear(), 2 * A, Normalized(A), Columns(A, [0])])
 def test_a_composition_with_a_part_without_features_has_none(kernel):
     assert kernel.n_features(FIRST) is None
 
 
-def test_constants_take_the_kind_of_their_neighbours_however_wrapped():
-    kernel = 1 + 2 * Constant(0.5) * Normalised(Constant(3.0)) + Spectrum(n=2) + (Constant(1.0) + Constant(2.0))
+def test_constants_take_the_kind_of_their_neighbors_however_wrapped():
+    kernel = 1 + 2 * Constant(0.5) * Normalized(Constant(3.0)) + Spectrum(n=2) + (Constant(1.0) + Constant(2.0))
 
     assert kernel.kind == Strings()
     assert_allclose(kernel.gram(["ab"], ["ab", "cd"]), [[6.0, 5.0]])
@@ -152,8 +152,8 @@ def test_descriptions_say_what_produced_a_result():
     assert described == {"class": "Sum", "parts": [scaled, {"class": "Constant", "value": 1.0, "kind": "Rows"}]}
 
 
-def test_slightly_negative_self_similarities_do_not_break_normalisation():
-    kernel = Normalised(FromCallable(lambda x, z: -1e-18 * np.ones((len(x), len(z)))))
+def test_slightly_negative_self_similarities_do_not_break_normalization():
+    kernel = Normalized(FromCallable(lambda x, z: -1e-18 * np.ones((len(x), len(z)))))
 
     assert_allclose(kernel.gram([[1.0]]), [[0.0]])
     assert_allclose(kernel.diagonal([[1.0]]), [0.0])

@@ -77,7 +77,7 @@ def test_far_from_the_origin_distances_keep_their_digits(offset, scale):
 
 def test_points_near_the_origin_keep_their_digits_beside_far_ones():
     first = np.array([[0.1], [1e8 + 0.25]])
-    second = np.array([[1e8], [0.3]])  # the first row of the second side is where the centre would be
+    second = np.array([[1e8], [0.3]])  # the first row of the second side is where the center would be
 
     squared = squared_distances(first, second, length_scale=0.7)
 

@@ -12,7 +12,7 @@ from kernelbandits.kernels import (
     Delta,
     Gaussian,
     Jaccard,
-    LabelledLinear,
+    LabeledLinear,
     Laplacian,
     Linear,
     Matern,
@@ -47,7 +47,7 @@ KERNELS = {
     "Precomputed": (Precomputed(TABLE), ["a", "b"]),
     "PairProduct": (PairProduct(Gaussian(length_scale=1.0), Spectrum(n=2)), kb.Pairs([1.0, 2.0], ["ab", "cd"])),
     "PairSum": (PairSum(Gaussian(length_scale=1.0), Precomputed(TABLE)), kb.Pairs([1.0, 2.0], ["a", "b"])),
-    "LabelledLinear": (LabelledLinear(), kb.Pairs("a", PLANE)),
+    "LabeledLinear": (LabeledLinear(), kb.Pairs("a", PLANE)),
 }
 WRONG = {
     "None": None,
@@ -131,16 +131,16 @@ def test_what_is_no_row_of_a_table_has_no_id(row):
 
 
 @pytest.mark.parametrize("ids", [None, 3, "a", np.zeros((1, 1)), {"a": 1}.get])
-def test_what_is_no_collection_of_ids_restricts_no_catalogue(ids):
-    catalogue = kb.Catalogue(PLANE, ids=["a", "b"])
+def test_what_is_no_collection_of_ids_restricts_no_catalog(ids):
+    catalog = kb.Catalog(PLANE, ids=["a", "b"])
 
     with pytest.raises(InvalidParameter, match="Ids are given as a collection"):
-        catalogue.only(ids)
+        catalog.only(ids)
     with pytest.raises(InvalidParameter, match="Ids are given as a collection"):
-        catalogue.without(ids)
+        catalog.without(ids)
 
 
 @pytest.mark.parametrize("row", [None, 1.0, "a", [0], np.zeros(2), 2, -1])
-def test_what_is_no_row_of_a_catalogue_has_no_id(row):
+def test_what_is_no_row_of_a_catalog_has_no_id(row):
     with pytest.raises(UnknownItem, match="No row"):
-        kb.Catalogue(PLANE, ids=["a", "b"]).item(row)
+        kb.Catalog(PLANE, ids=["a", "b"]).item(row)

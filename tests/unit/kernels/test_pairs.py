@@ -19,7 +19,7 @@ from kernelbandits.types import Pairs
 
 CONTEXTS = np.random.default_rng(0).normal(size=(3, 2))
 ACTIONS = ["boat", "coat", "goats"]
-CONTEXT_KERNEL, ACTION_KERNEL = Gaussian(length_scale=1.7), Spectrum(n=2, normalised=False)
+CONTEXT_KERNEL, ACTION_KERNEL = Gaussian(length_scale=1.7), Spectrum(n=2, normalized=False)
 COMBINED = {PairProduct: np.multiply, PairSum: np.add}
 KIND = PairPoints(Rows(), Strings())
 

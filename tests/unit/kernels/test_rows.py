@@ -142,7 +142,7 @@ def test_a_sparse_store_lends_its_memory():
     assert np.shares_memory(view.data, KIND.view(store, 2).data)
 
 
-def test_many_small_steps_are_amortised():
+def test_many_small_steps_are_amortized():
     store, copies = KIND.grow(None, 0, np.zeros((1, 2))), 0
     for count in range(1, 1000):
         grown = KIND.grow(store, count, np.full((1, 2), float(count)))

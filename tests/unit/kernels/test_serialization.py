@@ -13,7 +13,7 @@ from kernelbandits.kernels import (
     FromCallable,
     Gaussian,
     Linear,
-    Normalised,
+    Normalized,
     Objects,
     PairProduct,
     PairSum,
@@ -41,7 +41,7 @@ def through_a_file(kernel):
 
 def test_deep_nests_survive():
     kernel = PairSum(
-        context=2 * Precomputed(TABLE) + Normalised(Product((Precomputed(TABLE), Precomputed(TABLE)))) + 0.5,
+        context=2 * Precomputed(TABLE) + Normalized(Product((Precomputed(TABLE), Precomputed(TABLE)))) + 0.5,
         action=PairProduct(
             context=Columns(Gaussian(length_scale=[0.5, 2.0]), [2, 0]) * Delta(kind=Rows()) + Linear(),
             action=3 * TfIdf(["boat", "coat"]) + Spectrum(n=(1, 2)) * 0.1 + 2,
@@ -56,7 +56,7 @@ def test_deep_nests_survive():
 
 
 def test_a_table_used_in_several_places_stays_one_table():
-    kernel = 2 * Precomputed(TABLE) + Normalised(Precomputed(TABLE)) + 1
+    kernel = 2 * Precomputed(TABLE) + Normalized(Precomputed(TABLE)) + 1
 
     loaded = through_a_file(kernel)
     table = loaded.parts[0].kernel.table
@@ -82,7 +82,7 @@ def test_different_tables_stay_different():
         Constant(2.0, kind=Strings()),
         Sum((Constant(2.0, kind=Strings()), 3 * Constant(1.0, kind=Strings()))),
         Spectrum() + 1,
-        1 + Normalised(Constant(1.0)) * Spectrum(),
+        1 + Normalized(Constant(1.0)) * Spectrum(),
         PairSum(Constant(1.0, kind=Strings()), Linear()),
         Delta(kind=PairSum(Spectrum(), Linear()).kind),
     ],

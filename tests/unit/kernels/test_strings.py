@@ -33,11 +33,11 @@ def cosine(x, z):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, (1, 3), (2, 5)])
-@pytest.mark.parametrize("normalised", [True, False])
-def test_the_spectrum_is_the_inner_product_of_ngram_counts(n, normalised):
-    kernel = Spectrum(n=n, normalised=normalised)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_the_spectrum_is_the_inner_product_of_ngram_counts(n, normalized):
+    kernel = Spectrum(n=n, normalized=normalized)
     vectors = [counted(text, *(n if isinstance(n, tuple) else (n, n))) for text in TEXTS]
-    similarity = cosine if normalised else inner
+    similarity = cosine if normalized else inner
 
     gram = kernel.gram(TEXTS, TEXTS[2:])
 
@@ -52,7 +52,7 @@ def test_a_string_without_ngrams_is_similar_to_nothing():
     assert_allclose(kernel.diagonal(["ab", "", "abc"]), [0.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("kernel", [Spectrum(n=1), Spectrum(n=(1, 3), normalised=False), TfIdf(STRANGE, n=(1, 2))])
+@pytest.mark.parametrize("kernel", [Spectrum(n=1), Spectrum(n=(1, 3), normalized=False), TfIdf(STRANGE, n=(1, 2))])
 def test_any_characters_can_be_compared(kernel):
     gram = kernel.gram(STRANGE)
 
@@ -69,7 +69,7 @@ def test_the_spectrum_of_any_strings_is_that_of_the_definition(first, second):
 
 
 def test_the_spectrum_describes_its_lengths():
-    assert Spectrum().describe() == {"class": "Spectrum", "n": 3, "normalised": True}
+    assert Spectrum().describe() == {"class": "Spectrum", "n": 3, "normalized": True}
     assert Spectrum(n=[2, 4]).describe()["n"] == [2, 4]
     assert Spectrum(n=[2, 4]) == Spectrum(n=(2, 4)) != Spectrum(n=2)
 

@@ -15,7 +15,7 @@ KERNEL = Gaussian(length_scale=0.5)
 EXPERTS = [*constant_experts(4), *linear_experts(2, n_experts=3, seed=0)]
 
 MAKERS = {
-    "KernelUCB, regularisation": lambda x: p.KernelUCB(KERNEL, regularisation=x),
+    "KernelUCB, regularization": lambda x: p.KernelUCB(KERNEL, regularization=x),
     "KernelUCB, exploration": lambda x: p.KernelUCB(KERNEL, exploration=x),
     "KernelUCB, length scale": lambda x: p.KernelUCB(Gaussian(length_scale=x)),
     "KernelUCB, norm bound": lambda x: p.KernelUCB(
@@ -24,7 +24,7 @@ MAKERS = {
     "GPUCB, exploration": lambda x: p.GPUCB(KERNEL, noise_variance=0.25, exploration=x),
     "KernelThompson, exploration": lambda x: p.KernelThompson(KERNEL, exploration=x, seed=0),
     "KernelSquareCB, gap weight": lambda x: p.KernelSquareCB(KERNEL, gap_weight=x, seed=0),
-    "LinUCB, regularisation": lambda x: p.LinUCB(regularisation=x),
+    "LinUCB, regularization": lambda x: p.LinUCB(regularization=x),
     "UncertaintyEllipsoid, exploration": lambda x: p.UncertaintyEllipsoid(ACTIONS, exploration=x),
     "SupLinRel, norm bound": lambda x: p.SupLinRel(horizon=50, n_actions=4, norm_bound=x),
     "UCB1, exploration factor": lambda x: p.UCB1(exploration_factor=x, reward_range=(0.0, 1.0)),
@@ -61,7 +61,7 @@ def test_a_number_is_refused_or_gives_finite_answers(make, value):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: p.KernelUCB(KERNEL, regularisation=1e-320), r"has to be positive and finite \(1e-150 to 1e\+150\)"),
+        (lambda: p.KernelUCB(KERNEL, regularization=1e-320), r"has to be positive and finite \(1e-150 to 1e\+150\)"),
         (lambda: p.KernelUCB(KERNEL, exploration=1e308), r"has to be at most 1e\+150, got 1e\+308"),
         (lambda: Gaussian(length_scale=1e-300), "has to be at least 1e-150, got 1e-300"),
         (lambda: p.OFUL(noise_scale=0.1, norm_bound=10**400), "has to be a number that a float can hold"),
@@ -77,4 +77,4 @@ def test_the_message_names_the_limit(make, message):
 
 
 def test_ordinary_numbers_are_taken_as_ever():
-    assert np.isfinite(play(p.KernelUCB(Linear(), regularisation=1e-6, exploration=1e6))).all()
+    assert np.isfinite(play(p.KernelUCB(Linear(), regularization=1e-6, exploration=1e6))).all()

@@ -6,7 +6,7 @@ import pytest
 
 import kernelbandits.policies as policies
 from kernelbandits.policies import Policy
-from kernelbandits.policies.randomized import RandomisedPolicy
+from kernelbandits.policies.randomized import RandomizedPolicy
 
 PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.read_text(encoding="utf-8").splitlines()]
@@ -26,12 +26,12 @@ def test_every_policy_stands_in_the_table():
 @pytest.mark.parametrize("name", sorted(set(TABLE) - WRAPPERS))
 def test_the_table_is_true(name):
     policy = getattr(policies, name)
-    sets, needs_range, slates, amends, warms, randomises, mixes = TABLE[name]
+    sets, needs_range, slates, amends, warms, randomizes, mixes = TABLE[name]
 
     assert (sets == "one fixed") == policy.needs_fixed_actions
     assert (needs_range == "yes") == policy.needs_reward_range
     assert (slates == "yes") == (policy._rank is not Policy._rank)
     assert (amends == "yes") == (policy._correct is not Policy._correct)
     assert (warms == "yes") == (policy._start_from is not Policy._start_from)
-    assert (randomises == "yes") == (issubclass(policy, RandomisedPolicy) or name == "UniformRandom")
+    assert (randomizes == "yes") == (issubclass(policy, RandomizedPolicy) or name == "UniformRandom")
     assert (mixes == "yes") == policy.learns_from_any_action

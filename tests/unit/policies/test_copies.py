@@ -1,4 +1,4 @@
-"""Copies of a policy share kernels, tables and catalogues with it, and then go their own ways."""
+"""Copies of a policy share kernels, tables and catalogs with it, and then go their own ways."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from kernelbandits.kernels import (
     FromScikitLearn,
     Gaussian,
     Jaccard,
-    LabelledLinear,
+    LabeledLinear,
     PairProduct,
     Precomputed,
     Rows,
@@ -60,16 +60,16 @@ KERNELS = {
     "sum": (lambda: summed(Precomputed(table())), WORDS),
     "pairs": (lambda: PairProduct(Precomputed(table()), Gaussian(length_scale=0.4)), kb.Pairs("fig", ROWS)),
     "pairs of ids": (lambda: PairProduct(Gaussian(length_scale=0.4), Precomputed(table())), kb.Pairs(ROWS[0], WORDS)),
-    "labels": (lambda: LabelledLinear([0]), kb.Pairs("fig", ROWS)),
+    "labels": (lambda: LabeledLinear([0]), kb.Pairs("fig", ROWS)),
     "function": (lambda: FromCallable(similar, kind=Rows()), ROWS),
     "scikit-learn": (lambda: FromScikitLearn(RBF(0.4)), ROWS),
 }
 
 POLICIES = {
-    "KernelUCB": lambda kernel: kb.KernelUCB(kernel, regularisation=0.3, exploration=0.5, seed=1),
-    "KernelEpochGreedy": lambda kernel: kb.KernelEpochGreedy(kernel, n_actions=8, regularisation=0.3, seed=1),
+    "KernelUCB": lambda kernel: kb.KernelUCB(kernel, regularization=0.3, exploration=0.5, seed=1),
+    "KernelEpochGreedy": lambda kernel: kb.KernelEpochGreedy(kernel, n_actions=8, regularization=0.3, seed=1),
     "SupKernelUCB": lambda kernel: kb.SupKernelUCB(kernel, scale=0.2),
-    "KernelThompson": lambda kernel: kb.KernelThompson(kernel, regularisation=0.3, seed=1),
+    "KernelThompson": lambda kernel: kb.KernelThompson(kernel, regularization=0.3, seed=1),
 }
 
 COPIES = {

@@ -51,18 +51,18 @@ def test_parameters_are_fixed_when_the_policy_is_made(make_policy):
     policy = make_policy()
     fingerprint = policy.fingerprint
 
-    for name in signature(type(policy)).parameters.keys() - {"kernel", "posterior", "regularisation", "seed"}:
+    for name in signature(type(policy)).parameters.keys() - {"kernel", "posterior", "regularization", "seed"}:
         with pytest.raises(AttributeError):
             setattr(policy, name, getattr(policy, name))
 
     assert policy.fingerprint == fingerprint == make_policy().fingerprint
 
 
-def test_centres_are_the_policy_s_own():
+def test_centers_are_the_policy_s_own():
     given = np.eye(3)
     policy = kb.PACBayes(given, n_actions=4)
 
     given[:] = 7.0
-    policy.centres[:] = 7.0
+    policy.centers[:] = 7.0
 
-    np.testing.assert_array_equal(policy.centres, np.eye(3))
+    np.testing.assert_array_equal(policy.centers, np.eye(3))

@@ -52,7 +52,7 @@ def every_expert():
         *constant_experts(3),
         *linear_experts(3, n_experts=7, seed=2),
         *stump_experts(contexts, n_actions=3, per_feature=3),
-        *ridge_experts([Linear(), Gaussian(length_scale=0.7)], contexts, rewards, regularisation=[0.2, 3.0]),
+        *ridge_experts([Linear(), Gaussian(length_scale=0.7)], contexts, rewards, regularization=[0.2, 3.0]),
         UniformExpert(),
         Hesitant(),
         UniformExpert(),
@@ -89,7 +89,7 @@ def test_advice_on_actions_that_are_not_eligible_is_spread():
     np.testing.assert_allclose(probabilities, [0.0, 0.5, 0.5, 0.0])  # row 0 is not there; Hesitant has 0.1 each
 
 
-def test_items_of_a_catalogue_are_advised_on_as_a_whole():
+def test_items_of_a_catalog_are_advised_on_as_a_whole():
     contexts, seen = np.arange(12.0).reshape(6, 2), []
 
     class Watching(Hesitant):
@@ -99,12 +99,12 @@ def test_items_of_a_catalogue_are_advised_on_as_a_whole():
 
     policy = kb.EXP4([Watching(), ConstantExpert(3)], horizon=20, seed=0)
 
-    decision = policy.choose(kb.Catalogue(contexts).only([3, 5]))
+    decision = policy.choose(kb.Catalog(contexts).only([3, 5]))
     policy.learn(decision, 1.0)
 
     assert seen == [(6, 2)]
     assert decision.action in (3, 5)
-    assert policy.probabilities(kb.Catalogue(contexts))[3] > policy.probabilities(kb.Catalogue(contexts))[5]
+    assert policy.probabilities(kb.Catalog(contexts))[3] > policy.probabilities(kb.Catalog(contexts))[5]
 
 
 def test_advice_that_is_no_distribution_is_refused():
@@ -159,7 +159,7 @@ def test_thresholds_divide_the_contexts_they_are_made_from():
     assert len(set(experts)) == len(experts)
 
 
-def test_thresholds_exist_between_neighbours_and_at_any_scale():
+def test_thresholds_exist_between_neighbors_and_at_any_scale():
     low = 1.0
     for column in ([low, np.nextafter(low, 2.0)], [-1.7e308, 1.7e308], [0.0, 5e-324]):
         (first, _) = stump_experts(np.array(column)[:, None], n_actions=2)
@@ -188,27 +188,27 @@ def test_linear_scorers_refuse_other_columns_and_no_columns():
         LinearScorer(())
 
 
-@pytest.mark.parametrize("regularisation", [0.05, 4.0])
-def test_a_ridge_expert_is_kernel_ridge_regression(regularisation):
+@pytest.mark.parametrize("regularization", [0.05, 4.0])
+def test_a_ridge_expert_is_kernel_ridge_regression(regularization):
     contexts, rewards = history(8)
     contexts[5] = contexts[2]  # a repeated action
     kernel, new = Gaussian(length_scale=0.9), np.random.default_rng(9).normal(size=(7, 3))
 
-    (expert,) = ridge_experts(kernel, contexts, rewards, regularisation=regularisation)
+    (expert,) = ridge_experts(kernel, contexts, rewards, regularization=regularization)
 
     slow = kernel.gram(new, contexts) @ np.linalg.solve(
-        kernel.gram(contexts) + regularisation * np.eye(len(contexts)), rewards
+        kernel.gram(contexts) + regularization * np.eye(len(contexts)), rewards
     )
     np.testing.assert_allclose(expert.estimate(new), slow, rtol=1e-8, atol=1e-10)
     assert expert.advise(new).argmax() == slow.argmax()
 
 
-def test_ridge_experts_come_one_per_kernel_and_regularisation():
+def test_ridge_experts_come_one_per_kernel_and_regularization():
     texts, rewards = ["cheap flights", "slow cooking", "cheap fights"], [1.0, 0.0, 0.5]
 
-    experts = ridge_experts([Spectrum(n=2), Spectrum(n=3)], texts, rewards, regularisation=[0.1, 1.0, 10.0])
+    experts = ridge_experts([Spectrum(n=2), Spectrum(n=3)], texts, rewards, regularization=[0.1, 1.0, 10.0])
 
-    assert [(expert.kernel.n, expert.regularisation) for expert in experts] == [
+    assert [(expert.kernel.n, expert.regularization) for expert in experts] == [
         (n, gamma) for n in (2, 3) for gamma in (0.1, 1.0, 10.0)
     ]
     assert experts[0].advise(["slow cook", "cheap flight"]).tolist() == [0.0, 1.0]
@@ -216,7 +216,7 @@ def test_ridge_experts_come_one_per_kernel_and_regularisation():
 
 def test_a_taught_expert_does_not_follow_the_callers_array():
     contexts, rewards = history(8)
-    expert = GreedyRidge.taught(Linear(), contexts, rewards, regularisation=1.0)
+    expert = GreedyRidge.taught(Linear(), contexts, rewards, regularization=1.0)
     before = expert.estimate(np.eye(3))
 
     contexts[:] = 0.0
@@ -236,7 +236,7 @@ def test_experts_of_the_library_are_saved_and_others_are_not(tmp_path):
     np.testing.assert_array_equal(opened.probabilities(contexts), policy.probabilities(contexts))
     with pytest.raises(CannotSave, match="Hesitant"):
         kb.EXP4([Hesitant()], horizon=50).save(tmp_path / "other")
-    own_kernel = GreedyRidge.taught(FromCallable(lambda x, z: x @ z.T), *history(8), regularisation=1.0)
+    own_kernel = GreedyRidge.taught(FromCallable(lambda x, z: x @ z.T), *history(8), regularization=1.0)
     with pytest.raises(CannotSave):
         packed_experts([own_kernel])
 

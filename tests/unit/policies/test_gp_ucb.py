@@ -15,10 +15,10 @@ def test_the_schedule_is_that_of_finitely_many_actions_unless_told():
     assert kb.GPUCB(Linear(), noise_variance=0.1, exploration=2).describe()["exploration"]["value"] == 2.0
 
 
-def test_the_regularisation_is_the_noise_variance():
+def test_the_regularization_is_the_noise_variance():
     policy = kb.GPUCB(Linear(), noise_variance=0.25)
 
-    assert policy.noise_variance == policy.posterior.regularisation == 0.25
+    assert policy.noise_variance == policy.posterior.regularization == 0.25
 
 
 @pytest.mark.parametrize("combine", ["product", "sum"])

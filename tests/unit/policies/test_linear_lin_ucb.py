@@ -8,7 +8,7 @@ ROUND = np.array([[1.0, 0.5], [0.2, 2.0], [0.3, 0.3]])
 
 
 def test_disjoint_models_learn_from_their_own_action_only():
-    policy = kb.LinUCB(model="disjoint", regularisation=0.5, exploration=0.0)
+    policy = kb.LinUCB(model="disjoint", regularization=0.5, exploration=0.0)
     policy.warm_start(ROUND, [1.0, 0.0, 0.0], ids=["a", "b", "c"])
 
     same, other = policy.choose([[1.0, 0.5]], ids=["a"]), policy.choose([[1.0, 0.5]], ids=["z"])
@@ -18,7 +18,7 @@ def test_disjoint_models_learn_from_their_own_action_only():
 
 
 def test_shared_columns_carry_over_to_actions_never_seen():
-    policy = kb.LinUCB(model="hybrid", shared_columns=[1], regularisation=0.5, exploration=0.0)
+    policy = kb.LinUCB(model="hybrid", shared_columns=[1], regularization=0.5, exploration=0.0)
     policy.warm_start(ROUND, [0.5, 2.0, 0.3], ids=["a", "b", "c"])
 
     assert policy.choose([[0.0, 1.0]], ids=["z"]).mean > 0.4
@@ -47,7 +47,7 @@ def test_the_decision_holds_the_row_and_the_label():
         ({"model": "hybrid", "shared_columns": [0, 0]}, "different numbers from 0"),
         ({"model": "hybrid", "shared_columns": [-1]}, "whole number of at least 0"),
         ({"model": "hybrid", "shared_columns": [1.7]}, "whole number of at least 0"),
-        ({"regularisation": 0.0}, "regularisation has to be positive"),
+        ({"regularization": 0.0}, "regularization has to be positive"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

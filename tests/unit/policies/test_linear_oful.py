@@ -6,24 +6,24 @@ from scipy.sparse import csr_array
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotLearnt
 
-NUMBERS = {"regularisation": 0.7, "noise_scale": 0.4, "norm_bound": 1.3, "failure_probability": 0.2}
+NUMBERS = {"regularization": 0.7, "noise_scale": 0.4, "norm_bound": 1.3, "failure_probability": 0.2}
 
 
 class Definition:
     """OFUL with rare switching as it is defined: everything from the whole history, inverted at every use."""
 
     def __init__(self, n_features, switching, *, width="frozen"):
-        self.live, self.moments = NUMBERS["regularisation"] * np.eye(n_features), np.zeros(n_features)
+        self.live, self.moments = NUMBERS["regularization"] * np.eye(n_features), np.zeros(n_features)
         self.switching, self.width = switching, width
         self.n_refits = 0
         self.refit()
 
     def refit(self):
         self.precision, self.theta = self.live.copy(), np.linalg.solve(self.live, self.moments)
-        gain = np.linalg.slogdet(self.live / NUMBERS["regularisation"])[1]
+        gain = np.linalg.slogdet(self.live / NUMBERS["regularization"])[1]
         confidence = 2 * np.log(1 / NUMBERS["failure_probability"])
         self.eta = NUMBERS["noise_scale"] * np.sqrt(gain + confidence)
-        self.eta += np.sqrt(NUMBERS["regularisation"]) * NUMBERS["norm_bound"]
+        self.eta += np.sqrt(NUMBERS["regularization"]) * NUMBERS["norm_bound"]
 
     def scores(self, contexts):
         precision = self.precision if self.width == "frozen" else self.live
@@ -101,7 +101,7 @@ def test_choices_between_refits_do_not_depend_on_rewards():
 
 def test_an_exact_doubling_is_no_growth_by_more_than_two():
     """det C goes from 1 to exactly 2: whatever the rounding, that is not more than (1 + 1) times."""
-    policy = kb.OFUL(regularisation=1.0, noise_scale=0.5, norm_bound=1.0, switching=1.0)
+    policy = kb.OFUL(regularization=1.0, noise_scale=0.5, norm_bound=1.0, switching=1.0)
     angle = 0.7
     policy.learn(policy.choose([[np.cos(angle), np.sin(angle)]]), 0.5)
 
@@ -156,13 +156,13 @@ def test_history_is_fitted_at_once():
     assert_allclose(policy.posterior.predict(np.eye(2)).mean, [2.5 / 4.7, 0.75 / 3.7])
 
 
-def test_a_catalogue_and_sparse_rows_give_the_choices_of_dense_rows():
+def test_a_catalog_and_sparse_rows_give_the_choices_of_dense_rows():
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(200, 3)) * (rng.uniform(size=(200, 3)) < 0.6)
-    catalogue = kb.Catalogue(rows)
+    catalog = kb.Catalog(rows)
     dense, listed, sparse = (kb.OFUL(**NUMBERS, switching=0.4) for _ in range(3))
     for _ in range(60):
-        decisions = dense.choose(rows), listed.choose(catalogue), sparse.choose(csr_array(rows))
+        decisions = dense.choose(rows), listed.choose(catalog), sparse.choose(csr_array(rows))
         assert len({decision.action for decision in decisions}) == 1
         reward = float(rng.normal())
         for policy, decision in zip((dense, listed, sparse), decisions, strict=True):
@@ -220,7 +220,7 @@ def test_a_refit_while_others_are_awaited_is_as_if_they_were_awaited_after_it():
         ({"noise_scale": -1.0}, "noise scale"),
         ({"norm_bound": np.inf}, "norm bound"),
         ({"failure_probability": 0.0}, "strictly between 0 and 1"),
-        ({"regularisation": 0.0}, "regularisation has to be positive"),
+        ({"regularization": 0.0}, "regularization has to be positive"),
         ({"ties": "first"}, "'lowest' row or to one at 'random'"),
     ],
 )

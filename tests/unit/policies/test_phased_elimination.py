@@ -19,14 +19,14 @@ VALUES = np.sin(4 * ACTIONS).sum(axis=1) / 4 + 0.5
 class SlowElimination:
     """Every phase refitted from scratch in every round; the lowest of the widest actions is played."""
 
-    def __init__(self, kernel, actions, regularisation, scale_of, lengths):
-        self.kernel, self.actions, self.regularisation = kernel, actions, regularisation
+    def __init__(self, kernel, actions, regularization, scale_of, lengths):
+        self.kernel, self.actions, self.regularization = kernel, actions, regularization
         self.scale_of, self.lengths = scale_of, lengths
         self.phase, self.active, self.rows, self.rewards = 1, np.arange(len(actions)), [], []
 
     def predict(self):
         data = self.actions[self.rows] if self.rows else None
-        return ridge(self.kernel, data, self.rewards, self.actions[self.active], self.regularisation)
+        return ridge(self.kernel, data, self.rewards, self.actions[self.active], self.regularization)
 
     def choose(self):
         width = self.predict()[1]
@@ -57,7 +57,7 @@ CASES = {
 def test_the_choice_is_the_definition(case, horizon):
     arguments, scale_of = CASES[case]
     policy = kb.PhasedElimination(
-        KERNEL, ACTIONS, regularisation=0.04, horizon=horizon, reward_range=(-3.0, 3.0), **arguments
+        KERNEL, ACTIONS, regularization=0.04, horizon=horizon, reward_range=(-3.0, 3.0), **arguments
     )
     lengths = [8 * 2**i for i in range(7)]
     if horizon:
@@ -81,7 +81,7 @@ def test_the_choice_is_the_definition(case, horizon):
 
 
 def actions_played(rewards_of, n_rounds=200):
-    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularisation=0.04, horizon=300, scale=0.3)
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, scale=0.3)
     rows, phases = [], []
     for _ in range(n_rounds):
         decision = policy.choose(ACTIONS)
@@ -109,7 +109,7 @@ def share_that_lost_the_best(n_runs, **arguments):
         gram = KERNEL.gram(ACTIONS)
         values = gram @ (weights * 1.5 / sqrt(weights @ gram @ weights))
         policy = kb.PhasedElimination(
-            KERNEL, ACTIONS, regularisation=0.05, horizon=400, reward_range=None, noise_scale=0.3, **arguments
+            KERNEL, ACTIONS, regularization=0.05, horizon=400, reward_range=None, noise_scale=0.3, **arguments
         )
         policy.play([ACTIONS] * 150, values + 0.3 * rng.normal(size=(150, 15)))
         lost.append(not np.isin(policy.active, np.flatnonzero(values >= values.max() - 1e-12)).any())
@@ -128,7 +128,7 @@ def test_a_scale_that_is_too_small_drops_the_best_action():
 def test_a_kernel_of_ones_own_is_treated_like_a_formula():
     own = FromCallable(lambda first, second: KERNEL.gram(first, second))
     left, right = (
-        kb.PhasedElimination(kernel, ACTIONS, regularisation=0.04, horizon=200, scale=0.3) for kernel in (KERNEL, own)
+        kb.PhasedElimination(kernel, ACTIONS, regularization=0.04, horizon=200, scale=0.3) for kernel in (KERNEL, own)
     )
     rewards = np.clip(VALUES + 0.1 * np.random.default_rng(3).normal(size=(150, 15)), 0, 1)
 
@@ -137,7 +137,7 @@ def test_a_kernel_of_ones_own_is_treated_like_a_formula():
 
 
 def short(**arguments):
-    return kb.PhasedElimination(KERNEL, ACTIONS, regularisation=0.1, horizon=25, scale=0.5, **arguments)
+    return kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.1, horizon=25, scale=0.5, **arguments)
 
 
 def test_awaited_plays_count_in_the_phase_and_shrink_widths():
@@ -239,7 +239,7 @@ def test_what_comes_after_its_phase_is_learnt_by_nothing():
 
 
 def eliminated():
-    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularisation=0.04, horizon=300, scale=0.2)
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, scale=0.2)
     policy.play([ACTIONS] * 200, np.tile(np.clip(VALUES, 0, 1), (200, 1)))
     return policy
 
@@ -301,7 +301,7 @@ def test_explanations_come_from_the_plays_of_the_phase():
         ({"scale": 0.0}, "scale has to be a finite number above zero"),
         ({"scale": 1.0, "horizon": 0}, "horizon has to be a whole number"),
         ({"scale": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
-        ({"scale": 1.0, "regularisation": 0.0}, "regularisation has to be positive"),
+        ({"scale": 1.0, "regularization": 0.0}, "regularization has to be positive"),
         ({"scale": 1.0, "posterior": "fast"}, "posterior has to be one of"),
     ],
 )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from kernelbandits import Catalogue
+from kernelbandits import Catalog
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
@@ -12,7 +12,7 @@ from kernelbandits.theory.exploration import Mixture
 def a_policy(posterior, ties, exploration=0.3, n_learnt=150):
     rng = np.random.default_rng(0)
     kernel = Linear() if posterior == "primal" else Gaussian(length_scale=0.4)
-    policy = KernelUCB(kernel, regularisation=0.2, exploration=exploration, ties=ties, posterior=posterior, seed=1)
+    policy = KernelUCB(kernel, regularization=0.2, exploration=exploration, ties=ties, posterior=posterior, seed=1)
     policy.warm_start(rng.integers(4, size=(n_learnt, 3)) / 3, rng.random(n_learnt))
     policy.warm_start(rng.random((n_learnt, 3)), rng.random(n_learnt))
     return policy
@@ -64,9 +64,9 @@ def test_awaited_rewards_and_schedules_count():
     assert any(not np.array_equal(first, second) for first, second in zip(before, after, strict=True))
 
 
-def test_catalogues_and_rows_may_take_turns():
-    catalogue = Catalogue(np.random.default_rng(2).random((12, 3)))
-    rounds = [*some_rounds(3), catalogue, catalogue.only([1, 5, 7]), *some_rounds(4)]
+def test_catalogs_and_rows_may_take_turns():
+    catalog = Catalog(np.random.default_rng(2).random((12, 3)))
+    rounds = [*some_rounds(3), catalog, catalog.only([1, 5, 7]), *some_rounds(4)]
 
     together = assert_like_each(a_policy("exact", "random"), rounds)
 
@@ -87,7 +87,7 @@ def test_a_policy_that_knows_nothing_yet_is_asked_too():
 @pytest.mark.parametrize("ties", ["lowest", "random"])
 def test_rounds_need_not_be_alike_before_anything_is_learnt(ties):
     policy = KernelUCB(Linear(), ties=ties, seed=0)
-    rounds = [np.ones((2, 3)), np.eye(3), np.ones((4, 2)), csr_array(np.eye(2)), Catalogue(np.eye(5))]
+    rounds = [np.ones((2, 3)), np.eye(3), np.ones((4, 2)), csr_array(np.eye(2)), Catalog(np.eye(5))]
 
     assert_like_each(policy, rounds)
 

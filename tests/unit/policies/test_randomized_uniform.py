@@ -56,9 +56,9 @@ def test_a_slate_is_drawn_without_replacement():
 )
 def test_policies_without_a_kernel_take_items_joined_with_a_context(make):
     items = np.arange(8.0).reshape(4, 2)
-    policy, catalogue = make(), kb.Catalogue(items)
+    policy, catalog = make(), kb.Catalog(items)
 
-    decision = policy.choose(catalogue.given([0.0, 1.0]))
+    decision = policy.choose(catalog.given([0.0, 1.0]))
     policy.learn(decision, 1.0)
 
     np.testing.assert_array_equal(decision.context.actions, items[decision.action])

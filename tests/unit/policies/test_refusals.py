@@ -59,7 +59,7 @@ def test_views_of_memory_are_the_arrays_that_they_show(make_policy):
 
     for first, second in (
         (expected.choose(ROWS), policy.choose(memoryview(ROWS))),
-        (expected.choose(kb.Catalogue(ROWS)), policy.choose(kb.Catalogue(memoryview(ROWS)))),
+        (expected.choose(kb.Catalog(ROWS)), policy.choose(kb.Catalog(memoryview(ROWS)))),
         *zip(expected.choose_many(rounds), policy.choose_many(memoryview(rounds)), strict=True),
     ):
         assert (first.action, first.n_actions) == (second.action, second.n_actions)
@@ -98,7 +98,7 @@ def test_an_indefinite_table_never_leaves_a_broken_model(seed):
     table = (table + table.T) / 2
     np.fill_diagonal(table, rng.uniform(1.0, 2.5))
     kernel, gamma = Precomputed(table), float(10 ** rng.uniform(-3, 0))
-    posterior, items, rewards = ExactPosterior(kernel, regularisation=gamma), [], []
+    posterior, items, rewards = ExactPosterior(kernel, regularization=gamma), [], []
     for _ in range(12):
         batch = rng.integers(0, size, size=rng.integers(1, 5)).tolist()
         values = rng.normal(size=len(batch))
@@ -119,7 +119,7 @@ def test_an_indefinite_table_never_leaves_a_broken_model(seed):
 
 
 def test_a_warning_that_is_an_error_comes_before_anything_moves():
-    policy = kb.KernelUCB(Linear(), regularisation=1e-3)
+    policy = kb.KernelUCB(Linear(), regularization=1e-3)
     decision = policy.choose(1e4 * ROWS)
 
     with warnings.catch_warnings():
@@ -132,7 +132,7 @@ def test_a_warning_that_is_an_error_comes_before_anything_moves():
 
 
 def test_a_warning_names_the_line_that_led_to_it():
-    policy = kb.KernelUCB(Linear(), regularisation=1e-3)
+    policy = kb.KernelUCB(Linear(), regularization=1e-3)
     decision = policy.choose(1e4 * ROWS)
 
     with pytest.warns(IllConditioned) as caught:
@@ -141,8 +141,8 @@ def test_a_warning_names_the_line_that_led_to_it():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("policy", [kb.LinUCB(regularisation=1e-14), kb.LinUCB(model="disjoint", regularisation=1e-14)])
-def test_a_hopeless_regularisation_is_refused_in_words_or_survived(policy):
+@pytest.mark.parametrize("policy", [kb.LinUCB(regularization=1e-14), kb.LinUCB(model="disjoint", regularization=1e-14)])
+def test_a_hopeless_regularization_is_refused_in_words_or_survived(policy):
     contexts = 1e4 * np.vstack([ROWS, ROWS[:1] * (1 + 1e-12)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -278,10 +278,10 @@ def test_values_that_are_no_decision_are_refused(values):
         kb.Decision.from_dict(values)
 
 
-def test_repeats_at_tiny_regularisation_stay_accurate():
+def test_repeats_at_tiny_regularization_stay_accurate():
     rng = np.random.default_rng(1)
     points = rng.uniform(size=(20, 2))
-    single, batch = (ExactPosterior(Gaussian(length_scale=0.3), regularisation=1e-6) for _ in range(2))
+    single, batch = (ExactPosterior(Gaussian(length_scale=0.3), regularization=1e-6) for _ in range(2))
     pulls = rng.integers(0, 20, size=1500)
     for pull in pulls:
         single.observe(points[[pull]], [0.0])
@@ -306,9 +306,9 @@ def test_rounds_are_a_sequence(rounds):
         kb.LinUCB().choose_many(rounds)
 
 
-def test_a_catalogue_is_one_round():
+def test_a_catalog_is_one_round():
     with pytest.raises(InvalidContexts, match="For one: choose"):
-        kb.LinUCB().choose_many(kb.Catalogue(np.eye(2)))
+        kb.LinUCB().choose_many(kb.Catalog(np.eye(2)))
 
 
 @pytest.mark.parametrize("value", [0.05, np.float32(0.05), 1, Constant(0.05)])

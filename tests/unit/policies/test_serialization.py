@@ -19,7 +19,7 @@ from kernelbandits.theory import exploration as schedules
 
 
 def trained(kernel=None, contexts=None, **arguments):
-    policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularisation=0.2, **arguments)
+    policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularization=0.2, **arguments)
     contexts = np.random.default_rng(0).uniform(size=(8, 2)) if contexts is None else contexts
     for reward in (0.3, 0.9, 0.1, 0.6):
         policy.learn(policy.choose(contexts), reward)
@@ -210,8 +210,8 @@ CHANGES = {
     "no model": lambda content: content.pop("model"),
     "a list for a model": lambda content: content.update(model=[]),
     "a negative count": lambda content: content["ledger"].update(n_learnt=-1),
-    "another parameter": lambda content: content["policy"].update(regularisation=True),
-    "a parameter that is not known": lambda content: content["policy"].update(colour="red"),
+    "another parameter": lambda content: content["policy"].update(regularization=True),
+    "a parameter that is not known": lambda content: content["policy"].update(color="red"),
     "a generator without a state": lambda content: content["generator"].pop("state"),
     "half an id": lambda content: content["ledger"]["rewards"].update(ends=np.array([5])),
     "a decision that was learnt": lambda content: content["ledger"]["pending"].append({"id": 3}),
@@ -364,7 +364,7 @@ def test_what_is_your_own_cannot_be_saved(tmp_path):
     with pytest.raises(CannotSave, match="exploration schedule of your own"):
         trained(exploration=Own()).save(tmp_path / "policy.kb")
     with pytest.raises(CannotSave, match="posterior made by a function"):
-        trained(posterior=lambda k, g: kb.posterior.ExactPosterior(k, regularisation=g)).save(tmp_path / "policy.kb")
+        trained(posterior=lambda k, g: kb.posterior.ExactPosterior(k, regularization=g)).save(tmp_path / "policy.kb")
 
     assert os.listdir(tmp_path) == []
 
@@ -398,7 +398,7 @@ def test_thousands_of_decisions_are_the_same_after_saving_in_between(tmp_path):
     """With repeats, pending and amended rewards on the way."""
     rng = np.random.default_rng(1)
     pool = rng.uniform(size=(30, 2))
-    policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.01, exploration=0.2)
+    policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.01, exploration=0.2)
     twin = policy.copy()
     for number in range(400):
         contexts = pool[rng.choice(30, size=6, replace=False)]

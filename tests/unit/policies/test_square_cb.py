@@ -11,7 +11,7 @@ KERNEL = Gaussian(length_scale=0.8)
 
 
 def trained(**options):
-    policy = kb.KernelSquareCB(KERNEL, **{"regularisation": 0.2, "seed": 3, **options})
+    policy = kb.KernelSquareCB(KERNEL, **{"regularization": 0.2, "seed": 3, **options})
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(15, 2)), rng.normal(size=15))
     return policy
@@ -91,7 +91,7 @@ def test_weights_that_are_none_are_refused():
 
 def test_it_finds_the_best_action():
     contexts, rng = np.linspace(0, 1, 9)[:, None], np.random.default_rng(5)
-    policy = kb.KernelSquareCB(Gaussian(length_scale=0.2), regularisation=0.1, seed=0)
+    policy = kb.KernelSquareCB(Gaussian(length_scale=0.2), regularization=0.1, seed=0)
 
     late = 0
     for t in range(300):

@@ -30,16 +30,16 @@ def played(policy, n_rounds, seed=0):
     return decisions
 
 
-@pytest.mark.parametrize("regularisation", [0.1, 2.0])
-def test_a_level_is_the_ridge_estimate_of_its_own_rounds(regularisation):
+@pytest.mark.parametrize("regularization", [0.1, 2.0])
+def test_a_level_is_the_ridge_estimate_of_its_own_rounds(regularization):
     rng = np.random.default_rng(0)
     points, rewards, queries = rng.uniform(size=(9, 2)), rng.uniform(size=9), rng.uniform(size=(4, 2))
-    level = BaseKernelUCB(KERNEL, regularisation=regularisation)
+    level = BaseKernelUCB(KERNEL, regularization=regularization)
 
     for point, reward in zip(points, rewards, strict=True):
         level.observe(point[None], reward)
 
-    mean, width = ridge(KERNEL, points, rewards, queries, regularisation)
+    mean, width = ridge(KERNEL, points, rewards, queries, regularization)
     assert_allclose(level.estimate(queries).mean, mean, rtol=1e-8)
     assert_allclose(level.estimate(queries).width, width, rtol=1e-8)
     assert level.stage_observations == 9
@@ -47,7 +47,7 @@ def test_a_level_is_the_ridge_estimate_of_its_own_rounds(regularisation):
 
 def test_the_valid_scale_is_noise_plus_bias():
     policy = kb.SupKernelUCB(
-        KERNEL, regularisation=0.7, horizon=1000, n_actions=6, norm_bound=3.0, failure_probability=0.1
+        KERNEL, regularization=0.7, horizon=1000, n_actions=6, norm_bound=3.0, failure_probability=0.1
     )
 
     eta = sqrt(2 * log(2 * 6 * 1000 * 5 / 0.1))  # S = ceil(½ log2 1000) = 5
@@ -56,14 +56,14 @@ def test_the_valid_scale_is_noise_plus_bias():
 
 def test_the_printed_scale_knows_neither_noise_nor_norm():
     policy = kb.SupKernelUCB(
-        KERNEL, regularisation=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper"
+        KERNEL, regularization=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper"
     )
 
     assert policy.scale_at(1) == pytest.approx(sqrt(2 * log(2 * 1000 * 6 / 0.1)))
 
 
 def test_the_anytime_scale_follows_the_round_and_the_most_actions_seen():
-    policy = kb.SupKernelUCB(KERNEL, regularisation=0.7, norm_bound=3.0, failure_probability=0.1, noise_scale=0.2)
+    policy = kb.SupKernelUCB(KERNEL, regularization=0.7, norm_bound=3.0, failure_probability=0.1, noise_scale=0.2)
 
     eta = sqrt(2 * log(2 * 6 * 4 * pi**2 * 100**2 / (6 * 0.1)))  # S_100 = 4
     assert policy.scale_at(100, n_actions=6) == pytest.approx(0.2 * eta + sqrt(0.7) * 3.0)
@@ -73,7 +73,7 @@ def test_the_anytime_scale_follows_the_round_and_the_most_actions_seen():
 
 def test_doubling_gives_each_epoch_its_horizon_and_its_share_of_the_failures():
     policy = kb.SupKernelUCB(
-        KERNEL, regularisation=0.7, norm_bound=3.0, failure_probability=0.1, n_actions=6, unknown_horizon="doubling"
+        KERNEL, regularization=0.7, norm_bound=3.0, failure_probability=0.1, n_actions=6, unknown_horizon="doubling"
     )
 
     for round_index, epoch in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1000, 9)]:
@@ -83,7 +83,7 @@ def test_doubling_gives_each_epoch_its_horizon_and_its_share_of_the_failures():
 
 
 def test_doubling_starts_each_epoch_with_empty_levels_and_drops_late_rewards():
-    policy = kb.SupKernelUCB(KERNEL, scale=1.0, regularisation=0.5, unknown_horizon="doubling")
+    policy = kb.SupKernelUCB(KERNEL, scale=1.0, regularization=0.5, unknown_horizon="doubling")
     rounds = world(1)
     late = None
     for number in range(1, 12):
@@ -104,8 +104,8 @@ def test_doubling_starts_each_epoch_with_empty_levels_and_drops_late_rewards():
 
 def test_thresholds_are_in_units_of_the_reward_range():
     """Rewards, noise, norm and range times ten: the same decisions."""
-    small = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=0.6, regularisation=0.5)
-    large = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=6.0, regularisation=0.5, reward_range=(0.0, 10.0))
+    small = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=0.6, regularization=0.5)
+    large = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=6.0, regularization=0.5, reward_range=(0.0, 10.0))
 
     for (contexts, rewards), _ in zip(world(2), range(200), strict=False):
         left, right = small.choose(contexts), large.choose(contexts)
@@ -117,7 +117,7 @@ def test_thresholds_are_in_units_of_the_reward_range():
 
 
 def test_a_decision_is_learnt_by_its_own_level_only():
-    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.1, regularisation=0.5)
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.1, regularization=0.5)
 
     decisions = played(policy, 250)
 
@@ -154,7 +154,7 @@ def test_pending_decisions_are_kept_and_shrink_no_level():
 
 
 def test_the_walk_shows_levels_active_sets_and_outcomes():
-    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularisation=0.5)
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularization=0.5)
     played(policy, 200)
 
     for (contexts, _), _ in zip(world(5), range(20), strict=False):
@@ -179,7 +179,7 @@ def test_the_walk_shows_levels_active_sets_and_outcomes():
     ids=str,
 )
 def test_an_explanation_comes_from_the_level_that_decided(parameters):
-    policy = kb.SupKernelUCB(KERNEL, regularisation=0.5, **parameters)
+    policy = kb.SupKernelUCB(KERNEL, regularization=0.5, **parameters)
     for contexts, rewards in islice(world(7), 150):
         decision = policy.choose(contexts)
 
@@ -234,7 +234,7 @@ def test_slates_and_warm_starts_have_no_meaning_here():
         ({"norm_bound": 1.0, "unknown_horizon": "guess"}, "'anytime' or 'doubling'"),
         ({"norm_bound": 1.0, "explore": "best"}, "'widest' or 'lowest'"),
         ({"scale": 0.0}, "scale has to be a finite number above zero"),
-        ({"norm_bound": 1.0, "regularisation": 0.0}, "regularisation has to be positive"),
+        ({"norm_bound": 1.0, "regularization": 0.0}, "regularization has to be positive"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

@@ -13,7 +13,7 @@ KERNEL = Gaussian(length_scale=0.8)
 
 
 def trained(kernel=KERNEL, n_rounds=15, **options):
-    policy = kb.KernelThompson(kernel, **{"regularisation": 0.2, "seed": 3, **options})
+    policy = kb.KernelThompson(kernel, **{"regularization": 0.2, "seed": 3, **options})
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(n_rounds, 2)), rng.normal(size=n_rounds))
     return policy
@@ -22,7 +22,7 @@ def trained(kernel=KERNEL, n_rounds=15, **options):
 def belief(policy, contexts, pending=None):
     """Mean and covariance of a Gaussian process of noise variance γ, the slow way."""
     points, _, counts, sums = policy.posterior.support()
-    known, gamma, kernel = np.repeat(points, counts.astype(int), axis=0), policy.posterior.regularisation, policy.kernel
+    known, gamma, kernel = np.repeat(points, counts.astype(int), axis=0), policy.posterior.regularization, policy.kernel
     rewards = np.repeat(sums / counts, counts.astype(int))
     cross = kernel.gram(known, contexts)
     mean = cross.T @ np.linalg.solve(kernel.gram(known) + gamma * np.eye(len(known)), rewards)
@@ -77,7 +77,7 @@ def test_a_schedule_gives_the_scale_of_the_draws_in_widths():
     policy, contexts = trained(exploration=schedule), np.random.default_rng(2).normal(size=(3, 2))
     mean, covariance = belief(policy, contexts)
     situation = schedules.Situation(
-        round_index=1, n_actions=3, log_det_gain=policy.posterior.log_det_gain, regularisation=0.2
+        round_index=1, n_actions=3, log_det_gain=policy.posterior.log_det_gain, regularization=0.2
     )
 
     draws = policy.draw(contexts, 20_000, seed=7)
@@ -153,7 +153,7 @@ def test_a_single_draw_is_followed_with_certainty():
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_rewards_of_any_scale_are_drawn(scale):
-    policy = kb.KernelThompson(scale**2 * KERNEL, regularisation=0.2 * scale**2, seed=3)
+    policy = kb.KernelThompson(scale**2 * KERNEL, regularization=0.2 * scale**2, seed=3)
     plain = trained(n_rounds=15)
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(15, 2)), scale * rng.normal(size=15))
@@ -204,7 +204,7 @@ def test_an_explanation_adds_one_standard_deviation():
 
 def test_it_finds_the_best_action():
     contexts = np.linspace(0, 1, 9)[:, None]
-    policy = kb.KernelThompson(Gaussian(length_scale=0.2), regularisation=0.01, seed=0, propensity_draws=64)
+    policy = kb.KernelThompson(Gaussian(length_scale=0.2), regularization=0.01, seed=0, propensity_draws=64)
     rng = np.random.default_rng(5)
 
     late = 0

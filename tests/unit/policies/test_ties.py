@@ -18,7 +18,7 @@ def test_scores_that_differ_by_rounding_are_tied_unless_ties_are_exact():
 
 
 def test_a_policy_with_exact_ties_is_a_plain_argmax():
-    policy = KernelUCB(Gaussian(length_scale=0.1), regularisation=0.3, exploration=0.4, ties="exact")
+    policy = KernelUCB(Gaussian(length_scale=0.1), regularization=0.3, exploration=0.4, ties="exact")
     contexts = np.array([[3.0], [0.75], [0.76], [9.0]])  # exp(-28) is less than a tie, and not nothing
     policy.warm_start([[0.0]], [1.0])
 
@@ -27,7 +27,7 @@ def test_a_policy_with_exact_ties_is_a_plain_argmax():
     prediction = policy.posterior.predict(contexts)
     assert decision.action == int(np.argmax(prediction.mean + 0.4 * prediction.width)) == 1
     assert policy.probabilities(contexts).tolist() == [0.0, 1.0, 0.0, 0.0]
-    assert KernelUCB(Gaussian(length_scale=0.1), regularisation=0.3, exploration=0.4).choose(contexts).action == 0
+    assert KernelUCB(Gaussian(length_scale=0.1), regularization=0.3, exploration=0.4).choose(contexts).action == 0
 
 
 def test_exact_ties_are_kept_in_files(tmp_path):

@@ -15,20 +15,20 @@ RNG = np.random.default_rng(0)
 HISTORY, REWARDS, ROUND = RNG.uniform(size=(12, 2)), RNG.normal(size=12), RNG.uniform(size=(7, 2))
 
 
-def warm(exploration=0.7, regularisation=0.2, **arguments):
-    policy = kb.KernelUCB(KERNEL, regularisation=regularisation, exploration=exploration, **arguments)
+def warm(exploration=0.7, regularization=0.2, **arguments):
+    policy = kb.KernelUCB(KERNEL, regularization=regularization, exploration=exploration, **arguments)
     policy.warm_start(HISTORY, REWARDS)
     return policy
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.3, 2.5])
-@pytest.mark.parametrize("regularisation", [0.05, 3.0])
-def test_the_choice_has_the_highest_mean_plus_exploration_times_width(exploration, regularisation):
-    policy = warm(exploration, regularisation)
+@pytest.mark.parametrize("regularization", [0.05, 3.0])
+def test_the_choice_has_the_highest_mean_plus_exploration_times_width(exploration, regularization):
+    policy = warm(exploration, regularization)
 
     decision = policy.choose(ROUND)
 
-    mean, width = ridge(KERNEL, HISTORY, REWARDS, ROUND, regularisation)
+    mean, width = ridge(KERNEL, HISTORY, REWARDS, ROUND, regularization)
     best = int(np.argmax(mean + exploration * width))
     assert decision.action == best
     assert_allclose([decision.mean, decision.width], [mean[best], width[best]], rtol=1e-8)
@@ -38,7 +38,7 @@ def test_the_choice_has_the_highest_mean_plus_exploration_times_width(exploratio
 
 
 def test_the_first_choice_is_the_largest_self_similarity():
-    policy = kb.KernelUCB(Linear(), regularisation=0.5)
+    policy = kb.KernelUCB(Linear(), regularization=0.5)
 
     assert policy.choose([[1.0, 0.0], [0.0, -3.0], [2.0, 0.0]]).action == 1
 
@@ -63,7 +63,7 @@ def test_random_ties_are_drawn_evenly_with_their_propensity():
 
 def test_scores_within_the_tolerance_are_tied_and_others_are_not():
     points = np.array([[1.0], [1.0 + 3e-11], [1.0 + 1e-9]])
-    policy = kb.KernelUCB(Linear(), regularisation=1.0, ties="random", seed=0)
+    policy = kb.KernelUCB(Linear(), regularization=1.0, ties="random", seed=0)
 
     assert policy.probabilities(points[:2]).tolist() == [0.5, 0.5]
     assert policy.probabilities(points[[0, 2]]).tolist() == [0.0, 1.0]
@@ -93,17 +93,17 @@ def test_an_id_of_ones_own_names_the_decision_once():
 # -- pending decisions: mean from settled data, width from settled and pending -------------------------------------
 
 
-@pytest.mark.parametrize("regularisation", [0.05, 2.0])
-def test_an_expected_decision_counts_in_widths_and_not_in_means(regularisation):
-    policy = warm(0.7, regularisation)
+@pytest.mark.parametrize("regularization", [0.05, 2.0])
+def test_an_expected_decision_counts_in_widths_and_not_in_means(regularization):
+    policy = warm(0.7, regularization)
     waiting = [policy.choose(ROUND[[row]]) for row in (2, 5, 5)]
 
     for decision in waiting:
         policy.expect(decision)
 
     pending = ROUND[[2, 5, 5]]
-    mean, _ = ridge(KERNEL, HISTORY, REWARDS, ROUND, regularisation)
-    _, width = ridge(KERNEL, np.vstack([HISTORY, pending]), np.zeros(15), ROUND, regularisation)
+    mean, _ = ridge(KERNEL, HISTORY, REWARDS, ROUND, regularization)
+    _, width = ridge(KERNEL, np.vstack([HISTORY, pending]), np.zeros(15), ROUND, regularization)
     decision = policy.choose(ROUND)
     best = int(np.argmax(mean + 0.7 * width))
     assert decision.action == best
@@ -121,7 +121,7 @@ def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths()
     decision = policy.choose(ROUND)
 
     gain = log_det_gain(KERNEL, np.vstack([HISTORY, ROUND[[2, 5]]]), 0.2)
-    situation = schedules.Situation(round_index=3, n_actions=7, log_det_gain=gain, regularisation=0.2)
+    situation = schedules.Situation(round_index=3, n_actions=7, log_det_gain=gain, regularization=0.2)
     factor = np.sqrt(1.0 + (settled**2).sum())
     assert (decision.score - decision.mean) / decision.width == pytest.approx(schedule(situation) * factor, rel=1e-9)
 
@@ -191,7 +191,7 @@ def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_await
 
 def test_diversity_spreads_a_slate_over_twins():
     twins = np.array([[0.1, 0.1], [0.1, 0.1001], [0.9, 0.9], [0.9, 0.9001]])
-    policy = kb.KernelUCB(KERNEL, regularisation=0.1)
+    policy = kb.KernelUCB(KERNEL, regularization=0.1)
 
     assert policy.choose(twins, k=2).actions.tolist() == [0, 1]
     assert policy.choose(twins, k=2, diverse=True).actions.tolist() == [0, 3]
@@ -251,7 +251,7 @@ def test_an_explanation_adds_up():
 
 
 def test_a_contribution_names_similarity_weight_times_and_reward():
-    policy = kb.KernelUCB(KERNEL, regularisation=0.5)
+    policy = kb.KernelUCB(KERNEL, regularization=0.5)
     policy.warm_start([[0.0, 0.0], [0.0, 0.0]], [0.2, 0.6])
 
     explanation = policy.explain(policy.choose([[0.4, 0.0]]))
@@ -280,7 +280,7 @@ def test_before_any_reward_an_explanation_is_all_exploration():
 
 def test_an_assumption_that_visibly_fails_is_said_once():
     schedule = schedules.IGPUCB(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1, horizon=100)
-    policy = kb.KernelUCB(KERNEL, regularisation=0.7, exploration=schedule)
+    policy = kb.KernelUCB(KERNEL, regularization=0.7, exploration=schedule)
 
     with pytest.warns(GuaranteeVoid):
         policy.choose(ROUND)
@@ -318,8 +318,8 @@ def test_contexts_that_cannot_be_compared_are_refused_and_nothing_changes(contex
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"regularisation": 0.0}, "regularisation has to be positive"),
-        ({"regularisation": -2}, "regularisation has to be positive"),
+        ({"regularization": 0.0}, "regularization has to be positive"),
+        ({"regularization": -2}, "regularization has to be positive"),
         ({"exploration": -1.0}, "exploration"),
         ({"exploration": np.nan}, "exploration"),
         ({"exploration": "much"}, "exploration"),
@@ -352,7 +352,7 @@ def test_rewards_may_come_in_any_order(order, seed):
     rng = np.random.default_rng(seed)
     points, rewards, queries = rng.uniform(size=(8, 2)), rng.normal(size=8), rng.uniform(size=(5, 2))
     points[5] = points[1]
-    straight, mixed = (kb.KernelUCB(KERNEL, regularisation=0.05) for _ in range(2))
+    straight, mixed = (kb.KernelUCB(KERNEL, regularization=0.05) for _ in range(2))
     decisions = [straight.choose(point[None]) for point in points]
 
     straight.learn_many(decisions, rewards)

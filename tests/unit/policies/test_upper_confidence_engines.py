@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from interrupts import interrupted, interrupted_everywhere
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.selection import CatalogueEngine, active_set, selectors
+from kernelbandits.selection import CatalogEngine, active_set, selectors
 from kernelbandits.selection.column_log import ColumnLog
 from kernelbandits.selection.loops import loops
 from kernelbandits.selection.screening_loops import screening_loops
@@ -25,14 +25,14 @@ REWARDS = np.sin(5.0 * ITEMS[:, 0]) + ITEMS[:, 1]
 
 
 def made(**arguments):
-    return kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=0.4, posterior="exact", **arguments)
+    return kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.2, exploration=0.4, posterior="exact", **arguments)
 
 
-def taught(catalogue, n_rounds, policy=None):
-    """A policy that has learnt for some rounds from the catalogue."""
+def taught(catalog, n_rounds, policy=None):
+    """A policy that has learnt for some rounds from the catalog."""
     policy = made() if policy is None else policy
     for _ in range(n_rounds):
-        decision = policy.choose(catalogue)
+        decision = policy.choose(catalog)
         policy.learn(decision, REWARDS[decision.action])
     return policy
 
@@ -40,86 +40,84 @@ def taught(catalogue, n_rounds, policy=None):
 # -- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def small_catalogues(n_catalogues):
-    return [kb.Catalogue(RNG.uniform(size=(10, 2))) for _ in range(n_catalogues)]
+def small_catalogs(n_catalogs):
+    return [kb.Catalog(RNG.uniform(size=(10, 2))) for _ in range(n_catalogs)]
 
 
-def memory_of(policy, catalogues):
-    """Bytes that the policy has allocated for catalogues that the caller keeps."""
-    for catalogue in catalogues:
-        catalogue.points(policy.posterior.kernel.kind)
+def memory_of(policy, catalogs):
+    """Bytes that the policy has allocated for catalogs that the caller keeps."""
+    for catalog in catalogs:
+        catalog.points(policy.posterior.kernel.kind)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for catalogue in catalogues:
-            policy.choose(catalogue)
+        for catalog in catalogs:
+            policy.choose(catalog)
         return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("n_catalogues", [100, pytest.param(1000, marks=pytest.mark.long)])
-def test_a_small_catalogue_takes_little_memory(n_catalogues):
-    catalogues, policy = small_catalogues(n_catalogues), made()
+@pytest.mark.parametrize("n_catalogs", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_a_small_catalog_takes_little_memory(n_catalogs):
+    catalogs, policy = small_catalogs(n_catalogs), made()
     policy.warm_start(ITEMS[:5], REWARDS[:5])
-    policy.choose(kb.Catalogue(ITEMS))
+    policy.choose(kb.Catalog(ITEMS))
 
-    held = memory_of(policy, catalogues)
+    held = memory_of(policy, catalogs)
 
-    assert len(policy._selectors) >= n_catalogues
-    assert held < 40_000 * n_catalogues
+    assert len(policy._selectors) >= n_catalogs
+    assert held < 40_000 * n_catalogs
 
 
 def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monkeypatch):
     monkeypatch.setattr(selectors, "MOST_BYTES", 1_000_000)
-    catalogues, policy = small_catalogues(80), made()
+    catalogs, policy = small_catalogs(80), made()
     policy.warm_start(ITEMS[:5], REWARDS[:5])
 
-    held = memory_of(policy, catalogues)
+    held = memory_of(policy, catalogs)
 
     assert held < 1_000_000 + 50_000
     n_kept = len(policy._selectors)
     assert 15 <= n_kept < 50
-    is_kept = [catalogue in policy._selectors._kept for catalogue in catalogues]
+    is_kept = [catalog in policy._selectors._kept for catalog in catalogs]
     assert is_kept == [False] * (80 - n_kept) + [True] * n_kept
 
 
 def test_the_engine_in_use_is_kept_however_large(monkeypatch):
     monkeypatch.setattr(selectors, "MOST_BYTES", 0)
-    catalogue = kb.Catalogue(ITEMS)
+    catalog = kb.Catalog(ITEMS)
 
-    policy = taught(catalogue, 5)
-    found = policy._selectors.engine(catalogue, policy.posterior)
-    policy.choose(catalogue)
+    policy = taught(catalog, 5)
+    found = policy._selectors.engine(catalog, policy.posterior)
+    policy.choose(catalog)
 
     assert len(policy._selectors) == 1
-    assert policy._selectors.engine(catalogue, policy.posterior) is found
+    assert policy._selectors.engine(catalog, policy.posterior) is found
 
 
 @pytest.mark.parametrize(("most_bytes", "n_engines"), [(10**9, 2), (0, 40)])
-def test_catalogues_that_take_turns_keep_their_engines_where_they_fit(monkeypatch, most_bytes, n_engines):
+def test_catalogs_that_take_turns_keep_their_engines_where_they_fit(monkeypatch, most_bytes, n_engines):
     made_engines = []
     monkeypatch.setattr(selectors, "MOST_BYTES", most_bytes)
-    monkeypatch.setattr(
-        selectors, "CatalogueEngine", lambda *given: made_engines.append(given) or CatalogueEngine(*given)
-    )
-    catalogues = [kb.Catalogue(ITEMS), kb.Catalogue(ITEMS[::-1])]
+    monkeypatch.setattr(selectors, "CatalogEngine", lambda *given: made_engines.append(given) or CatalogEngine(*given))
+    catalogs = [kb.Catalog(ITEMS), kb.Catalog(ITEMS[::-1])]
     policy = made()
 
     for number in range(40):
-        policy.learn(policy.choose(catalogues[number % 2]), 0.1 * number)
+        policy.learn(policy.choose(catalogs[number % 2]), 0.1 * number)
 
     assert len(made_engines) == n_engines
 
 
 def test_what_an_engine_counts_is_what_it_takes():
     points = np.random.default_rng(0).uniform(size=(3000, 2))
-    policy, catalogue = made(), kb.Catalogue(points)
+    policy, catalog = made(), kb.Catalog(points)
     policy.warm_start(points[:50], points[:50, 0])
-    policy.choose(kb.Catalogue(points[:100]))
-    catalogue.points(policy.posterior.kernel.kind)
+    policy.choose(kb.Catalog(points[:100]))
+    catalog.points(policy.posterior.kernel.kind)
 
-    found = policy._selectors.engine(catalogue, policy.posterior)
+    found = policy._selectors.engine(catalog, policy.posterior)
     found.choose(0.4)
 
     assert 50 * 3000 * 8 < found.n_bytes < 1.5 * 50 * 3000 * 8
@@ -130,9 +128,9 @@ def test_what_an_engine_counts_is_what_it_takes():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
 def test_a_copy_has_no_engine(copied):
-    catalogue = kb.Catalogue(ITEMS)
-    policy = taught(catalogue, 12)
-    policy.choose(catalogue)
+    catalog = kb.Catalog(ITEMS)
+    policy = taught(catalog, 12)
+    policy.choose(catalog)
 
     other = copied(policy)
 
@@ -165,10 +163,10 @@ def choices_of(policy, actions, n_rounds):
 
 
 WAYS = {
-    "catalogue": lambda policy, catalogue: policy.choose(catalogue),
-    "restricted catalogue": lambda policy, catalogue: policy.choose(catalogue.without([0, 1])),
+    "catalog": lambda policy, catalog: policy.choose(catalog),
+    "restricted catalog": lambda policy, catalog: policy.choose(catalog.without([0, 1])),
     "changing rows": lambda policy, _: policy.choose(ITEMS),
-    "slate": lambda policy, catalogue: policy.choose(catalogue, k=3),
+    "slate": lambda policy, catalog: policy.choose(catalog, k=3),
     "diverse slate": lambda policy, _: policy.choose(ITEMS, k=3, diverse=True),
 }
 
@@ -176,29 +174,29 @@ WAYS = {
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("way", WAYS)
 def test_an_interrupted_choice_changes_no_later_one(way, step):
-    catalogue = kb.Catalogue(ITEMS)
-    start = taught(catalogue, 12)
+    catalog = kb.Catalog(ITEMS)
+    start = taught(catalog, 12)
     expected = expected_choices(start.copy(), 3)
 
     def make():
         policy = start.copy()
         for _ in range(2):  # with engines that have something to follow
-            policy.choose(catalogue)
+            policy.choose(catalog)
             policy.choose(ITEMS)
-            decision = policy.choose(catalogue)
+            decision = policy.choose(catalog)
             policy.learn(decision, REWARDS[decision.action])
             policy.unlearn(decision, REWARDS[decision.action])
         return policy
 
-    for policy in interrupted_everywhere(make, lambda policy: WAYS[way](policy, catalogue), step=step):
+    for policy in interrupted_everywhere(make, lambda policy: WAYS[way](policy, catalog), step=step):
         assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
-        assert_allclose(choices_of(policy, catalogue, 3), expected, rtol=1e-9)
+        assert_allclose(choices_of(policy, catalog, 3), expected, rtol=1e-9)
 
 
 NEW = np.array([[0.31, 0.77]])
 
 
-@pytest.mark.parametrize("way", ["catalogue", "changing rows"])
+@pytest.mark.parametrize("way", ["catalog", "changing rows"])
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, is_compiled, monkeypatch):
     """The posterior, which has to take them in too, is not interrupted here."""
@@ -207,8 +205,8 @@ def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, i
         screening_loops.ensure()
     else:
         monkeypatch.setattr(loops, "round", None)
-    catalogue = kb.Catalogue(ITEMS)
-    start = taught(catalogue, 12)
+    catalog = kb.Catalog(ITEMS)
+    start = taught(catalog, 12)
     taught_new = start.copy()
     taught_new.warm_start(NEW, [0.4])
     expected = expected_choices(taught_new, 3)
@@ -216,16 +214,16 @@ def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, i
 
     def make():
         policy = start.copy()
-        policy.choose(catalogue)
+        policy.choose(catalog)
         policy.choose(ITEMS)
         policy.warm_start(NEW, [0.4])
         return policy
 
     act = WAYS[way]
-    for policy in interrupted_everywhere(make, lambda policy: act(policy, catalogue), step=2, within="selection"):
+    for policy in interrupted_everywhere(make, lambda policy: act(policy, catalog), step=2, within="selection"):
         n_interrupts += 1
         assert_allclose(choices_of(policy.copy(), ITEMS, 3), expected, rtol=1e-9)
-        actions = catalogue if way == "catalogue" else ITEMS
+        actions = catalog if way == "catalog" else ITEMS
         assert_allclose(choices_of(policy, actions, 3), expected, rtol=1e-9)
 
     assert n_interrupts > 20
@@ -233,23 +231,23 @@ def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way, i
 
 def test_an_engine_that_was_interrupted_is_not_used_again(monkeypatch):
     """Without the mark a half-made engine is asked again, and is wrong."""
-    catalogue, wrong = kb.Catalogue(ITEMS), 0
-    start = taught(catalogue, 12)
+    catalog, wrong = kb.Catalog(ITEMS), 0
+    start = taught(catalog, 12)
     expected = expected_choices(start.copy(), 1)
-    monkeypatch.setattr(CatalogueEngine, "is_finished", property(lambda _: True, lambda *_: None), raising=False)
+    monkeypatch.setattr(CatalogEngine, "is_finished", property(lambda _: True, lambda *_: None), raising=False)
 
     def make():
         policy = start.copy()
-        policy.choose(catalogue)
+        policy.choose(catalog)
         decision = policy.choose(ITEMS)
         policy.learn(decision, REWARDS[decision.action])
-        policy.choose(catalogue)
+        policy.choose(catalog)
         policy.unlearn(decision, REWARDS[decision.action])
         return policy
 
-    for policy in interrupted_everywhere(make, lambda policy: policy.choose(catalogue)):
+    for policy in interrupted_everywhere(make, lambda policy: policy.choose(catalog)):
         try:
-            wrong += not np.allclose(choices_of(policy, catalogue, 1), expected, rtol=1e-9)
+            wrong += not np.allclose(choices_of(policy, catalog, 1), expected, rtol=1e-9)
         except (ValueError, IndexError, TypeError, AttributeError):
             wrong += 1
 
@@ -272,8 +270,8 @@ def test_screening_that_was_interrupted_is_not_used_again():
 
 
 def test_a_kernel_that_raises_leaves_no_half_made_engine(monkeypatch):
-    catalogue, policy = kb.Catalogue(ITEMS), made()
-    taught(catalogue, 12, policy)
+    catalog, policy = kb.Catalog(ITEMS), made()
+    taught(catalog, 12, policy)
     expected = expected_choices(policy.copy(), 3)
     policy.warm_start([[0.9, 0.9]], [1.0])  # a column for it is needed
     fresh = policy.copy()
@@ -281,10 +279,10 @@ def test_a_kernel_that_raises_leaves_no_half_made_engine(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Gaussian, "gram", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            policy.choose(catalogue)
+            policy.choose(catalog)
 
     assert len(expected) == 3
-    assert_allclose(choices_of(policy, catalogue, 3), choices_of(fresh, ITEMS, 3), rtol=1e-9)
+    assert_allclose(choices_of(policy, catalog, 3), choices_of(fresh, ITEMS, 3), rtol=1e-9)
 
 
 # -- rewards learnt by mistake -----------------------------------------------------------------------------------------
@@ -294,20 +292,20 @@ STEPS = [MISTAKE, 2.0**54, 2.0**48, 2.0**43, 2.0**37, 2.0**31, 2.0**25, 0.0]
 CORRECTIONS = {
     "unlearnt": lambda policy, decision, _: policy.unlearn(decision, MISTAKE),
     "amended": lambda policy, decision, _: policy.amend(decision, was=MISTAKE, now=0.0),
-    "amended step by step": lambda policy, decision, catalogue: [
-        (policy.amend(decision, was=was, now=now), policy.choose(catalogue), policy.choose(ITEMS))
+    "amended step by step": lambda policy, decision, catalog: [
+        (policy.amend(decision, was=was, now=now), policy.choose(catalog), policy.choose(ITEMS))
         for was, now in pairwise(STEPS)
     ],
 }
 
 
-def learn_in_turn(policy, catalogue, rows):
-    """Learn the items of these rows, each chosen while the engine for the whole catalogue and screening follow."""
+def learn_in_turn(policy, catalog, rows):
+    """Learn the items of these rows, each chosen while the engine for the whole catalog and screening follow."""
     for row in rows:
-        decision = policy.choose(catalogue.only([row]))
+        decision = policy.choose(catalog.only([row]))
         policy.learn(decision, REWARDS[row % len(REWARDS)])
-        policy.choose(catalogue)
-        policy.choose(catalogue.points(policy.posterior.kernel.kind)[::-1].copy())
+        policy.choose(catalog)
+        policy.choose(catalog.points(policy.posterior.kernel.kind)[::-1].copy())
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
@@ -317,14 +315,14 @@ def test_a_reward_learnt_by_mistake_leaves_no_trace(correction, is_compiled, mon
         loops.ensure()
     else:
         monkeypatch.setattr(loops, "round", None)
-    catalogue, policy, plain = kb.Catalogue(ITEMS), made(), made()
-    learn_in_turn(policy, catalogue, [5, 9, 11, 3, 8, 1, 20, 31, 2])
-    mistake = policy.choose(catalogue.only([13]))
+    catalog, policy, plain = kb.Catalog(ITEMS), made(), made()
+    learn_in_turn(policy, catalog, [5, 9, 11, 3, 8, 1, 20, 31, 2])
+    mistake = policy.choose(catalog.only([13]))
     policy.learn(mistake, MISTAKE)
-    learn_in_turn(policy, catalogue, [17, 23, 25, 4])
+    learn_in_turn(policy, catalog, [17, 23, 25, 4])
 
-    CORRECTIONS[correction](policy, mistake, catalogue)
-    by_engine = policy.choose(catalogue)
+    CORRECTIONS[correction](policy, mistake, catalog)
+    by_engine = policy.choose(catalog)
     by_screening = policy.choose(ITEMS)
 
     rows = [5, 9, 11, 3, 8, 1, 20, 31, 2, 17, 23, 25, 4]
@@ -332,7 +330,7 @@ def test_a_reward_learnt_by_mistake_leaves_no_trace(correction, is_compiled, mon
     if correction != "unlearnt":
         plain.warm_start(ITEMS[[13]], [0.0])
     expected = plain.posterior.predict(ITEMS)
-    estimate = policy._selectors.engine(catalogue, policy.posterior).estimate()
+    estimate = policy._selectors.engine(catalog, policy.posterior).estimate()
     best = int(np.argmax(expected.upper(0.4)))
     assert_allclose(estimate.mean, expected.mean, rtol=0, atol=1e-12)
     assert_allclose(estimate.width, expected.width, rtol=0, atol=1e-12)
@@ -355,49 +353,49 @@ def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
     for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_FRONT": 40}.items():
         monkeypatch.setattr(active_set, name, value)
     points = np.random.default_rng(5).uniform(size=(300, 2))
-    catalogue, policy, plain = kb.Catalogue(points), made(), made()
+    catalog, policy, plain = kb.Catalog(points), made(), made()
     rewards = points.sum(axis=1)
     for _ in range(30):
-        decision = policy.choose(catalogue)
+        decision = policy.choose(catalog)
         policy.learn(decision, rewards[decision.action])
         plain.warm_start(points[[decision.action]], [rewards[decision.action]])
-    assert policy.choose(catalogue).cost.engine == "front"
-    mistake = policy.choose(catalogue.only([int(np.argmin(rewards))]))
-    policy.choose(catalogue)
+    assert policy.choose(catalog).cost.engine == "front"
+    mistake = policy.choose(catalog.only([int(np.argmin(rewards))]))
+    policy.choose(catalog)
     policy.learn(mistake, MISTAKE)
-    policy.choose(catalogue)
+    policy.choose(catalog)
 
     policy.unlearn(mistake, MISTAKE)
-    policy.choose(catalogue)
+    policy.choose(catalog)
 
-    estimate = policy._selectors.engine(catalogue, policy.posterior).estimate()
+    estimate = policy._selectors.engine(catalog, policy.posterior).estimate()
     assert_allclose(estimate.mean, plain.posterior.predict(points).mean, rtol=0, atol=1e-12)
 
 
-# -- a catalogue that grows in another thread --------------------------------------------------------------------------
+# -- a catalog that grows in another thread --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.3), Linear()])
-def test_a_catalogue_may_grow_while_policies_choose(kernel):
+def test_a_catalog_may_grow_while_policies_choose(kernel):
     points = np.random.default_rng(1).uniform(size=(400, 2))
-    catalogue = kb.Catalogue(points[:5], ids=[f"i{row}" for row in range(5)])
+    catalog = kb.Catalog(points[:5], ids=[f"i{row}" for row in range(5)])
     failures, interval = [], sys.getswitchinterval()
 
     def play(seed):
-        policy = kb.KernelUCB(kernel, regularisation=0.2, exploration=0.4, ties="random", seed=seed)
+        policy = kb.KernelUCB(kernel, regularization=0.2, exploration=0.4, ties="random", seed=seed)
         try:
-            while len(catalogue) < 400:
-                least = len(catalogue)
+            while len(catalog) < 400:
+                least = len(catalog)
                 decisions = [
-                    policy.choose(catalogue),
-                    policy.choose(catalogue.without(["i0"])),
-                    policy.choose(catalogue, k=2)[0],
+                    policy.choose(catalog),
+                    policy.choose(catalog.without(["i0"])),
+                    policy.choose(catalog, k=2)[0],
                 ]
                 for decision in decisions:
                     is_there = (
                         decision.item == f"i{decision.action}" and (decision.context == points[decision.action]).all()
                     )
-                    if not (is_there and least - 1 <= decision.n_actions <= len(catalogue)):
+                    if not (is_there and least - 1 <= decision.n_actions <= len(catalog)):
                         failures.append(decision)
                 if decisions[0].action >= decisions[0].n_actions:
                     failures.append(decisions[0])
@@ -411,7 +409,7 @@ def test_a_catalogue_may_grow_while_policies_choose(kernel):
         for player in players:
             player.start()
         for row in range(5, 400):
-            catalogue.add(points[[row]], ids=[f"i{row}"])
+            catalog.add(points[[row]], ids=[f"i{row}"])
         for player in players:
             player.join()
     finally:

@@ -8,7 +8,7 @@ from kernelbandits.errors import InvalidParameter
 def test_engines_can_be_left_out():
     rng = np.random.default_rng(4)
     policies = [
-        kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4), regularisation=0.3, exploration=0.5, engine=engine)
+        kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4), regularization=0.3, exploration=0.5, engine=engine)
         for engine in ("auto", "exhaustive")
     ]
     for _ in range(40):
@@ -48,7 +48,7 @@ def test_what_a_choice_cost_belongs_to_the_decision():
 
 def test_rounds_of_many_actions_are_screened_one_by_one():
     rng = np.random.default_rng(7)
-    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4), regularisation=0.3)
+    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.4), regularization=0.3)
     policy.warm_start(rng.uniform(size=(60, 2)), rng.normal(size=60))
 
     decisions = policy.choose_many([rng.uniform(size=(40, 2)) for _ in range(3)])

@@ -12,7 +12,7 @@ from kernelbandits.policies.experts.library import FiniteClass
 
 
 def brute_force(looks, n_actions):
-    """Labellings by every threshold (on a grid finer than the gaps) on every column, with every two rows."""
+    """Labelings by every threshold (on a grid finer than the gaps) on every column, with every two rows."""
     found = set()
     for column in looks.T:
         thresholds = [column.min() - 1.0, *column]
@@ -21,7 +21,7 @@ def brute_force(looks, n_actions):
     return found
 
 
-def labelling(expert, looks, n_actions):
+def labeling(expert, looks, n_actions):
     return tuple(int(expert.advise(np.tile(row, (n_actions, 1))).argmax()) for row in looks)
 
 
@@ -41,16 +41,16 @@ def ugly_looks():
 
 @pytest.mark.parametrize("n_actions", [2, 3])
 @pytest.mark.parametrize("looks", ugly_looks(), ids=lambda looks: str(looks.shape))
-def test_there_is_one_stump_per_labelling(looks, n_actions):
+def test_there_is_one_stump_per_labeling(looks, n_actions):
     kept = StumpClass(looks.shape[1], n_actions=n_actions).distinct(looks)
 
-    labels = [labelling(expert, looks, n_actions) for expert in kept]
+    labels = [labeling(expert, looks, n_actions) for expert in kept]
 
     assert len(set(labels)) == len(labels)
     assert set(labels) == brute_force(looks, n_actions)
 
 
-def test_one_column_of_distinct_values_has_two_labellings_per_round():
+def test_one_column_of_distinct_values_has_two_labelings_per_round():
     looks = np.random.default_rng(1).normal(size=(20, 1))
 
     kept = StumpClass(1).distinct(looks)
@@ -58,7 +58,7 @@ def test_one_column_of_distinct_values_has_two_labellings_per_round():
     assert len(kept) == 2 * 20  # 21 per sign, two of them constant and counted once
 
 
-def test_a_list_keeps_the_first_policy_of_each_labelling():
+def test_a_list_keeps_the_first_policy_of_each_labeling():
     rng = np.random.default_rng(2)
     experts = [*linear_experts(2, n_experts=200, seed=3), *constant_experts(3)]
     rounds, policies = [rng.normal(size=(3, 2)) for _ in range(4)], FiniteClass(experts)
@@ -72,7 +72,7 @@ def test_a_list_keeps_the_first_policy_of_each_labelling():
     assert 3 < len(kept) < len(experts)
 
 
-def test_a_class_has_no_experts_that_randomise():
+def test_a_class_has_no_experts_that_randomize():
     with pytest.raises(InvalidParameter, match="all probability on one action"):
         kb.VE([UniformExpert()], horizon=90, vc_dimension=1, uniform_rounds=5).choose(np.eye(2))
 

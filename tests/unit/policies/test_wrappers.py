@@ -13,13 +13,13 @@ from kernelbandits.errors import (
     NotSupported,
 )
 from kernelbandits.kernels import Delta, FromCallable, Gaussian
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 
 KERNEL = Gaussian(length_scale=0.8)
 
 
 def kernel_ucb(**options):
-    policy = kb.KernelUCB(KERNEL, **{"regularisation": 0.2, "exploration": 0.3, **options})
+    policy = kb.KernelUCB(KERNEL, **{"regularization": 0.2, "exploration": 0.3, **options})
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(15, 2)), rng.normal(size=15))
     return policy
@@ -39,7 +39,7 @@ class TestMixed:
         expected[best] += 1.0 - epsilon
         np.testing.assert_allclose(probabilities, expected)
 
-    def test_propensities_of_a_policy_that_randomises_itself_are_total(self):
+    def test_propensities_of_a_policy_that_randomizes_itself_are_total(self):
         policy = kb.Mixed(kb.Softmax(kernel_ucb(), temperature=0.4, seed=2), epsilon=0.5, seed=0)
         inside = kb.Softmax(kernel_ucb(), temperature=0.4).probabilities(CONTEXTS)
 
@@ -136,7 +136,7 @@ class TestSoftmax:
 
 def known(means, times=100, **options):
     """Arms "a", "b", … whose mean rewards are known nearly exactly."""
-    policy = kb.KernelUCB(Delta(), **{"regularisation": 1e-3, "exploration": 1.0, **options})
+    policy = kb.KernelUCB(Delta(), **{"regularization": 1e-3, "exploration": 1.0, **options})
     policy.warm_start(list("abcdefg")[: len(means)], means, times=times)
     return policy
 
@@ -163,7 +163,7 @@ class TestGuarded:
         assert known([0.5, 0.6, 0.4]).choose(["a", "b", "c"]).action == 1
 
     def test_wide_actions_are_not_better_for_sure(self):
-        policy = kb.Guarded(known([0.5, 5.0], times=[100, 1], regularisation=1.0, exploration=5.0), baseline="a")
+        policy = kb.Guarded(known([0.5, 5.0], times=[100, 1], regularization=1.0, exploration=5.0), baseline="a")
 
         assert policy.choose(["a", "b", "c"], ids=["a", "b", "c"]).item == "a"
 
@@ -176,15 +176,15 @@ class TestGuarded:
 
         assert decision.action == known([0.5, 0.6, 0.4]).choose(items, eligible=mask).action
 
-    def test_items_of_a_catalogue_are_found(self):
-        catalogue = Catalogue(["a", "b", "c"], ids=["a", "b", "c"])
+    def test_items_of_a_catalog_are_found(self):
+        catalog = Catalog(["a", "b", "c"], ids=["a", "b", "c"])
         policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline="a")
 
-        assert policy.choose(catalogue).item == "a"
-        assert policy.choose(catalogue.without(["c"])).item == "a"
-        assert policy.choose(catalogue.without(["a"])).item == "b"
+        assert policy.choose(catalog).item == "a"
+        assert policy.choose(catalog.without(["c"])).item == "a"
+        assert policy.choose(catalog.without(["a"])).item == "b"
         with pytest.raises(InvalidContexts, match="'a' is no action of this round"):
-            policy.choose(Catalogue(["x", "b"], ids=["x", "b"]))
+            policy.choose(Catalog(["x", "b"], ids=["x", "b"]))
 
     def test_rows_name_the_baseline_where_there_are_no_ids(self):
         policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline=np.int64(2), absent="free")

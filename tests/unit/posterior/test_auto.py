@@ -12,13 +12,13 @@ CONTEXTS, REWARDS = RNG.normal(size=(40, 8)), RNG.normal(size=40)
 
 
 def assert_same_answers(posterior, rows):
-    mean, width = ridge(Linear(), CONTEXTS[rows], REWARDS[rows], CONTEXTS, posterior.regularisation)
+    mean, width = ridge(Linear(), CONTEXTS[rows], REWARDS[rows], CONTEXTS, posterior.regularization)
     assert_allclose(posterior.predict(CONTEXTS).mean, mean, rtol=1e-8, atol=1e-9)
     assert_allclose(posterior.predict(CONTEXTS).width, width, rtol=1e-8)
 
 
 def test_the_form_changes_when_points_outnumber_features_and_back():
-    posterior = AutoPosterior(Linear(), regularisation=0.3)
+    posterior = AutoPosterior(Linear(), regularization=0.3)
     forms = []
 
     for row in range(20):
@@ -39,7 +39,7 @@ def test_a_large_batch_goes_straight_to_the_cheaper_form(monkeypatch):
         raise AssertionError("a batch larger than the features was factored over points")
 
     monkeypatch.setattr("kernelbandits.posterior.exact.ExactPosterior._follow", refuse)
-    posterior = AutoPosterior(Linear(), regularisation=0.3)
+    posterior = AutoPosterior(Linear(), regularization=0.3)
 
     posterior.observe(CONTEXTS, REWARDS)
 
@@ -48,7 +48,7 @@ def test_a_large_batch_goes_straight_to_the_cheaper_form(monkeypatch):
 
 
 def test_repeats_are_no_reason_to_change_form():
-    posterior = AutoPosterior(Linear(), regularisation=0.3)
+    posterior = AutoPosterior(Linear(), regularization=0.3)
 
     posterior.observe(np.repeat(CONTEXTS[:2], 20, axis=0), np.ones(40))
 
@@ -56,7 +56,7 @@ def test_repeats_are_no_reason_to_change_form():
 
 
 def test_a_kernel_without_features_stays_exact():
-    posterior = AutoPosterior(Gaussian(length_scale=1.0), regularisation=0.3)
+    posterior = AutoPosterior(Gaussian(length_scale=1.0), regularization=0.3)
 
     posterior.observe(CONTEXTS, REWARDS)
 
@@ -64,7 +64,7 @@ def test_a_kernel_without_features_stays_exact():
 
 
 def test_changing_form_does_not_warn_again():
-    posterior = AutoPosterior(Linear(), regularisation=1e-9)
+    posterior = AutoPosterior(Linear(), regularization=1e-9)
     with pytest.warns(IllConditioned):
         posterior.observe(CONTEXTS[:2], REWARDS[:2])
 
@@ -74,9 +74,9 @@ def test_changing_form_does_not_warn_again():
 
 
 def test_a_state_is_restored_in_the_form_it_had():
-    posterior = AutoPosterior(Linear(), regularisation=0.3)
+    posterior = AutoPosterior(Linear(), regularization=0.3)
     posterior.observe(CONTEXTS, REWARDS)
-    other = AutoPosterior(Linear(), regularisation=0.3)
+    other = AutoPosterior(Linear(), regularization=0.3)
 
     other.restore(posterior.state())
 
@@ -89,10 +89,10 @@ def line(count, *, seed=1):
     return rng.uniform(size=(count, 1)), rng.normal(size=count)
 
 
-def fed(kernel, points, rewards, regularisation=0.3):
+def fed(kernel, points, rewards, regularization=0.3):
     """An automatic and an exact posterior with the same history, asked after every tenth observation."""
-    auto = AutoPosterior(kernel, regularisation=regularisation)
-    exact = ExactPosterior(kernel, regularisation=regularisation)
+    auto = AutoPosterior(kernel, regularization=regularization)
+    exact = ExactPosterior(kernel, regularization=regularization)
     forms = []
     for first in range(0, len(points), 10):
         for posterior in (auto, exact):
@@ -129,7 +129,7 @@ def test_noisy_similarities_of_a_long_line_are_compressed_with_a_looser_toleranc
 
 def test_the_record_stays_the_same_when_the_form_changes():
     points, rewards = line(200)
-    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
     auto.observe(points, rewards)
     record = auto.record
 
@@ -141,7 +141,7 @@ def test_the_record_stays_the_same_when_the_form_changes():
 
 def test_nothing_is_compressed_that_nobody_asks_about():
     points, rewards = line(200)
-    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
 
     auto.observe(points, rewards)
 
@@ -158,7 +158,7 @@ def test_points_of_full_rank_stay_exact():
 
 def test_what_is_asked_about_counts_towards_the_rank():
     points, rewards = line(200)
-    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
     auto.observe(points[:100], rewards[:100])
     far = np.random.default_rng(3).uniform(0.0, 100.0, size=(30, 10, 1))
 
@@ -207,12 +207,12 @@ def test_removals_lead_back_to_the_exact_form():
     assert auto.form == "exact"
 
 
-@pytest.mark.parametrize(("regularisation", "form"), [(0.01, "compressed"), (1e-4, "exact")])
-def test_nothing_is_compressed_where_it_would_show(regularisation, form):
-    """sqrt(t) max k(x, x) may be 5,000 times the regularisation."""
+@pytest.mark.parametrize(("regularization", "form"), [(0.01, "compressed"), (1e-4, "exact")])
+def test_nothing_is_compressed_where_it_would_show(regularization, form):
+    """sqrt(t) max k(x, x) may be 5,000 times the regularization."""
     points, rewards = line(300)
 
-    *_, forms = fed(Gaussian(length_scale=0.3), points, rewards, regularisation)
+    *_, forms = fed(Gaussian(length_scale=0.3), points, rewards, regularization)
 
     assert forms[-1] == form
 
@@ -229,7 +229,7 @@ def test_a_similarity_that_might_be_no_kernel_stays_exact():
 def test_a_compressed_state_is_restored_and_compressed_again():
     points, rewards = line(300)
     auto, exact, _ = fed(Gaussian(length_scale=0.3), points, rewards)
-    other = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    other = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
 
     other.restore(auto.state())
 
@@ -239,7 +239,7 @@ def test_a_compressed_state_is_restored_and_compressed_again():
 
 def test_contexts_that_were_refused_are_not_remembered():
     points, rewards = line(300)
-    auto = AutoPosterior(Gaussian(length_scale=0.3), regularisation=0.3)
+    auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
     auto.observe(points[:100], rewards[:100])
 
     with pytest.raises(InvalidContexts):
@@ -251,7 +251,7 @@ def test_contexts_that_were_refused_are_not_remembered():
 
 
 def test_the_exact_form_is_there_while_it_lasts():
-    posterior = AutoPosterior(Linear(), regularisation=1.0)
+    posterior = AutoPosterior(Linear(), regularization=1.0)
     assert isinstance(posterior.exact, ExactPosterior)
 
     posterior.observe([[1.0], [2.0]], [0.0, 1.0])

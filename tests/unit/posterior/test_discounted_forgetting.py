@@ -28,9 +28,9 @@ WORLDS = {
 }
 
 
-def fading(world, rate, regularisation=0.3):
+def fading(world, rate, regularization=0.3):
     kernel, points = WORLDS[world]
-    posterior = ForgettingPosterior(kernel, regularisation=regularisation, rate=rate)
+    posterior = ForgettingPosterior(kernel, regularization=regularization, rate=rate)
     return Slow(posterior, points, lambda age: rate**age)
 
 
@@ -45,10 +45,10 @@ def test_an_observation_counts_rate_to_the_power_of_its_age(world, rate):
             slow.check(1e-6 if world == "huge" else 2e-7)  # 1e-8/(1 − rate) may be dropped
 
 
-def test_the_check_itself_notices_a_regularisation_that_fades_too():
+def test_the_check_itself_notices_a_regularization_that_fades_too():
     slow = fading("exact", 0.9)
     slow.observe(list(range(9)), np.linspace(-1.0, 1.0, 9).tolist())
-    slow.posterior.regularisation *= 0.9
+    slow.posterior.regularization *= 0.9
 
     with pytest.raises(AssertionError):
         slow.check()
@@ -108,11 +108,11 @@ def test_widths_grow_back_to_the_prior_and_the_mean_to_zero():
 
 
 @pytest.mark.parametrize("world", ["exact", "primal"])
-@pytest.mark.parametrize("regularisation", [0.05, 4.0])
-def test_what_is_dropped_changes_no_more_than_the_class_says(monkeypatch, world, regularisation):
+@pytest.mark.parametrize("regularization", [0.05, 4.0])
+def test_what_is_dropped_changes_no_more_than_the_class_says(monkeypatch, world, regularization):
     monkeypatch.setattr(module, "LEAST_WEIGHT", 1e-3)  # so that it shows
     rate, rng = 0.8, np.random.default_rng(2)
-    slow = fading(world, rate, regularisation)
+    slow = fading(world, rate, regularization)
     rows, rewards = rng.integers(10, size=80), rng.normal(size=80)
 
     for row, reward in zip(rows.tolist(), rewards.tolist(), strict=True):
@@ -120,10 +120,10 @@ def test_what_is_dropped_changes_no_more_than_the_class_says(monkeypatch, world,
 
     kernel = slow.posterior.kernel
     weights = rate ** np.arange(79, -1, -1.0)
-    mean, width, _ = definition(kernel, regularisation, slow.take(rows), rewards, weights, slow.points)
+    mean, width, _ = definition(kernel, regularization, slow.take(rows), rewards, weights, slow.points)
     prediction = slow.posterior.predict(slow.points)
     largest = kernel.diagonal(slow.points).max()
-    share = 1e-3 / (1.0 - rate) * largest / regularisation
+    share = 1e-3 / (1.0 - rate) * largest / regularization
     assert (prediction.width**2 <= width**2 * (1 + share) * (1 + 1e-9)).all()
     assert (prediction.width**2 >= width**2 * (1 - 1e-9)).all()
     residual = np.abs(rewards - slow.posterior.predict(slow.take(rows)).mean).max()
@@ -148,7 +148,7 @@ def test_every_form_fades_alike(monkeypatch, form):
     if form == "exact":
         monkeypatch.setattr(auto, "LOW_RANK", 0.0)
     points = rng.uniform(size=(60, 1))
-    posterior = ForgettingPosterior(kernel, regularisation=0.5, rate=0.93)
+    posterior = ForgettingPosterior(kernel, regularization=0.5, rate=0.93)
     slow = Slow(posterior, points, lambda age: 0.93**age)
 
     for t in range(200):
@@ -227,7 +227,7 @@ def test_what_was_dropped_cannot_be_changed_and_a_refusal_changes_nothing(world)
 def test_a_similarity_that_is_no_kernel_is_refused_and_makes_nothing_older():
     table = np.array([[1.0, 0.1, 0.9, 0.0], [0.1, 1.0, 0.9, 0.0], [0.9, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     kernel = as_kernel(lambda first, second: table[np.ix_(first[:, 0].astype(int), second[:, 0].astype(int))])
-    slow = Slow(ForgettingPosterior(kernel, regularisation=1e-3, rate=0.9), np.arange(4.0)[:, None], lambda a: 0.9**a)
+    slow = Slow(ForgettingPosterior(kernel, regularization=1e-3, rate=0.9), np.arange(4.0)[:, None], lambda a: 0.9**a)
     slow.observe([3, 0, 1], [1.0, 2.0, 3.0])
     before = slow.posterior.predict(slow.take([0, 1, 3]))
 
@@ -256,7 +256,7 @@ def test_a_refusal_after_a_change_of_form_goes_back_to_the_form_before():
 def test_a_restored_state_goes_on_as_the_original(world):
     slow, rng = fading(world, 0.6), np.random.default_rng(5)
     slow.observe(rng.integers(10, size=15).tolist(), rng.normal(size=15).tolist())
-    fresh = ForgettingPosterior(slow.posterior.kernel, regularisation=0.3, rate=0.6)
+    fresh = ForgettingPosterior(slow.posterior.kernel, regularization=0.3, rate=0.6)
 
     fresh.restore(slow.posterior.state())
 
@@ -274,7 +274,7 @@ def test_a_restored_state_goes_on_as_the_original(world):
 
 def test_with_rate_one_it_is_the_posterior_that_forgets_nothing():
     slow, rng = fading("exact", 1.0), np.random.default_rng(6)
-    plain = AutoPosterior(slow.posterior.kernel, regularisation=0.3)
+    plain = AutoPosterior(slow.posterior.kernel, regularization=0.3)
 
     for row, reward in zip(rng.integers(10, size=50).tolist(), rng.normal(size=50).tolist(), strict=True):
         slow.observe_one(row, reward)

@@ -27,9 +27,9 @@ WORLDS = {
 }
 
 
-def window(world, length, regularisation=0.3):
+def window(world, length, regularization=0.3):
     kernel, points = WORLDS[world]
-    posterior = WindowedPosterior(kernel, regularisation=regularisation, length=length)
+    posterior = WindowedPosterior(kernel, regularization=regularization, length=length)
     return Slow(posterior, points, lambda age: float(age < length))
 
 
@@ -50,7 +50,7 @@ def test_it_is_the_posterior_of_the_last_observations(world, length):
 
 def test_the_check_itself_notices_a_window_that_is_one_too_long():
     kernel, points = WORLDS["exact"]
-    slow = Slow(WindowedPosterior(kernel, regularisation=0.3, length=6), points, lambda age: float(age < 5))
+    slow = Slow(WindowedPosterior(kernel, regularization=0.3, length=6), points, lambda age: float(age < 5))
     slow.observe(list(range(9)), np.linspace(-1.0, 1.0, 9).tolist())
 
     with pytest.raises(AssertionError):
@@ -123,7 +123,7 @@ def test_the_form_is_primal_only_for_few_features():
 
 
 def window_after(kernel, length):
-    posterior = WindowedPosterior(kernel, regularisation=1.0, length=length)
+    posterior = WindowedPosterior(kernel, regularization=1.0, length=length)
     posterior.observe(ROWS, np.zeros(10))
     return posterior
 
@@ -196,7 +196,7 @@ def test_what_has_left_the_window_cannot_be_changed_and_a_refusal_changes_nothin
 
 def test_a_similarity_that_is_no_kernel_is_refused_and_pushes_nothing_out():
     table = np.array([[1.0, 0.1, 0.9, 0.0], [0.1, 1.0, 0.9, 0.0], [0.9, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    posterior = WindowedPosterior(lambda_kernel(table), regularisation=1e-3, length=3)
+    posterior = WindowedPosterior(lambda_kernel(table), regularization=1e-3, length=3)
     slow = Slow(posterior, np.arange(4.0)[:, None], lambda age: float(age < 3))
     slow.observe([3, 0, 1], [1.0, 2.0, 3.0])
 
@@ -231,7 +231,7 @@ def test_contexts_of_another_length_are_refused():
 def test_a_restored_window_forgets_in_the_same_order(world):
     slow, rng = window(world, 6), np.random.default_rng(5)
     slow.observe(rng.integers(10, size=15).tolist(), rng.normal(size=15).tolist())
-    fresh = WindowedPosterior(slow.posterior.kernel, regularisation=0.3, length=6)
+    fresh = WindowedPosterior(slow.posterior.kernel, regularization=0.3, length=6)
 
     fresh.restore(slow.posterior.state())
 

@@ -22,14 +22,14 @@ from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern
 from kernelbandits.posterior import ExactPosterior, cholesky, exact
 
 
-def observed(kernel, points, rewards, regularisation):
-    posterior = ExactPosterior(kernel, regularisation=regularisation)
+def observed(kernel, points, rewards, regularization):
+    posterior = ExactPosterior(kernel, regularization=regularization)
     posterior.observe(points, rewards)
     return posterior
 
 
 def assert_same_answers(posterior, kernel, points, rewards, queries, rtol=1e-7):
-    mean, width = ridge(kernel, points, rewards, queries, posterior.regularisation)
+    mean, width = ridge(kernel, points, rewards, queries, posterior.regularization)
     prediction = posterior.predict(queries)
     assert_allclose(prediction.mean, mean, rtol=rtol, atol=rtol * np.abs(mean).max())
     assert_allclose(prediction.width, width, rtol=rtol)
@@ -40,7 +40,7 @@ def test_several_panels_and_repeats_across_them_are_exact():
     kernel, points = Gaussian(length_scale=0.3), rng.uniform(size=(600, 2))
     rows = np.concatenate([np.arange(600), [0, 255, 256, 257, 511, 512, 599, 0]])
     rewards = rng.normal(size=len(rows))
-    posterior = ExactPosterior(kernel, regularisation=0.05)
+    posterior = ExactPosterior(kernel, regularization=0.05)
 
     posterior.observe(points[rows[:300]], rewards[:300])
     for place in range(300, 320):
@@ -83,28 +83,28 @@ def test_points_that_leave_and_come_back_are_exact():
         assert_same_answers(posterior, kernel, points, rewards, points)
 
 
-@pytest.mark.parametrize("regularisation", [1e-8, 1e-5, 1e-2])
-def test_widths_are_sound_down_to_tiny_regularisation(regularisation):
+@pytest.mark.parametrize("regularization", [1e-8, 1e-5, 1e-2])
+def test_widths_are_sound_down_to_tiny_regularization(regularization):
     """500 points on a line. Errors grow like eps/γ; the figures are those that a stable method reaches."""
     rng = np.random.default_rng(3)
     points, queries = rng.uniform(size=(500, 1)), rng.uniform(size=(50, 1))
     kernel = Gaussian(length_scale=0.2)
-    posterior = ExactPosterior(kernel, regularisation=regularisation)
+    posterior = ExactPosterior(kernel, regularization=regularization)
 
     for row in range(500):
         posterior.observe(points[[row]], [0.0])
 
-    exact = _accurate_squared_widths(points, queries, 0.2, regularisation)
+    exact = _accurate_squared_widths(points, queries, 0.2, regularization)
     error = np.abs(posterior.predict(queries).width ** 2 / exact - 1.0).max()
-    assert error < 1e-12 / regularisation
+    assert error < 1e-12 / regularization
 
 
-def _accurate_squared_widths(points, queries, length_scale, regularisation):
+def _accurate_squared_widths(points, queries, length_scale, regularization):
     """The definition in extended precision: np.longdouble Cholesky, written out."""
     wide = np.longdouble
     x, q = points.astype(wide)[:, 0], queries.astype(wide)[:, 0]
     gram = np.exp(-((x[:, None] - x[None, :]) ** 2) / (2 * wide(length_scale) ** 2))
-    matrix = gram + wide(regularisation) * np.eye(len(x), dtype=wide)
+    matrix = gram + wide(regularization) * np.eye(len(x), dtype=wide)
     right = np.exp(-((x[:, None] - q[None, :]) ** 2) / (2 * wide(length_scale) ** 2))
     for column in range(len(x)):  # L in the lower triangle, forward substitution alongside
         pivot = np.sqrt(matrix[column, column])
@@ -113,11 +113,11 @@ def _accurate_squared_widths(points, queries, length_scale, regularisation):
         below = matrix[column + 1 :, column]
         matrix[column + 1 :, column + 1 :] -= np.outer(below, below)
         right[column + 1 :] -= np.outer(below, right[column])
-    return ((1 - (right**2).sum(axis=0)) / wide(regularisation)).astype(float)
+    return ((1 - (right**2).sum(axis=0)) / wide(regularization)).astype(float)
 
 
-def test_too_small_a_regularisation_is_said_once():
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-9)
+def test_too_small_a_regularization_is_said_once():
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-9)
 
     with pytest.warns(IllConditioned, match="below 1e-8 times the largest k"):
         posterior.observe([[0.0]], [1.0])
@@ -129,16 +129,16 @@ def test_too_small_a_regularisation_is_said_once():
 
 
 def test_the_warning_comes_when_similarities_grow_into_it():
-    posterior = ExactPosterior(Linear(), regularisation=1e-6)
+    posterior = ExactPosterior(Linear(), regularization=1e-6)
     posterior.observe([[1.0]], [1.0])
 
     with pytest.warns(IllConditioned, match="lose their digits"):
         posterior.observe([[1e3]], [1.0])
 
 
-def test_a_regularisation_below_rounding_is_refused_in_words():
+def test_a_regularization_below_rounding_is_refused_in_words():
     points = np.linspace(0, 1e-6, 60)[:, None]
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-18)
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-18)
 
     with pytest.warns(IllConditioned), pytest.raises(NumericalError, match="too small beside similarities"):
         posterior.observe(points, np.zeros(60))
@@ -182,7 +182,7 @@ def test_any_history_with_repeats_is_the_definition(rows, gamma, scale, seed):
     kernel = Linear() * (1.0 / max(1.0, scale**2)) + Gaussian(length_scale=scale)
     history, rewards = points[rows], rng.normal(size=len(rows)) * scale
 
-    posterior = ExactPosterior(kernel, regularisation=gamma)
+    posterior = ExactPosterior(kernel, regularization=gamma)
     for point, reward in zip(history, rewards, strict=True):
         posterior.observe(point[None], [reward])
 
@@ -191,7 +191,7 @@ def test_any_history_with_repeats_is_the_definition(rows, gamma, scale, seed):
 
 def test_an_indefinite_similarity_is_refused_and_nothing_changes():
     table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
-    posterior = ExactPosterior(Precomputed(table), regularisation=0.05)
+    posterior = ExactPosterior(Precomputed(table), regularization=0.05)
     posterior.observe([0, 1], [1.0, 0.5])
     before = posterior.predict([0, 1])
 
@@ -207,7 +207,7 @@ def test_an_indefinite_similarity_is_refused_and_nothing_changes():
 def test_a_batch_that_is_refused_half_way_leaves_nothing_behind():
     table = np.eye(400)
     table[398, 399] = table[399, 398] = 1.5
-    posterior = ExactPosterior(Precomputed(table), regularisation=0.1)
+    posterior = ExactPosterior(Precomputed(table), regularization=0.1)
     posterior.observe([0], [1.0])
 
     with pytest.raises(NotPositiveSemidefinite):
@@ -219,7 +219,7 @@ def test_a_batch_that_is_refused_half_way_leaves_nothing_behind():
 
 
 def test_similarities_that_overflow_are_refused():
-    posterior = ExactPosterior(Linear(), regularisation=1.0)
+    posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidContexts, match="overflow"):
         posterior.observe([[1e200]], [1.0])
@@ -237,7 +237,7 @@ def test_a_kernel_that_answers_nan_is_refused():
         def diagonal(self, points):
             return np.ones(len(points))
 
-    posterior = ExactPosterior(Broken(), regularisation=1.0)
+    posterior = ExactPosterior(Broken(), regularization=1.0)
     with pytest.raises(InvalidContexts, match="not numbers"):
         posterior.observe([[1.0], [2.0]], [1.0, 2.0])
 
@@ -246,7 +246,7 @@ def test_a_kernel_that_answers_nan_is_refused():
 
 @pytest.mark.parametrize("rewards", [[np.nan], [np.inf], ["much"], [1.0, 2.0], None, [1j]])
 def test_rewards_that_are_no_numbers_are_refused(rewards):
-    posterior = ExactPosterior(Linear(), regularisation=1.0)
+    posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidReward, match="reward"):
         posterior.observe([[1.0]], rewards)
@@ -256,16 +256,16 @@ def test_rewards_that_are_no_numbers_are_refused(rewards):
 
 @pytest.mark.parametrize("times", [0, -1, 1.5, np.nan, [1, 2]])
 def test_counts_that_are_no_whole_numbers_are_refused(times):
-    posterior = ExactPosterior(Linear(), regularisation=1.0)
+    posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidParameter, match="`times`"):
         posterior.observe([[1.0]], [1.0], times=times)
 
 
-@pytest.mark.parametrize("regularisation", [0.0, -1.0, np.nan, np.inf, "small", None])
-def test_the_regularisation_has_to_be_positive(regularisation):
-    with pytest.raises(InvalidParameter, match=r"regularisation has to be positive.*1\.0 is a good start"):
-        ExactPosterior(Linear(), regularisation=regularisation)
+@pytest.mark.parametrize("regularization", [0.0, -1.0, np.nan, np.inf, "small", None])
+def test_the_regularization_has_to_be_positive(regularization):
+    with pytest.raises(InvalidParameter, match=r"regularization has to be positive.*1\.0 is a good start"):
+        ExactPosterior(Linear(), regularization=regularization)
 
 
 def test_what_was_never_observed_cannot_be_changed():
@@ -335,7 +335,7 @@ class TestExpected:
         rng = np.random.default_rng(0)
         rows, rewards = rng.uniform(size=(n, 2)), rng.normal(size=n)
         point = rng.uniform(size=(1, 2))
-        posterior, plain = (ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.2) for _ in range(2))
+        posterior, plain = (ExactPosterior(Gaussian(length_scale=0.4), regularization=0.2) for _ in range(2))
         for one in (posterior, plain):
             one.observe(rows, rewards)
             one.predict(point)
@@ -440,14 +440,14 @@ def appended_rows(posterior, monkeypatch):
 
 def test_many_points_are_factored_in_large_blocks(small_panels, monkeypatch):
     points = np.random.default_rng(3).normal(size=(30, 2))
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1)
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.1)
     sizes = appended_rows(posterior, monkeypatch)
 
     posterior.observe(points, np.arange(30.0))
     prediction = posterior.predict(points)
 
     assert sizes == [12, 12, 6]
-    one_by_one = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1)
+    one_by_one = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.1)
     for point, reward in zip(points, np.arange(30.0), strict=True):
         one_by_one.observe([point], [reward])
         one_by_one.predict([point])
@@ -459,7 +459,7 @@ def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor
     """Pivots of nearly equal points fall below zero by rounding, and are known to be at least γ."""
     points = np.repeat(np.random.default_rng(3).normal(size=(5, 2)), 4, axis=0)
     points += 1e-9 * np.arange(20)[:, None]
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.05)
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.05)
     sizes, whole = appended_rows(posterior, monkeypatch), cholesky.cholesky
 
     def spoilt(matrix):
@@ -479,7 +479,7 @@ def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor
 def test_a_large_block_with_an_indefinite_end_is_refused_and_nothing_changes(small_panels):
     table = np.eye(20) + 0.1
     table[18, 19] = table[19, 18] = 5.0
-    posterior = ExactPosterior(Precomputed(table), regularisation=0.1)
+    posterior = ExactPosterior(Precomputed(table), regularization=0.1)
     posterior.observe(np.arange(3), [1.0, 0.0, 1.0])
     before = posterior.predict(np.arange(5))
 
@@ -500,34 +500,34 @@ def gaussian_of(kind, points):
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("kind", ["library", "function", "table"])
-def test_a_kernel_is_told_the_smallest_regularisation_that_works(kind):
+def test_a_kernel_is_told_the_smallest_regularization_that_works(kind):
     kernel, points = gaussian_of(kind, np.random.default_rng(0).uniform(size=(60, 2)))
 
     with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as refused:
-        ExactPosterior(kernel, regularisation=1e-15).observe(points, np.ones(60))
+        ExactPosterior(kernel, regularization=1e-15).observe(points, np.ones(60))
 
-    posterior = ExactPosterior(kernel, regularisation=told(refused.value))
+    posterior = ExactPosterior(kernel, regularization=told(refused.value))
     posterior.observe(points, np.ones(60))
     assert posterior.predict(points).width.max() < 1.01
 
 
 def told(error):
-    """The regularisation that a message recommends."""
-    return float(re.search(r"Take a regularisation of at least (\S+)\.$", str(error))[1])
+    """The regularization that a message recommends."""
+    return float(re.search(r"Take a regularization of at least (\S+)\.$", str(error))[1])
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
-@pytest.mark.parametrize(("seed", "regularisation"), [(0, 1e-15), (3, 1e-15), (9, 3e-16)])
-def test_a_repeat_that_rounding_makes_impossible_is_told_so_too(seed, regularisation):
+@pytest.mark.parametrize(("seed", "regularization"), [(0, 1e-15), (3, 1e-15), (9, 3e-16)])
+def test_a_repeat_that_rounding_makes_impossible_is_told_so_too(seed, regularization):
     def play(policy):
         rng = np.random.default_rng(seed)
         for _ in range(80):
             policy.learn(policy.choose(["".join(rng.choice(list("ab"), size=6)) for _ in range(5)]), 0.5)
 
     with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of") as refused:
-        play(KernelUCB(Spectrum(n=2), regularisation=regularisation))
+        play(KernelUCB(Spectrum(n=2), regularization=regularization))
 
-    play(KernelUCB(Spectrum(n=2), regularisation=told(refused.value)))
+    play(KernelUCB(Spectrum(n=2), regularization=told(refused.value)))
 
 
 def no_rank_one(*arguments, **options):
@@ -538,12 +538,12 @@ def no_rank_one(*arguments, **options):
 @pytest.mark.parametrize("change", ["observe", "remove"])
 def test_a_change_of_rank_one_that_fails_is_refused_in_words_and_nothing_changes(monkeypatch, change):
     points = np.arange(6.0)[:, None]
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularisation=1e-10)
+    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-10)
     posterior.observe(points, np.ones(6))
     before = posterior.predict(points)
     monkeypatch.setattr(cholesky.GrowingCholesky, "rank_one", no_rank_one)
 
-    with pytest.raises(NumericalError, match="The regularisation 1e-10 is too small") as refused:
+    with pytest.raises(NumericalError, match="The regularization 1e-10 is too small") as refused:
         getattr(posterior, change)(points[[2]], [1.0])
 
     assert told(refused.value) > 1e-8
@@ -551,9 +551,9 @@ def test_a_change_of_rank_one_that_fails_is_refused_in_words_and_nothing_changes
     assert_allclose(posterior.predict(points).mean, before.mean)
 
 
-def test_a_change_of_rank_one_that_fails_beside_an_ordinary_regularisation_is_made_otherwise(monkeypatch):
+def test_a_change_of_rank_one_that_fails_beside_an_ordinary_regularization_is_made_otherwise(monkeypatch):
     points = np.arange(6.0)[:, None]
-    expected, posterior = (ExactPosterior(Gaussian(length_scale=1.0), regularisation=0.1) for _ in range(2))
+    expected, posterior = (ExactPosterior(Gaussian(length_scale=1.0), regularization=0.1) for _ in range(2))
     for each in (expected, posterior):
         each.observe(points, np.ones(6))
         each.predict(points)
@@ -568,11 +568,11 @@ def test_a_change_of_rank_one_that_fails_beside_an_ordinary_regularisation_is_ma
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
-@pytest.mark.parametrize("regularisation", [1e-10, 1e-5])
-def test_many_repeats_beside_a_tiny_regularisation_are_told_so(regularisation):
+@pytest.mark.parametrize("regularization", [1e-10, 1e-5])
+def test_many_repeats_beside_a_tiny_regularization_are_told_so(regularization):
     """A factor with floored pivots overflows where rounding is all that there is: it was kept, and every answer NaN."""
     points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
-    posterior = ExactPosterior(Linear(), regularisation=regularisation)
+    posterior = ExactPosterior(Linear(), regularization=regularization)
     posterior.observe(points, np.ones(64))
 
     def repeat(each):
@@ -581,14 +581,14 @@ def test_many_repeats_beside_a_tiny_regularisation_are_told_so(regularisation):
 
     with pytest.raises(NumericalError, match="too small beside similarities of up to 98 of") as refused:
         repeat(posterior)
-    repeat(ExactPosterior(Linear(), regularisation=told(refused.value)))
+    repeat(ExactPosterior(Linear(), regularization=told(refused.value)))
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
-@pytest.mark.parametrize("regularisation", [1e-15, 1e-12, 1e-8, 0.05])
-def test_similarities_of_no_kernel_are_told_to_repair_whatever_the_regularisation(regularisation):
+@pytest.mark.parametrize("regularization", [1e-15, 1e-12, 1e-8, 0.05])
+def test_similarities_of_no_kernel_are_told_to_repair_whatever_the_regularization(regularization):
     table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
-    posterior = ExactPosterior(Precomputed(table), regularisation=regularisation)
+    posterior = ExactPosterior(Precomputed(table), regularization=regularization)
     posterior.observe([0, 1], [1.0, 0.5])
 
     with pytest.raises(NotPositiveSemidefinite, match=r"kb\.kernels\.repair"):
@@ -602,7 +602,7 @@ def test_tiny_contexts_beside_large_ones_are_no_reason_to_repair():
     rng = np.random.default_rng(1)
     for _ in range(300):
         large, tiny = rng.normal(size=(10, 2)), 1e-12 * rng.normal(size=(3, 2))
-        posterior = ExactPosterior(FromCallable(Linear().gram), regularisation=float(rng.uniform(0.05, 0.2)))
+        posterior = ExactPosterior(FromCallable(Linear().gram), regularization=float(rng.uniform(0.05, 0.2)))
         posterior.observe(large, np.ones(10))
 
         posterior.observe(tiny, np.ones(3))

@@ -31,15 +31,15 @@ def test_names_make_posteriors(name, form, options):
     posterior = posterior_factory(name, **options)(Linear(), 0.25)
 
     assert isinstance(posterior, form)
-    assert posterior.regularisation == 0.25
+    assert posterior.regularization == 0.25
     assert {option: getattr(posterior, option) for option in options} == options
 
 
 def test_a_function_is_taken_as_it_is():
-    def own(kernel, regularisation):
-        return ExactPosterior(kernel, regularisation=2 * regularisation)
+    def own(kernel, regularization):
+        return ExactPosterior(kernel, regularization=2 * regularization)
 
-    assert posterior_factory(own)(Linear(), 1.0).regularisation == 2.0
+    assert posterior_factory(own)(Linear(), 1.0).regularization == 2.0
 
 
 def test_another_name_is_refused():

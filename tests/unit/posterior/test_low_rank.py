@@ -27,16 +27,16 @@ def world(dimension, size, *, seed=0):
     return points, rewards, queries
 
 
-def both(kernel, regularisation, **options):
-    exact = ExactPosterior(kernel, regularisation=regularisation)
-    return exact, CompressedPosterior(kernel, regularisation=regularisation, **options)
+def both(kernel, regularization, **options):
+    exact = ExactPosterior(kernel, regularization=regularization)
+    return exact, CompressedPosterior(kernel, regularization=regularization, **options)
 
 
 def bounds(exact, tolerance=1e-13):
     """As stated in the docstring, and ten times the rounding errors that a condition number of tκ/γ allows."""
     _, weights, counts, _ = exact.support()
     t, kappa = exact.n_observations, exact._largest_similarity
-    u = 0.5 * np.sqrt(t * kappa / exact.regularisation)
+    u = 0.5 * np.sqrt(t * kappa / exact.regularization)
     dual = np.sqrt(np.sum(weights**2 / counts))  # a point seen n times has n equal weights
     rounding = 10.0 * np.finfo(float).eps * kappa * (1.0 + u)
     return (
@@ -47,17 +47,17 @@ def bounds(exact, tolerance=1e-13):
 
 def errors(exact, compressed, queries):
     reference, prediction = exact.predict(queries), compressed.predict(queries)
-    of_variance = exact.regularisation * (prediction.width**2 - reference.width**2)
+    of_variance = exact.regularization * (prediction.width**2 - reference.width**2)
     return np.abs(prediction.mean - reference.mean).max(), np.abs(of_variance).max()
 
 
-@pytest.mark.parametrize("regularisation", [1e-4, 0.1, 10.0])
+@pytest.mark.parametrize("regularization", [1e-4, 0.1, 10.0])
 @pytest.mark.parametrize("case", CASES)
-def test_answers_are_those_of_the_exact_form_within_the_stated_bound(case, regularisation):
+def test_answers_are_those_of_the_exact_form_within_the_stated_bound(case, regularization):
     kernel, dimension = CASES[case]
     points, rewards, queries = world(dimension, 600)
     rows = np.concatenate([np.arange(600), np.arange(0, 600, 3), np.zeros(20, dtype=int)])
-    exact, compressed = both(kernel, regularisation)
+    exact, compressed = both(kernel, regularization)
 
     for posterior in (exact, compressed):
         posterior.observe(points[rows[:300]], rewards[rows[:300]])
@@ -69,7 +69,7 @@ def test_answers_are_those_of_the_exact_form_within_the_stated_bound(case, regul
     bound_of_mean, bound_of_variance = bounds(exact)
     assert of_mean < bound_of_mean
     assert of_variance < bound_of_variance
-    if regularisation >= 0.1:
+    if regularization >= 0.1:
         assert max(of_mean, of_variance) < 1e-9
     assert compressed.rank < 300
     assert not compressed.has_strayed
@@ -111,7 +111,7 @@ def test_points_where_nothing_was_observed_are_as_exact_as_others():
 
 def test_the_rank_stops_growing():
     points, rewards, _ = world(1, 3000)
-    posterior = CompressedPosterior(Gaussian(length_scale=0.2), regularisation=0.1)
+    posterior = CompressedPosterior(Gaussian(length_scale=0.2), regularization=0.1)
     ranks = []
 
     for first in range(0, 3000, 500):
@@ -199,9 +199,9 @@ def test_many_removals_leave_what_was_never_more():
 
 def test_the_record_is_all_that_is_saved():
     points, rewards, queries = world(2, 300)
-    compressed = CompressedPosterior(Gaussian(length_scale=0.5), regularisation=0.1)
+    compressed = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
     compressed.observe(points, rewards)
-    restored = CompressedPosterior(Gaussian(length_scale=0.5), regularisation=0.1)
+    restored = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
 
     restored.restore(compressed.state())
 
@@ -211,17 +211,17 @@ def test_the_record_is_all_that_is_saved():
 
 def test_a_similarity_that_might_be_no_kernel_is_refused():
     with pytest.raises(NotSupported, match="Precomputed might be no kernel"):
-        CompressedPosterior(Precomputed(np.eye(3)), regularisation=0.1)
+        CompressedPosterior(Precomputed(np.eye(3)), regularization=0.1)
 
 
 def test_a_tolerance_is_a_positive_number():
     with pytest.raises(InvalidParameter, match="The tolerance"):
-        CompressedPosterior(Linear(), regularisation=0.1, tolerance=0.0)
+        CompressedPosterior(Linear(), regularization=0.1, tolerance=0.0)
 
 
 def test_contexts_whose_similarities_overflow_are_refused_and_nothing_changes():
     points, rewards, queries = world(2, 40)
-    compressed = CompressedPosterior(Linear(), regularisation=0.1)
+    compressed = CompressedPosterior(Linear(), regularization=0.1)
     compressed.observe(points, rewards)
     before = compressed.predict(queries)
 
@@ -239,7 +239,7 @@ def test_contexts_whose_similarities_overflow_are_refused_and_nothing_changes():
 
 def test_a_giant_that_was_removed_leaves_no_trace():
     points, rewards, queries = world(2, 40)
-    compressed = CompressedPosterior(Linear(), regularisation=0.1)
+    compressed = CompressedPosterior(Linear(), regularization=0.1)
     compressed.observe(points, rewards)
     before = compressed.predict(queries)
     giant = np.array([[1e6, -2e6]])
@@ -299,7 +299,7 @@ def test_a_question_that_rounding_keeps_from_an_answer_is_refused_in_words(monke
         with monkeypatch.context() as patch:
             patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.__init__", fail)
             patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.widen", fail)
-            with pytest.raises(NumericalError, match=r"too small .* of 120 observations.* Take a regularisation of at"):
+            with pytest.raises(NumericalError, match=r"too small .* of 120 observations.* Take a regularization of at"):
                 asked(queries)
 
 
@@ -331,9 +331,9 @@ def test_kernel_ucb_chooses_as_with_the_exact_form():
         rng = np.random.default_rng(4)
         policy = kb.KernelUCB(
             Gaussian(length_scale=0.3),
-            regularisation=0.5,
+            regularization=0.5,
             exploration=0.5,
-            posterior=lambda kernel, regularisation, form=form: form(kernel, regularisation=regularisation),
+            posterior=lambda kernel, regularization, form=form: form(kernel, regularization=regularization),
         )
         chosen[form] = []
         for _ in range(300):
@@ -348,7 +348,7 @@ def test_kernel_ucb_chooses_as_with_the_exact_form():
 class TestCompressedGaussian(PosteriorContract):
     @pytest.fixture(params=[0.05, 9.0])
     def posterior(self, request):
-        return CompressedPosterior(Gaussian(length_scale=0.8), regularisation=request.param)
+        return CompressedPosterior(Gaussian(length_scale=0.8), regularization=request.param)
 
     @pytest.fixture
     def points(self):
@@ -358,13 +358,13 @@ class TestCompressedGaussian(PosteriorContract):
 class TestCompressedLinearOfFewDimensions(TestCompressedGaussian):
     @pytest.fixture(params=[0.05, 9.0])
     def posterior(self, request):
-        return CompressedPosterior(Linear() + 0.3, regularisation=request.param)
+        return CompressedPosterior(Linear() + 0.3, regularization=request.param)
 
 
 class TestCompressedStrings(PosteriorContract):
     @pytest.fixture
     def posterior(self):
-        return CompressedPosterior(Spectrum(n=2), regularisation=0.7)
+        return CompressedPosterior(Spectrum(n=2), regularization=0.7)
 
     @pytest.fixture
     def points(self):

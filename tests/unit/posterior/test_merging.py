@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from kernelbandits.errors import NotLearnt
-from kernelbandits.kernels import LabelledLinear, Linear
+from kernelbandits.kernels import LabeledLinear, Linear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies import linear
 from kernelbandits.posterior import PerActionPosterior, PrimalPosterior
@@ -24,9 +24,9 @@ def pairs(rows):
 
 
 FORMS = {
-    "primal": (lambda keep: PrimalPosterior(Linear(), regularisation=0.3, keep=keep), lambda rows: ROWS[rows]),
-    "disjoint": (lambda keep: PerActionPosterior(LabelledLinear(()), regularisation=0.3, keep=keep), pairs),
-    "hybrid": (lambda keep: PerActionPosterior(LabelledLinear((0,)), regularisation=0.3, keep=keep), pairs),
+    "primal": (lambda keep: PrimalPosterior(Linear(), regularization=0.3, keep=keep), lambda rows: ROWS[rows]),
+    "disjoint": (lambda keep: PerActionPosterior(LabeledLinear(()), regularization=0.3, keep=keep), pairs),
+    "hybrid": (lambda keep: PerActionPosterior(LabeledLinear((0,)), regularization=0.3, keep=keep), pairs),
 }
 
 

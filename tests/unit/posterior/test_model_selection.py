@@ -16,20 +16,20 @@ CANDIDATES = [Gaussian(length_scale=scale) for scale in (0.05, 0.4, 3.0)]
 
 
 def test_the_marginal_likelihood_is_that_of_a_gaussian_process():
-    fit = fit_kernel(CANDIDATES, POINTS, REWARDS, regularisation=[0.01, 0.3])
+    fit = fit_kernel(CANDIDATES, POINTS, REWARDS, regularization=[0.01, 0.3])
 
     for tried in fit.tried:
         process = GaussianProcessRegressor(
-            RBF(tried["kernel"]["length_scale"]), alpha=tried["regularisation"], optimizer=None
+            RBF(tried["kernel"]["length_scale"]), alpha=tried["regularization"], optimizer=None
         ).fit(POINTS, REWARDS)
         assert_allclose(tried["value"], process.log_marginal_likelihood_value_, rtol=1e-8)
     assert fit.value == max(tried["value"] for tried in fit.tried)
-    assert (fit.kernel, fit.regularisation) == (CANDIDATES[1], 0.01)
+    assert (fit.kernel, fit.regularization) == (CANDIDATES[1], 0.01)
 
 
 def test_cross_validation_is_the_error_on_left_out_folds():
     fit = fit_kernel(
-        CANDIDATES, POINTS, REWARDS, regularisation=[0.01, 0.3], criterion="cross_validation", folds=4, seed=7
+        CANDIDATES, POINTS, REWARDS, regularization=[0.01, 0.3], criterion="cross_validation", folds=4, seed=7
     )
 
     order = np.random.default_rng(7).permutation(60)
@@ -38,7 +38,7 @@ def test_cross_validation_is_the_error_on_left_out_folds():
         total = 0.0
         for left_out in np.array_split(order, 4):
             kept = np.setdiff1d(np.arange(60), left_out)
-            model = KernelRidge(alpha=tried["regularisation"], kernel="rbf", gamma=gamma)
+            model = KernelRidge(alpha=tried["regularization"], kernel="rbf", gamma=gamma)
             predicted = model.fit(POINTS[kept], REWARDS[kept]).predict(POINTS[left_out])
             total += ((predicted - REWARDS[left_out]) ** 2).sum()
         assert_allclose(tried["value"], total / 60, rtol=1e-6)
@@ -46,9 +46,9 @@ def test_cross_validation_is_the_error_on_left_out_folds():
 
 
 def test_every_pair_is_reported_in_order():
-    fit = fit_kernel([Linear(), CANDIDATES[0]], POINTS, REWARDS, regularisation=[1.0, 2.0])
+    fit = fit_kernel([Linear(), CANDIDATES[0]], POINTS, REWARDS, regularization=[1.0, 2.0])
 
-    assert [(tried["kernel"]["class"], tried["regularisation"]) for tried in fit.tried] == [
+    assert [(tried["kernel"]["class"], tried["regularization"]) for tried in fit.tried] == [
         ("Linear", 1.0),
         ("Linear", 2.0),
         ("Gaussian", 1.0),
@@ -59,11 +59,11 @@ def test_every_pair_is_reported_in_order():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"regularisation": []}, "at least one candidate"),
-        ({"regularisation": [0.0]}, "has to be positive"),
-        ({"regularisation": [1.0], "criterion": "luck"}, "criterion is"),
-        ({"regularisation": [1.0], "criterion": "cross_validation", "folds": 1}, "2 to 60 folds"),
-        ({"regularisation": [1.0], "criterion": "cross_validation", "folds": 61}, "2 to 60 folds"),
+        ({"regularization": []}, "at least one candidate"),
+        ({"regularization": [0.0]}, "has to be positive"),
+        ({"regularization": [1.0], "criterion": "luck"}, "criterion is"),
+        ({"regularization": [1.0], "criterion": "cross_validation", "folds": 1}, "2 to 60 folds"),
+        ({"regularization": [1.0], "criterion": "cross_validation", "folds": 61}, "2 to 60 folds"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -13,7 +13,7 @@ KERNEL, GAMMA = Gaussian(length_scale=0.5), 0.2
 
 
 def settled():
-    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
     posterior.observe(SETTLED, RNG.normal(size=15))
     return posterior
 
@@ -46,7 +46,7 @@ def test_the_inflated_width_is_never_below_the_settled_one():
 
 
 def test_pending_points_alone_shrink_the_prior():
-    posterior = ExactPosterior(KERNEL, regularisation=GAMMA)
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
 
     prediction = posterior.predict(QUERIES, pending=WAITING)
 
@@ -59,7 +59,7 @@ def test_pending_points_alone_shrink_the_prior():
 @pytest.mark.parametrize("scale", [2.0**32, 2.0**64, 1e100])
 def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
     rng = np.random.default_rng(0)
-    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(rng.normal(size=(4, 3)), np.ones(4))
 
     waiting = Pending(posterior, scale * np.arange(12.0).reshape(4, 3))
@@ -69,7 +69,7 @@ def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
 
 
 def test_contexts_whose_similarities_overflow_cannot_be_awaited():
-    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(np.eye(3), np.ones(3))
 
     with pytest.raises(InvalidContexts, match="overflow"):

@@ -18,14 +18,14 @@ def test_the_automatic_choice_takes_labels_apart():
 
 def test_labels_with_something_in_common_are_refused():
     with pytest.raises(InvalidParameter, match="nothing in common"):
-        PartitionedPosterior(PairProduct(Gaussian(length_scale=0.7), Spectrum(n=2)), regularisation=1.0)
+        PartitionedPosterior(PairProduct(Gaussian(length_scale=0.7), Spectrum(n=2)), regularization=1.0)
 
 
-@pytest.mark.parametrize("regularisation", [0.03, 4.0])
-def test_choices_are_those_of_the_whole_gram_matrix(regularisation):
+@pytest.mark.parametrize("regularization", [0.03, 4.0])
+def test_choices_are_those_of_the_whole_gram_matrix(regularization):
     rng = np.random.default_rng(1)
-    parted = kb.KernelUCB(KERNEL, regularisation=regularisation, exploration=0.3)
-    whole = kb.KernelUCB(KERNEL, regularisation=regularisation, exploration=0.3, posterior="exact")
+    parted = kb.KernelUCB(KERNEL, regularization=regularization, exploration=0.3)
+    whole = kb.KernelUCB(KERNEL, regularization=regularization, exploration=0.3, posterior="exact")
 
     for _ in range(80):
         shown = kb.Pairs(rng.normal(size=2), ["a", "b", 3])
@@ -41,7 +41,7 @@ def test_choices_are_those_of_the_whole_gram_matrix(regularisation):
 
 def test_awaited_decisions_narrow_only_their_label():
     points = kb.Pairs([0.3, 0.1], ["a", "b"])
-    posterior, whole = (form(KERNEL, regularisation=0.2) for form in (PartitionedPosterior, ExactPosterior))
+    posterior, whole = (form(KERNEL, regularization=0.2) for form in (PartitionedPosterior, ExactPosterior))
     for each in (posterior, whole):
         each.observe(kb.Pairs([0.0, 0.0], ["a", "b"]), [1.0, -1.0])
 
@@ -62,7 +62,7 @@ def test_awaited_decisions_narrow_only_their_label():
     ids=["amend", "remove"],
 )
 def test_a_move_that_one_label_refuses_moves_none(move):
-    posterior = PartitionedPosterior(KERNEL, regularisation=0.2)
+    posterior = PartitionedPosterior(KERNEL, regularization=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
     asked = kb.Pairs([0.1, 0.0], ["a", "b"])
     before = posterior.predict(asked)
@@ -80,7 +80,7 @@ def test_a_move_that_one_label_refuses_moves_none(move):
 
 
 def test_contexts_unlike_those_learnt_are_refused_under_any_label():
-    posterior = PartitionedPosterior(KERNEL, regularisation=0.2)
+    posterior = PartitionedPosterior(KERNEL, regularization=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
 
     with pytest.raises(kb.errors.InvalidContexts, match="columns"):
@@ -89,7 +89,7 @@ def test_contexts_unlike_those_learnt_are_refused_under_any_label():
 
 def test_a_saved_policy_goes_on_alike(tmp_path):
     rng = np.random.default_rng(2)
-    policy = kb.KernelUCB(KERNEL, regularisation=0.5, exploration=0.3)
+    policy = kb.KernelUCB(KERNEL, regularization=0.5, exploration=0.3)
     for _ in range(30):
         policy.learn(policy.choose(kb.Pairs(rng.normal(size=2), ["a", "b", 3])), float(rng.normal()))
     policy.save(tmp_path / "policy.kb")

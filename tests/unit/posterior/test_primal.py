@@ -10,15 +10,15 @@ from kernelbandits.kernels import Gaussian, Linear, Polynomial
 from kernelbandits.posterior import PrimalPosterior
 
 
-@pytest.mark.parametrize("regularisation", [0.1, 1.0, 7.0])
-def test_width_is_the_ridge_norm(regularisation):
+@pytest.mark.parametrize("regularization", [0.1, 1.0, 7.0])
+def test_width_is_the_ridge_norm(regularization):
     rng = np.random.default_rng(0)
     contexts, queries = rng.normal(size=(30, 4)), rng.normal(size=(6, 4))
-    posterior = PrimalPosterior(Linear(), regularisation=regularisation)
+    posterior = PrimalPosterior(Linear(), regularization=regularization)
 
     posterior.observe(contexts, rng.normal(size=30))
 
-    precision = contexts.T @ contexts + regularisation * np.eye(4)
+    precision = contexts.T @ contexts + regularization * np.eye(4)
     squared = np.einsum("nd,dn->n", queries, np.linalg.solve(precision, queries.T))
     assert_allclose(posterior.predict(queries).width, np.sqrt(squared), rtol=1e-10)
 
@@ -27,7 +27,7 @@ def test_a_removed_giant_leaves_no_trace():
     """Subtracting the moments of a context of size 1e7 would leave errors of size 1e-2."""
     rng = np.random.default_rng(1)
     small, rewards, giant = rng.normal(size=(10, 3)), rng.normal(size=10), np.array([[1e7, -1e7, 3e6]])
-    posterior = PrimalPosterior(Linear(), regularisation=1e7)
+    posterior = PrimalPosterior(Linear(), regularization=1e7)
     posterior.observe(np.vstack([small, giant]), np.append(rewards, 5.0))
 
     posterior.remove(giant, [5.0])
@@ -38,14 +38,14 @@ def test_a_removed_giant_leaves_no_trace():
 
 
 def test_a_kernel_without_features_is_refused():
-    posterior = PrimalPosterior(Gaussian(length_scale=1.0), regularisation=1.0)
+    posterior = PrimalPosterior(Gaussian(length_scale=1.0), regularization=1.0)
 
     with pytest.raises(NotSupported, match="Gaussian has no finite feature map"):
         posterior.observe([[1.0]], [1.0])
 
 
 def test_contexts_of_another_length_are_refused_and_nothing_changes():
-    posterior = PrimalPosterior(Linear(), regularisation=1.0)
+    posterior = PrimalPosterior(Linear(), regularization=1.0)
     posterior.observe([[1.0, 2.0]], [1.0])
 
     with pytest.raises(InvalidContexts, match="those learnt before have 2"):
@@ -57,7 +57,7 @@ def test_contexts_of_another_length_are_refused_and_nothing_changes():
 
 
 def test_features_that_overflow_are_refused_and_nothing_changes():
-    posterior = PrimalPosterior(Polynomial(degree=3), regularisation=1.0)
+    posterior = PrimalPosterior(Polynomial(degree=3), regularization=1.0)
     posterior.observe([[1.0]], [1.0])
 
     with pytest.raises(InvalidContexts, match="overflow"):
@@ -69,22 +69,22 @@ def test_features_that_overflow_are_refused_and_nothing_changes():
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("keep", [None, 10])
-def test_a_regularisation_that_is_lost_in_rounding_is_told_the_smallest_that_works(keep):
+def test_a_regularization_that_is_lost_in_rounding_is_told_the_smallest_that_works(keep):
     points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
 
-    def observe(regularisation):
-        posterior = PrimalPosterior(Polynomial(degree=2), regularisation=regularisation, keep=keep)
+    def observe(regularization):
+        posterior = PrimalPosterior(Polynomial(degree=2), regularization=regularization, keep=keep)
         for row in range(64):
             posterior.observe(points[[row]], [1.0])
             posterior.predict(points)
 
-    with pytest.raises(NumericalError, match=r"1e-15 is too small .* Take a regularisation of at least") as refused:
+    with pytest.raises(NumericalError, match=r"1e-15 is too small .* Take a regularization of at least") as refused:
         observe(1e-15)
     observe(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))
 
 
 def test_a_covariance_that_overflows_is_refused():
-    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(np.eye(3), np.ones(3))
 
     with pytest.raises(InvalidContexts, match="overflow"):
@@ -93,7 +93,7 @@ def test_a_covariance_that_overflows_is_refused():
 
 @pytest.mark.parametrize("times", [1e308, 2**54, [1, 1, 1e200]])
 def test_a_point_counts_a_number_of_times_that_a_float_holds(times):
-    posterior = PrimalPosterior(Linear(), regularisation=0.5)
+    posterior = PrimalPosterior(Linear(), regularization=0.5)
 
     with pytest.raises(InvalidParameter, match="`times` has to be at most 9,007,199,254,740,992"):
         posterior.observe(np.eye(3), np.ones(3), times=times)

@@ -11,8 +11,8 @@ def history(n_observations=30, seed=0):
     return rng.normal(size=(12, 2))[rng.integers(12, size=n_observations)], rng.normal(size=n_observations)
 
 
-def observed(make, kernel, regularisation=0.3):
-    posterior = make(kernel, regularisation=regularisation)
+def observed(make, kernel, regularization=0.3):
+    posterior = make(kernel, regularization=regularization)
     posterior.observe(*history())
     return posterior
 
@@ -97,7 +97,7 @@ def test_draws_by_exact_features_have_the_posterior_moments(pending):
 
 def test_before_any_observation_the_prior_is_drawn():
     kernel, asked = Gaussian(length_scale=0.7), np.zeros((1, 2))
-    posterior = ExactPosterior(kernel, regularisation=0.3)
+    posterior = ExactPosterior(kernel, regularization=0.3)
     prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
 
     draws = draw_paths(posterior, 10_000, prior=prior, rng=np.random.default_rng(4)).at(asked)

@@ -9,7 +9,7 @@ from kernelbandits.selection.active_set import Front
 from kernelbandits.selection.synchronized_columns import Follower
 
 N_ITEMS, SIZE, BETA = 300, 60, 0.8
-REGULARISATION = 0.3
+REGULARIZATION = 0.3
 
 
 class Scene:
@@ -21,7 +21,7 @@ class Scene:
         self.items = self.rng.uniform(size=(N_ITEMS, 2))
         kernel = Gaussian(length_scale=0.3)
         self.record = Observations(kernel.kind)
-        self.behind, self.exact = (Follower(self.items, kernel, REGULARISATION) for _ in range(2))
+        self.behind, self.exact = (Follower(self.items, kernel, REGULARIZATION) for _ in range(2))
         for row in self.rng.integers(N_ITEMS, size=n_before):
             self.observe(row)
         for follower in (self.behind, self.exact):

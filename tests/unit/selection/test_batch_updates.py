@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits import Catalogue, KernelUCB, _threads
+from kernelbandits import Catalog, KernelUCB, _threads
 from kernelbandits.errors import NumericalError
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import batch_updates, set_threads
@@ -98,20 +98,20 @@ def test_a_scale_that_rounding_has_pushed_below_zero_is_refused_in_words(at_once
     scene.log.variance[:] = -1.0
 
     with pytest.raises(
-        NumericalError, match=r"The regularisation 0.2 is too small .* Take a regularisation of at least"
+        NumericalError, match=r"The regularization 0.2 is too small .* Take a regularization of at least"
     ):
         scene.pull_many([2, 6], [1.0, 1.0], [0.5, 0.5]) if at_once else scene.pull(2, 1.0, 0.5)
 
 
-def test_a_catalogue_whose_repeats_are_lost_in_rounding_is_told_the_smallest_regularisation_that_works():
+def test_a_catalog_whose_repeats_are_lost_in_rounding_is_told_the_smallest_regularization_that_works():
     points = np.random.default_rng(0).uniform(size=(64, 2))
 
-    def play(regularisation):
-        policy, catalogue = KernelUCB(Gaussian(length_scale=5.0), regularisation=regularisation), Catalogue(points)
-        policy.choose(catalogue)
+    def play(regularization):
+        policy, catalog = KernelUCB(Gaussian(length_scale=5.0), regularization=regularization), Catalog(points)
+        policy.choose(catalog)
         policy.warm_start(points, np.ones(64), times=10**9)
-        policy.choose(catalogue)
+        policy.choose(catalog)
 
-    with pytest.raises(NumericalError, match=r"1e-07 is too small .* Take a regularisation of at least") as refused:
+    with pytest.raises(NumericalError, match=r"1e-07 is too small .* Take a regularization of at least") as refused:
         play(1e-7)
     play(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))

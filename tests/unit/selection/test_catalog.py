@@ -12,40 +12,40 @@ from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Gaussian, Ids, Jaccard, PairProduct, Rows, Spectrum, Strings
 from kernelbandits.kernels.rows import GrowingNames
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.types import Pairs
 
 
 @pytest.fixture
-def catalogue():
-    return Catalogue([[0.0], [1.0], [2.0], [3.0]], ids=["a", "b", "c", 4])
+def catalog():
+    return Catalog([[0.0], [1.0], [2.0], [3.0]], ids=["a", "b", "c", 4])
 
 
-def test_items_are_found_by_id(catalogue):
-    assert len(catalogue) == 4
-    assert catalogue.row(4) == 3
-    assert catalogue.item(1) == "b"
-    assert catalogue.ids == ("a", "b", "c", 4)
+def test_items_are_found_by_id(catalog):
+    assert len(catalog) == 4
+    assert catalog.row(4) == 3
+    assert catalog.item(1) == "b"
+    assert catalog.ids == ("a", "b", "c", 4)
 
 
 def test_without_ids_an_item_goes_by_its_row():
-    catalogue = Catalogue(["x", "y"])
+    catalog = Catalog(["x", "y"])
 
-    assert catalogue.ids is None
-    assert catalogue.row(1) == catalogue.item(1) == 1
-    assert catalogue.only([1]).ids == [1]
+    assert catalog.ids is None
+    assert catalog.row(1) == catalog.item(1) == 1
+    assert catalog.only([1]).ids == [1]
 
 
 @pytest.mark.parametrize("item", ["z", 0, 2.5, None])
-def test_an_unknown_id_is_refused(catalogue, item):
+def test_an_unknown_id_is_refused(catalog, item):
     with pytest.raises(UnknownItem, match="which knows 4 ids, such as 'a'"):
-        catalogue.row(item)
+        catalog.row(item)
 
 
 @pytest.mark.parametrize("item", [-1, 2, True, "0"])
 def test_an_unknown_row_is_refused(item):
     with pytest.raises(UnknownItem, match="rows 0 to 1"):
-        Catalogue([[1.0], [2.0]]).row(item)
+        Catalog([[1.0], [2.0]]).row(item)
 
 
 @pytest.mark.parametrize(
@@ -54,29 +54,29 @@ def test_an_unknown_row_is_refused(item):
 )
 def test_ids_are_checked(ids, message):
     with pytest.raises(InvalidParameter, match=message):
-        Catalogue([[1.0], [2.0]], ids=ids)
+        Catalog([[1.0], [2.0]], ids=ids)
 
 
 @pytest.mark.parametrize("items", [[], np.zeros((0, 2))])
 def test_there_has_to_be_an_item(items):
     with pytest.raises(InvalidContexts, match="at least one item"):
-        Catalogue(items)
+        Catalog(items)
 
 
 @pytest.mark.parametrize("items", ["abc", {"a", "b"}, 3])
 def test_items_are_in_order(items):
     with pytest.raises(InvalidContexts, match="one entry an item"):
-        Catalogue(items)
+        Catalog(items)
 
 
 def test_a_context_is_given_with_the_round():
-    with pytest.raises(InvalidContexts, match=r"catalogue\.given"):
-        Catalogue(Pairs([0.0], [[1.0]]))
+    with pytest.raises(InvalidContexts, match=r"catalog\.given"):
+        Catalog(Pairs([0.0], [[1.0]]))
 
 
 def test_items_are_copied():
     rows, sets = np.ones((2, 2)), [{"a"}, {"b"}]
-    by_rows, by_sets = Catalogue(rows), Catalogue(sets)
+    by_rows, by_sets = Catalog(rows), Catalog(sets)
 
     rows[0] = 7.0
     sets[0].add("z")
@@ -85,69 +85,69 @@ def test_items_are_copied():
     assert by_sets.points(Jaccard().kind) == [{"a"}, {"b"}]
 
 
-def test_it_grows(catalogue):
+def test_it_grows(catalog):
     kind = Gaussian(length_scale=1.0).kind
-    before = catalogue.points(kind)
+    before = catalog.points(kind)
 
-    assert catalogue.add([[5.0], [6.0]], ids=["e", "f"]).tolist() == [4, 5]
-    assert catalogue.add([[7.0]], ids=["g"]).tolist() == [6]
+    assert catalog.add([[5.0], [6.0]], ids=["e", "f"]).tolist() == [4, 5]
+    assert catalog.add([[7.0]], ids=["g"]).tolist() == [6]
 
-    assert catalogue.row("f") == 5
+    assert catalog.row("f") == 5
     assert before.shape == (4, 1)
-    assert catalogue.points(kind).ravel().tolist() == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
+    assert catalog.points(kind).ravel().tolist() == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
 
 
-def test_a_refused_addition_adds_nothing(catalogue):
+def test_a_refused_addition_adds_nothing(catalog):
     kind = Gaussian(length_scale=1.0).kind
-    catalogue.points(kind)
+    catalog.points(kind)
 
     with pytest.raises(InvalidParameter, match="'a' stands there twice"):
-        catalogue.add([[5.0]], ids=["a"])
+        catalog.add([[5.0]], ids=["a"])
     with pytest.raises(InvalidParameter, match="need theirs too"):
-        catalogue.add([[5.0]])
+        catalog.add([[5.0]])
     with pytest.raises(InvalidContexts, match="columns"):
-        catalogue.add([[5.0, 6.0]], ids=["e"])
+        catalog.add([[5.0, 6.0]], ids=["e"])
     with pytest.raises(InvalidParameter, match="cannot have them either"):
-        Catalogue([[1.0]]).add([[2.0]], ids=["e"])
+        Catalog([[1.0]]).add([[2.0]], ids=["e"])
 
-    assert len(catalogue) == catalogue.points(kind).shape[0] == 4
-    assert catalogue.ids == ("a", "b", "c", 4)
+    assert len(catalog) == catalog.points(kind).shape[0] == 4
+    assert catalog.ids == ("a", "b", "c", 4)
 
 
 def test_a_kernel_that_cannot_take_the_items_says_so_when_it_meets_them():
     with pytest.raises(InvalidContexts, match="compares strings"):
-        Catalogue([[1.0], [2.0]]).points(Spectrum(n=2).kind)
+        Catalog([[1.0], [2.0]]).points(Spectrum(n=2).kind)
 
 
-def test_restrictions_compose(catalogue):
-    view = catalogue.only(["c", "a", 4]).without(["a"])
+def test_restrictions_compose(catalog):
+    view = catalog.only(["c", "a", 4]).without(["a"])
 
     assert view.rows.tolist() == [2, 3]
     assert view.ids == ["c", 4]
     assert len(view) == 2
     assert not view.is_whole
-    assert catalogue.without(["b"]).only(["b", "c"]).rows.tolist() == [2]
+    assert catalog.without(["b"]).only(["b", "c"]).rows.tolist() == [2]
     assert view.points(Gaussian(length_scale=1.0).kind).ravel().tolist() == [2.0, 3.0]
 
 
-def test_an_unknown_item_cannot_be_left_out(catalogue):
+def test_an_unknown_item_cannot_be_left_out(catalog):
     with pytest.raises(UnknownItem, match="'z'"):
-        catalogue.without(["z"])
+        catalog.without(["z"])
 
 
-def test_ids_are_a_collection(catalogue):
+def test_ids_are_a_collection(catalog):
     with pytest.raises(InvalidParameter, match="as a collection"):
-        catalogue.only("abc")
+        catalog.only("abc")
 
 
-def test_something_has_to_be_left(catalogue):
+def test_something_has_to_be_left(catalog):
     with pytest.raises(InvalidContexts, match="No item is left"):
-        catalogue.only(["a"]).without(["a"])
+        catalog.only(["a"]).without(["a"])
 
 
-def test_a_view_shows_what_was_there_when_it_was_made(catalogue):
-    whole = catalogue.given([1.0])
-    catalogue.add([[9.0]], ids=["late"])
+def test_a_view_shows_what_was_there_when_it_was_made(catalog):
+    whole = catalog.given([1.0])
+    catalog.add([[9.0]], ids=["late"])
 
     assert len(whole) == 4
     assert whole.rows.tolist() == [0, 1, 2, 3]
@@ -156,9 +156,9 @@ def test_a_view_shows_what_was_there_when_it_was_made(catalogue):
     assert kernel.kind.count(whole.points(kernel.kind)) == 4
 
 
-def test_items_are_joined_with_a_context(catalogue):
+def test_items_are_joined_with_a_context(catalog):
     kernel = PairProduct(context=Gaussian(length_scale=1.0), action=Gaussian(length_scale=1.0))
-    view = catalogue.only(["b", "c"]).given([0.5])
+    view = catalog.only(["b", "c"]).given([0.5])
 
     points = view.points(kernel.kind)
 
@@ -181,26 +181,26 @@ FORMS = {
 
 
 def made(form):
-    """A catalogue of six items in three chunks, with its canonical form."""
+    """A catalog of six items in three chunks, with its canonical form."""
     kind, items = FORMS[form]
-    catalogue = Catalogue(items(np.arange(4)), ids=["i0", "i1", "i2", "i3"])
-    catalogue.points(kind)
+    catalog = Catalog(items(np.arange(4)), ids=["i0", "i1", "i2", "i3"])
+    catalog.points(kind)
     for _ in range(2):
-        add_next(catalogue, form, 1)
-    return catalogue
+        add_next(catalog, form, 1)
+    return catalog
 
 
-def add_next(catalogue, form, n_new):
-    rows = np.arange(len(catalogue), len(catalogue) + n_new)
-    return catalogue.add(FORMS[form][1](rows), ids=[f"i{row}" for row in rows])
+def add_next(catalog, form, n_new):
+    rows = np.arange(len(catalog), len(catalog) + n_new)
+    return catalog.add(FORMS[form][1](rows), ids=[f"i{row}" for row in rows])
 
 
-def seen(catalogue, form):
+def seen(catalog, form):
     """All that a caller can see."""
     kind = FORMS[form][0]
-    points = catalogue.points(kind)
-    found = [catalogue.row(item) for item in catalogue.ids]
-    return len(catalogue), catalogue.ids, found, [repr(key) for key in kind.keys(points)]
+    points = catalog.points(kind)
+    found = [catalog.row(item) for item in catalog.ids]
+    return len(catalog), catalog.ids, found, [repr(key) for key in kind.keys(points)]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -211,13 +211,13 @@ def test_an_interrupted_growth_adds_all_or_nothing(form):
     add_next(later, form, 1)
     n_interrupts = 0
 
-    for catalogue in interrupted_everywhere(lambda: made(form), lambda catalogue: add_next(catalogue, form, 2)):
+    for catalog in interrupted_everywhere(lambda: made(form), lambda catalog: add_next(catalog, form, 2)):
         n_interrupts += 1
-        assert seen(catalogue, form) in (seen(before, form), seen(after, form))
-        if len(catalogue) == 6:
-            add_next(catalogue, form, 2)
-        add_next(catalogue, form, 1)
-        assert seen(catalogue, form) == seen(later, form)
+        assert seen(catalog, form) in (seen(before, form), seen(after, form))
+        if len(catalog) == 6:
+            add_next(catalog, form, 2)
+        add_next(catalog, form, 1)
+        assert seen(catalog, form) == seen(later, form)
 
     assert n_interrupts > 30
 
@@ -231,25 +231,25 @@ def test_a_growth_in_place_would_be_seen_by_this_test(monkeypatch):
     add_next(after, "rows", 2)
     monkeypatch.setattr(GrowingNames, "grown", grow_in_place)
 
-    interrupts = interrupted_everywhere(lambda: made("rows"), lambda catalogue: add_next(catalogue, "rows", 2))
+    interrupts = interrupted_everywhere(lambda: made("rows"), lambda catalog: add_next(catalog, "rows", 2))
 
-    assert not all(seen(catalogue, "rows") in (before, seen(after, "rows")) for catalogue in interrupts)
+    assert not all(seen(catalog, "rows") in (before, seen(after, "rows")) for catalog in interrupts)
 
 
-def test_a_kernel_that_refuses_new_items_leaves_the_catalogue_as_it_was():
-    catalogue = made("rows")
+def test_a_kernel_that_refuses_new_items_leaves_the_catalog_as_it_was():
+    catalog = made("rows")
 
     for _ in range(2):
         with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
-            catalogue.add([[1.0, 2.0, 3.0]], ids=["x"])
-    add_next(catalogue, "rows", 1)
+            catalog.add([[1.0, 2.0, 3.0]], ids=["x"])
+    add_next(catalog, "rows", 1)
 
-    assert_array_equal(catalogue.points(Rows()), ROWS[:7])
+    assert_array_equal(catalog.points(Rows()), ROWS[:7])
 
 
 def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
-    catalogue, grown = made("strings"), GrowingNames.grown
-    interruptions = [lambda: catalogue.add(["first"], ids=["first"])]
+    catalog, grown = made("strings"), GrowingNames.grown
+    interruptions = [lambda: catalog.add(["first"], ids=["first"])]
 
     def interrupted(names, new):
         if interruptions:
@@ -257,30 +257,30 @@ def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
         return grown(names, new)
 
     monkeypatch.setattr(GrowingNames, "grown", interrupted)
-    rows = catalogue.add(["second"], ids=["second"])
+    rows = catalog.add(["second"], ids=["second"])
 
     assert rows.tolist() == [7]
-    assert catalogue.ids[-2:] == ("first", "second")
-    assert catalogue.points(Strings())[-2:] == ["first", "second"]
+    assert catalog.ids[-2:] == ("first", "second")
+    assert catalog.points(Strings())[-2:] == ["first", "second"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_catalogue_answers_in_all_threads_while_it_grows(form):
-    catalogue, (kind, items) = made(form), FORMS[form]
+def test_a_catalog_answers_in_all_threads_while_it_grows(form):
+    catalog, (kind, items) = made(form), FORMS[form]
     expected = [repr(key) for key in kind.keys(kind.check(items(np.arange(40))))]
     failures, interval = [], sys.getswitchinterval()
 
     def read(fresh):
-        while len(catalogue) < 40:
-            ids = catalogue.ids
-            keys = [repr(key) for key in kind.keys(catalogue.points(kind))]
-            view = catalogue.without(["i0"])
+        while len(catalog) < 40:
+            ids = catalog.ids
+            keys = [repr(key) for key in kind.keys(catalog.points(kind))]
+            view = catalog.without(["i0"])
             shown = [repr(key) for key in kind.keys(view.points(fresh))]
-            if not len(ids) <= len(keys) <= len(catalogue) or keys != expected[: len(keys)]:
+            if not len(ids) <= len(keys) <= len(catalog) or keys != expected[: len(keys)]:
                 failures.append(keys)
             if shown != expected[1 : 1 + len(view)] or ids != tuple(f"i{row}" for row in range(len(ids))):
                 failures.append(shown)
-            if catalogue.row(catalogue.item(len(ids) - 1)) != len(ids) - 1:
+            if catalog.row(catalog.item(len(ids) - 1)) != len(ids) - 1:
                 failures.append(ids)
 
     sys.setswitchinterval(1e-6)
@@ -288,8 +288,8 @@ def test_a_catalogue_answers_in_all_threads_while_it_grows(form):
         readers = [Thread(target=read, args=(type(kind)(),)) for _ in range(3)]
         for reader in readers:
             reader.start()
-        while len(catalogue) < 40:
-            add_next(catalogue, form, 1)
+        while len(catalog) < 40:
+            add_next(catalog, form, 1)
         for reader in readers:
             reader.join()
     finally:
@@ -298,22 +298,22 @@ def test_a_catalogue_answers_in_all_threads_while_it_grows(form):
     assert not failures
 
 
-def test_a_copy_of_a_catalogue_is_the_catalogue(catalogue):
-    assert copy.copy(catalogue) is catalogue
-    assert copy.deepcopy(catalogue) is catalogue
-    assert copy.deepcopy(catalogue.without(["a"])).catalogue is catalogue
+def test_a_copy_of_a_catalog_is_the_catalog(catalog):
+    assert copy.copy(catalog) is catalog
+    assert copy.deepcopy(catalog) is catalog
+    assert copy.deepcopy(catalog.without(["a"])).catalog is catalog
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_pickled_catalogue_is_another_one_and_grows_alike(form):
-    catalogue = made(form)
+def test_a_pickled_catalog_is_another_one_and_grows_alike(form):
+    catalog = made(form)
 
-    thawed = pickle.loads(pickle.dumps(catalogue))
+    thawed = pickle.loads(pickle.dumps(catalog))
     add_next(thawed, form, 2)
 
-    assert len(catalogue) == 6
-    add_next(catalogue, form, 2)
-    assert seen(thawed, form) == seen(catalogue, form)
+    assert len(catalog) == 6
+    add_next(catalog, form, 2)
+    assert seen(thawed, form) == seen(catalog, form)
 
 
 # -- odd items -------------------------------------------------------------------------------------------------------
@@ -321,14 +321,14 @@ def test_a_pickled_catalogue_is_another_one_and_grows_alike(form):
 
 def test_a_frame_is_rows_of_numbers_and_nothing_else():
     pandas = pytest.importorskip("pandas")
-    catalogue = Catalogue(pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
+    catalog = Catalog(pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]}))
 
-    assert len(catalogue) == 2
-    assert_array_equal(catalogue.points(Rows()), [[0.0, 2.0], [1.0, 3.0]])
+    assert len(catalog) == 2
+    assert_array_equal(catalog.points(Rows()), [[0.0, 2.0], [1.0, 3.0]])
     with pytest.raises(InvalidContexts, match="one entry an action, got DataFrame"):
-        catalogue.points(Strings())
+        catalog.points(Strings())
     with pytest.raises(InvalidContexts, match="rows of real numbers, got DataFrame"):
-        Catalogue(pandas.DataFrame({"a": ["x", "y"]})).points(Rows())
+        Catalog(pandas.DataFrame({"a": ["x", "y"]})).points(Rows())
 
 
 @pytest.mark.parametrize(
@@ -346,19 +346,19 @@ def test_a_frame_is_rows_of_numbers_and_nothing_else():
 )
 def test_odd_items_are_refused_in_words(items, message):
     with pytest.raises(InvalidContexts, match=message):
-        Catalogue(items).points(Rows())
+        Catalog(items).points(Rows())
 
 
 def test_items_that_cannot_be_copied_are_refused():
     with pytest.raises(InvalidContexts, match="one of these cannot be"):
-        Catalogue([sys.settrace, (number for number in [1])])
+        Catalog([sys.settrace, (number for number in [1])])
 
 
-def test_a_row_that_is_not_there_has_no_id(catalogue):
-    with pytest.raises(UnknownItem, match="No row 4 in this catalogue; its rows are 0 to 3"):
-        catalogue.item(4)
+def test_a_row_that_is_not_there_has_no_id(catalog):
+    with pytest.raises(UnknownItem, match="No row 4 in this catalog; its rows are 0 to 3"):
+        catalog.item(4)
 
 
-def test_an_item_that_cannot_be_an_id_is_unknown(catalogue):
+def test_an_item_that_cannot_be_an_id_is_unknown(catalog):
     with pytest.raises(UnknownItem, match="No item"):
-        catalogue.row([1])
+        catalog.row([1])

@@ -8,7 +8,7 @@ from kernelbandits.selection import column_log, passes, ties
 from kernelbandits.selection.column_log import BEST, FALL, LARGEST, LEADER, ColumnLog, Screen
 from kernelbandits.selection.loops import loops, make_loops
 
-N_ACTIONS, BETA, REGULARISATION = 1_500, 0.9, 0.3
+N_ACTIONS, BETA, REGULARIZATION = 1_500, 0.9, 0.3
 PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
 
 
@@ -24,7 +24,7 @@ class Scene:
 
     def __init__(self):
         self.points = np.random.default_rng(7).uniform(size=(N_ACTIONS, 2))
-        self.log = ColumnLog(np.ones(N_ACTIONS), REGULARISATION)
+        self.log = ColumnLog(np.ones(N_ACTIONS), REGULARIZATION)
         self.log.meet(100 * np.arange(5))
         self.counts, self.sums = np.zeros(5), np.zeros(5)
 
@@ -121,10 +121,10 @@ def test_the_best_is_found_where_variances_cancel(gamma):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         items, rewards = rng.uniform(size=(6, 2)), rng.uniform(size=6)
-        policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.3), regularisation=gamma, exploration=1.0)
-        catalogue = kb.Catalogue(items)
+        policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.3), regularization=gamma, exploration=1.0)
+        catalog = kb.Catalog(items)
         for _ in range(12):
-            decision = policy.choose(catalogue)
+            decision = policy.choose(catalog)
             scores = policy.posterior.predict(items).upper(1.0)
             assert scores[decision.action] >= scores.max() - 1e-6 * max(1.0, abs(scores.max()))
             policy.learn(decision, float(rewards[decision.action]))
@@ -150,6 +150,6 @@ def test_a_round_leaves_sums_that_fell_from_far_above_to_a_rebuild(form, scale, 
 
 @pytest.mark.parametrize(("size", "most"), [(10, 10_000), (900, 400_000)])
 def test_a_log_of_few_actions_begins_small(size, most):
-    log = ColumnLog(np.ones(size), REGULARISATION)
+    log = ColumnLog(np.ones(size), REGULARIZATION)
 
     assert log.rows.nbytes + log.marks.nbytes + log.runs.nbytes < most

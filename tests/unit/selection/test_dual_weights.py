@@ -25,9 +25,9 @@ def passes(request, monkeypatch):
 class Followed:
     """Weights that follow a posterior."""
 
-    def __init__(self, rng, regularisation=0.5):
+    def __init__(self, rng, regularization=0.5):
         self.rng = rng
-        self.posterior = ExactPosterior(Gaussian(length_scale=0.4), regularisation=regularisation)
+        self.posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=regularization)
         self.observe(20)
         self.weights, self._table = DualWeights(), PanelTable()
 
@@ -65,7 +65,7 @@ def test_old_weights_bound_what_came_after(passes, monkeypatch, n_new):
 
     weights = followed.follow()
 
-    new, deviation = posterior.predict(points), old.width * np.sqrt(posterior.regularisation)
+    new, deviation = posterior.predict(points), old.width * np.sqrt(posterior.regularization)
     moved, excess = np.abs(new.mean - old.mean), new.upper(EXPLORATION) - old.mean
     assert weights.size == posterior.size - n_new
     assert (moved <= weights.drift * deviation + 1e-12).all()

@@ -13,7 +13,7 @@ from kernelbandits.selection import Screening
 
 def a_policy(kernel=None, n_known=20, **settings):
     rng = np.random.default_rng(0)
-    policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularisation=0.5, exploration=0.4, **settings)
+    policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularization=0.5, exploration=0.4, **settings)
     if n_known:
         policy.warm_start(rng.uniform(size=(n_known, 2)), rng.normal(size=n_known))
     return policy
@@ -52,13 +52,13 @@ def test_awaited_decisions_are_scored_for():
     assert policy.choose(CONTEXTS).cost.engine == "exhaustive"
 
 
-def test_a_catalogue_with_a_context_is_screened():
+def test_a_catalog_with_a_context_is_screened():
     kernel = PairProduct(context=Gaussian(length_scale=0.5), action=Delta())
-    policy = kb.KernelUCB(kernel, regularisation=0.5, exploration=0.4, posterior="exact")
-    rng, catalogue = np.random.default_rng(2), kb.Catalogue(["red", "green", "blue"])
+    policy = kb.KernelUCB(kernel, regularization=0.5, exploration=0.4, posterior="exact")
+    rng, catalog = np.random.default_rng(2), kb.Catalog(["red", "green", "blue"])
     for context in rng.uniform(size=(30, 2)):
         scores = policy.posterior.predict(kb.Pairs(context, ["red", "green", "blue"])).upper(0.4)
-        decision = policy.choose(catalogue.given(context))
+        decision = policy.choose(catalog.given(context))
         assert decision.action == scores.argmax()
         policy.learn(decision, float(rng.normal()))
 
@@ -88,7 +88,7 @@ def test_a_copy_begins_anew():
 
 
 def test_it_takes_any_posterior_and_answers_only_for_the_exact_form():
-    posterior = AutoPosterior(Linear(), regularisation=1.0)
+    posterior = AutoPosterior(Linear(), regularization=1.0)
     posterior.observe(CONTEXTS[:10], np.zeros(10))
 
     assert posterior.form == "primal"

@@ -27,7 +27,7 @@ def test_the_loop_knows_the_places_of_the_terms():
 
 def some_terms(**changed):
     usual = {"reach": 1.2, "drift": 0.1, "floor": 1e-3, "slack": 1e-12, "allowance": 1e-6, "rounding": 1e-9}
-    return np.array(Terms(**{**usual, "safety": 1e-9, "regularisation": 0.5, "exploration": 0.7, **changed}))
+    return np.array(Terms(**{**usual, "safety": 1e-9, "regularization": 0.5, "exploration": 0.7, **changed}))
 
 
 @pytest.mark.parametrize("n_actions", [1, 5, 16, 400])
@@ -69,7 +69,7 @@ def test_the_bar_leaves_room_for_ties():
 
 
 def a_posterior(rng, n_known):
-    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.3)
+    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=0.3)
     posterior.observe(rng.uniform(size=(n_known, 2)), rng.normal(size=n_known), times=rng.integers(1, 4, size=n_known))
     return posterior
 

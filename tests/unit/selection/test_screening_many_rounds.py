@@ -21,11 +21,11 @@ def ask(posterior, rounds, exploration):
 
 
 @pytest.mark.parametrize("n_learnt", [9, 64, 65, 300])
-@pytest.mark.parametrize("regularisation", [1e-3, 0.7])
-def test_they_are_those_of_scoring_all(n_learnt, regularisation):
+@pytest.mark.parametrize("regularization", [1e-3, 0.7])
+def test_they_are_those_of_scoring_all(n_learnt, regularization):
     """Points of a coarse grid, so that many are repeated and tied; sets of one to thirty; an exploration each."""
     rng = np.random.default_rng(n_learnt)
-    posterior = ExactPosterior(3.0 * Gaussian(length_scale=0.4), regularisation=regularisation)
+    posterior = ExactPosterior(3.0 * Gaussian(length_scale=0.4), regularization=regularization)
     learnt = np.where(
         rng.random((n_learnt, 1)) < 0.3, rng.integers(4, size=(n_learnt, 3)) / 3, rng.random((n_learnt, 3))
     )
@@ -41,7 +41,7 @@ def test_they_are_those_of_scoring_all(n_learnt, regularisation):
 
 @pytest.mark.parametrize("kernel", [Spectrum(n=2), Delta()])
 def test_words_that_nobody_has_seen_tie(kernel):
-    posterior = ExactPosterior(kernel, regularisation=0.5)
+    posterior = ExactPosterior(kernel, regularization=0.5)
     posterior.observe(WORDS[:4] * 20, np.random.default_rng(0).normal(size=80))
     rounds = [["xyz", "uvw", "xyz"], WORDS, ["tea"], WORDS[::-1]]
 
@@ -53,7 +53,7 @@ def test_words_that_nobody_has_seen_tie(kernel):
 
 def test_few_widths_are_computed_to_the_end(monkeypatch):
     rng = np.random.default_rng(3)
-    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.1)
+    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=0.1)
     posterior.observe(rng.random((400, 2)), rng.normal(size=400))
     rounds = [rng.random((20, 2)) for _ in range(30)]
     solve, entries = type(posterior.whitening().factor).solve, []
@@ -69,7 +69,7 @@ def test_few_widths_are_computed_to_the_end(monkeypatch):
 
 
 def test_what_overflows_is_left_to_those_who_score_all():
-    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularisation=0.1)
+    posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=0.1)
     posterior.observe(np.linspace(0, 1, 20)[:, None], np.full(20, 1.7e308))
 
     assert tied_in_each(posterior, np.array([[0.1], [0.3]]), np.array([1, 1]), np.ones(2)) is None

@@ -59,7 +59,7 @@ CASES = {
 def test_a_scan_is_as_exact_as_it_says(case, passes):
     rng = np.random.default_rng(0)
     kernel, contexts, expected = CASES[case]
-    posterior = ExactPosterior(kernel, regularisation=0.4)
+    posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(contexts(rng, 30), rng.normal(size=30))
     record = posterior.record
     way = similarities_for(kernel, record, kernel.kind.check(contexts(rng, 2)))
@@ -89,7 +89,7 @@ def test_a_scan_is_as_exact_as_it_says(case, passes):
 def test_blocks_make_the_whole(monkeypatch):
     rng = np.random.default_rng(1)
     kernel = Linear()
-    posterior = ExactPosterior(kernel, regularisation=0.4)
+    posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 30), rng.normal(size=30))
     points, weights, shares = rows(rng, 50), rng.normal(size=30), rng.uniform(size=30)
     whole = AnyKernel(kernel, posterior.record).scan(points, weights, shares)
@@ -109,7 +109,7 @@ def test_blocks_make_the_whole(monkeypatch):
 def test_rows_too_far_for_single_precision_are_left_to_the_kernel(distance, passes):
     rng = np.random.default_rng(2)
     kernel = Gaussian(length_scale=1.0)
-    posterior = ExactPosterior(kernel, regularisation=0.4)
+    posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 30), rng.normal(size=30))
     weights, shares = rng.normal(size=30), rng.uniform(size=30)
     way = similarities_for(kernel, posterior.record, rows(rng, 2))
@@ -132,7 +132,7 @@ def test_threads_change_nothing(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     rng = np.random.default_rng(3)
     kernel = Gaussian(length_scale=1.0)
-    posterior = ExactPosterior(kernel, regularisation=0.4)
+    posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 300), rng.normal(size=300))
     points, weights, shares = rows(rng, 900), rng.normal(size=300), rng.uniform(size=300)
     way = similarities_for(kernel, posterior.record, points)

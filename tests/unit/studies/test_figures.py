@@ -147,7 +147,7 @@ def test_numbers_of_a_curve_are_those_of_the_definition():
     assert found["n_runs"] == 3
     assert_allclose(found["mean"], [6.0, 3.5])
     assert_allclose(found["deviation"], [np.std([2, 5, 11], ddof=1), np.std([3, 3, 4.5], ddof=1)], rtol=1e-3)
-    drawn_as = as_curve(found, label="x", colour="blue")
+    drawn_as = as_curve(found, label="x", color="blue")
     assert_allclose(drawn_as.band.mean, found["mean"])
     assert_allclose(drawn_as.band.half_width, found["deviation"])
     assert drawn_as.at.tolist() == [1, 4]
@@ -169,7 +169,7 @@ def test_repeats_that_differ_are_named():
 
 
 def test_ends_are_told_by_panel():
-    curve = as_curve({"rounds": [1, 2], "mean": [3.0, 1_234.0], "deviation": [0.0, 0.0]}, label="γ = 1", colour="blue")
+    curve = as_curve({"rounds": [1, 2], "mean": [3.0, 1_234.0], "deviation": [0.0, 0.0]}, label="γ = 1", color="blue")
 
     assert ends_in_words({"bump": [curve], "step": [curve]}) == "bump (γ = 1 at 1,234); step (γ = 1 at 1,234)"
 

@@ -10,14 +10,14 @@ from numpy.testing import assert_allclose
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory import (
-    balanced_regularisation,
+    balanced_regularization,
     horizon_logarithm,
     kappa,
     kernel_ucb_bound,
     kernel_ucb_trace_bound,
     n_stages,
-    pseudo_to_realised,
-    simple_regularisation,
+    pseudo_to_realized,
+    simple_regularization,
     sup_kernel_ucb_anytime_scale,
     sup_kernel_ucb_bound,
     sup_kernel_ucb_data_bound,
@@ -28,25 +28,25 @@ from kernelbandits.theory import (
 PROBLEM = {
     "horizon": 700,
     "n_actions": 13,
-    "regularisation": 0.3,
+    "regularization": 0.3,
     "effective_dimension": 4,
     "failure_probability": 0.07,
 }
 
 
 class TestKappa:
-    @pytest.mark.parametrize("regularisation", [0.01, 0.3, 2.0, 50.0])
+    @pytest.mark.parametrize("regularization", [0.01, 0.3, 2.0, 50.0])
     @pytest.mark.parametrize("largest", [0.2, 1.0, 8.0])
-    def test_is_the_least_factor_that_works(self, regularisation, largest):
-        factor = kappa(regularisation=regularisation, largest_similarity=largest)
-        squared_widths = np.linspace(1e-9, largest / regularisation, 1000)
+    def test_is_the_least_factor_that_works(self, regularization, largest):
+        factor = kappa(regularization=regularization, largest_similarity=largest)
+        squared_widths = np.linspace(1e-9, largest / regularization, 1000)
 
         assert np.all(squared_widths <= factor * np.log1p(squared_widths) * (1 + 1e-12))
-        assert_allclose(factor * np.log1p(largest / regularisation), largest / regularisation, rtol=1e-12)
-        assert 1.0 < factor <= 1.0 + largest / regularisation
+        assert_allclose(factor * np.log1p(largest / regularization), largest / regularization, rtol=1e-12)
+        assert 1.0 < factor <= 1.0 + largest / regularization
 
     def test_falls_to_one(self):
-        values = [kappa(regularisation=regularisation) for regularisation in (0.01, 1.0, 100.0, 1e6)]
+        values = [kappa(regularization=regularization) for regularization in (0.01, 1.0, 100.0, 1e6)]
 
         assert values == sorted(values, reverse=True)
         assert_allclose(values[-1], 1.0, atol=1e-6)
@@ -79,7 +79,7 @@ class TestScale:
             horizon=700,
             n_actions=13,
             failure_probability=0.07,
-            regularisation=0.3,
+            regularization=0.3,
             norm_bound=2.5,
             noise_scale=0.8,
         )
@@ -92,7 +92,7 @@ class TestScale:
         assert_allclose(found, sqrt(2 * log(2 * 700 * 13 / 0.07)), rtol=1e-12)
 
     def test_anytime_scale(self):
-        arguments = {"n_actions": 13, "failure_probability": 0.07, "regularisation": 0.3, "norm_bound": 2.5}
+        arguments = {"n_actions": 13, "failure_probability": 0.07, "regularization": 0.3, "norm_bound": 2.5}
 
         found = sup_kernel_ucb_anytime_scale(round_index=90, **arguments)
 
@@ -144,7 +144,7 @@ class TestTheorem1:
         bound = theorem_1_bound(
             horizon=10**10,
             n_actions=2,
-            regularisation=1.0,
+            regularization=1.0,
             effective_dimension=1,
             norm=sqrt(0.6**2 + 100.0**2),
             failure_probability=0.1,
@@ -158,7 +158,7 @@ class TestTheorem1:
         problem = {
             "horizon": horizon,
             "n_actions": 100,
-            "regularisation": 1.0,
+            "regularization": 1.0,
             "effective_dimension": 5,
             "failure_probability": 0.05,
         }
@@ -166,57 +166,57 @@ class TestTheorem1:
         assert_allclose(theorem_1_bound(**problem, norm=1.0), printed, rtol=0.03)
         assert_allclose(sup_kernel_ucb_bound(**problem, norm_bound=1.0), corrected, rtol=0.03)
 
-    @pytest.mark.parametrize("regularisation", [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0, 1e3])
-    def test_twelve_absorbs_the_last_term_but_for_tiny_regularisation(self, regularisation):
+    @pytest.mark.parametrize("regularization", [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0, 1e3])
+    def test_twelve_absorbs_the_last_term_but_for_tiny_regularization(self, regularization):
         """Erratum E13: 10 + 15/γ and sqrt(2T ln(2/δ)) fit into 12 + 15/γ for γ ≥ 10^-3."""
         worst = 0.0
         for horizon, n_actions, delta, dimension in product(
             (3, 10, 1000, 10**6), (1, 10, 1000), (0.5, 0.01, 1e-6), (1, 2, 10)
         ):
             q = 2 * log(2 * horizon * n_actions * (1 + log(horizon)) / delta)
-            l_T = horizon_logarithm(horizon=horizon, effective_dimension=dimension, regularisation=regularisation)
+            l_T = horizon_logarithm(horizon=horizon, effective_dimension=dimension, regularization=regularization)
             common = 8 * sqrt(l_T**3 * q * dimension * horizon)
-            proved = common * sqrt(10 + 15 / regularisation) + pseudo_to_realised(
+            proved = common * sqrt(10 + 15 / regularization) + pseudo_to_realized(
                 horizon=horizon, failure_probability=delta / (1 + log(horizon))
             )
-            stated = common * sqrt(12 + 15 / regularisation)
+            stated = common * sqrt(12 + 15 / regularization)
             worst = max(worst, proved / stated)
             if proved > stated:
                 assert stated > horizon
 
-        assert (worst <= 1.0) == (regularisation >= 1e-3)
+        assert (worst <= 1.0) == (regularization >= 1e-3)
 
     def test_follows_from_the_corrected_one_where_its_scale_is_valid(self):
         """With η = sqrt(q), rewards in [0, 1] and sqrt(γ)‖θ*‖ ≤ η/2 the printed bound is true."""
-        for horizon, n_actions, regularisation, delta, dimension in product(
+        for horizon, n_actions, regularization, delta, dimension in product(
             (3, 17, 1000, 10**6), (1, 50), (1e-4, 0.1, 1.0, 100.0), (0.5, 1e-3), (1, 3)
         ):
             q = 2 * log(2 * horizon * n_actions * (1 + log(horizon)) / delta)
-            norm = sqrt(q) / 2 / sqrt(regularisation)
-            # δ is spent on S levels at rate δ/(1 + ln T); the rest pays for realised rewards.
+            norm = sqrt(q) / 2 / sqrt(regularization)
+            # δ is spent on S levels at rate δ/(1 + ln T); the rest pays for realized rewards.
             left = delta * (1 - n_stages(horizon) / (1 + log(horizon)))
-            l_T = horizon_logarithm(horizon=horizon, effective_dimension=dimension, regularisation=regularisation)
+            l_T = horizon_logarithm(horizon=horizon, effective_dimension=dimension, regularization=regularization)
             gain = 2 * dimension * l_T
             corrected = (
                 2 * sqrt(horizon)
-                + 8 * sqrt(q) * sqrt(kappa(regularisation=regularisation) * n_stages(horizon) * gain * horizon)
-                + pseudo_to_realised(horizon=horizon, failure_probability=left)
+                + 8 * sqrt(q) * sqrt(kappa(regularization=regularization) * n_stages(horizon) * gain * horizon)
+                + pseudo_to_realized(horizon=horizon, failure_probability=left)
             )
 
             assert corrected <= theorem_1_bound(
                 horizon=horizon,
                 n_actions=n_actions,
-                regularisation=regularisation,
+                regularization=regularization,
                 effective_dimension=dimension,
                 norm=norm,
                 failure_probability=delta,
             )
 
-    def test_no_regularisation_removes_the_norm(self):
+    def test_no_regularization_removes_the_norm(self):
         """Erratum E20: 2‖θ*‖ sqrt(d̃T) stays whatever γ is, so γ ~ 1/L cannot bring sqrt(L d̃ T)."""
         for norm in (1e6, 1e8):
             best = min(
-                theorem_1_bound(**{**PROBLEM, "regularisation": gamma}, norm=norm)
+                theorem_1_bound(**{**PROBLEM, "regularization": gamma}, norm=norm)
                 for gamma in np.geomspace(1e-9, 1e3, 60)
             )
 
@@ -240,10 +240,10 @@ class TestSupKernelUCB:
 
         assert_allclose(sup_kernel_ucb_bound(**self.arguments()), expected, rtol=1e-12)
 
-    def test_realised_regret_splits_the_failure_probability(self):
+    def test_realized_regret_splits_the_failure_probability(self):
         expected = 2 * sqrt(700) + 8 * self.scale(0.035) * self.spread() + 3.0 * sqrt(2 * 700 * log(4 / 0.07))
 
-        assert_allclose(sup_kernel_ucb_bound(**self.arguments(realised_span=3.0)), expected, rtol=1e-12)
+        assert_allclose(sup_kernel_ucb_bound(**self.arguments(realized_span=3.0)), expected, rtol=1e-12)
 
     @pytest.mark.parametrize(("gap", "factor"), [(0.5, 1.0), (4.0, 1.0), (10.0, 2.5)])
     def test_large_gaps_cost_at_level_one(self, gap, factor):
@@ -255,20 +255,20 @@ class TestSupKernelUCB:
         """Noise, norm, gaps and thresholds multiplied by 50: so is the bound."""
         unit = 50.0
         scaled = self.arguments(
-            noise_scale=0.8 * unit, norm_bound=2.5 * unit, largest_gap=unit, threshold_unit=unit, realised_span=unit
+            noise_scale=0.8 * unit, norm_bound=2.5 * unit, largest_gap=unit, threshold_unit=unit, realized_span=unit
         )
 
         assert_allclose(
-            sup_kernel_ucb_bound(**scaled), unit * sup_kernel_ucb_bound(**self.arguments(realised_span=1.0)), rtol=1e-12
+            sup_kernel_ucb_bound(**scaled), unit * sup_kernel_ucb_bound(**self.arguments(realized_span=1.0)), rtol=1e-12
         )
 
     def test_data_form_is_its_formula(self):
-        factor = kappa(regularisation=0.3, largest_similarity=0.9)
+        factor = kappa(regularization=0.3, largest_similarity=0.9)
 
         found = sup_kernel_ucb_data_bound(
             scale=3.3,
             horizon=700,
-            regularisation=0.3,
+            regularization=0.3,
             stage_sizes=[100, 0, 250],
             stage_log_det_gains=[4.0, 0.0, 7.5],
             largest_similarity=0.9,
@@ -279,9 +279,9 @@ class TestSupKernelUCB:
         )
 
     def test_data_form_for_large_gaps_and_unknown_horizon(self):
-        arguments = {"scale": 3.3, "horizon": 700, "regularisation": 0.3}
+        arguments = {"scale": 3.3, "horizon": 700, "regularization": 0.3}
         levels = {"stage_sizes": [100], "stage_log_det_gains": [4.0]}
-        explored = 8 * 3.3 * sqrt(kappa(regularisation=0.3) * 400)
+        explored = 8 * 3.3 * sqrt(kappa(regularization=0.3) * 400)
 
         wide = sup_kernel_ucb_data_bound(**arguments, **levels, largest_gap=6.0)
         anytime = sup_kernel_ucb_data_bound(**arguments, **levels, is_anytime=True, threshold_unit=2.0)
@@ -292,12 +292,12 @@ class TestSupKernelUCB:
     @given(st.lists(st.tuples(st.integers(0, 100), st.floats(0.0, 30.0)), min_size=1, max_size=5))
     def test_data_form_never_exceeds_the_other(self, levels):
         """ψ_s add up to at most T and L_s ≤ 2 d̃ l_T, so Cauchy–Schwarz over S = 5 levels leads to the d̃ form."""
-        l_T = horizon_logarithm(horizon=700, effective_dimension=4, regularisation=0.3)
+        l_T = horizon_logarithm(horizon=700, effective_dimension=4, regularization=0.3)
         sizes = [size for size, _ in levels]
         gains = [min(gain, 2 * 4 * l_T) for _, gain in levels]
 
         data = sup_kernel_ucb_data_bound(
-            scale=self.scale(), horizon=700, regularisation=0.3, stage_sizes=sizes, stage_log_det_gains=gains
+            scale=self.scale(), horizon=700, regularization=0.3, stage_sizes=sizes, stage_log_det_gains=gains
         )
 
         assert data <= sup_kernel_ucb_bound(**self.arguments()) * (1 + 1e-12)
@@ -325,10 +325,10 @@ class TestSupKernelUCB:
 
 class TestKernelUCB:
     def test_closed_form(self):
-        factor = kappa(regularisation=0.3, largest_similarity=2.0)
+        factor = kappa(regularization=0.3, largest_similarity=2.0)
 
         found = kernel_ucb_bound(
-            horizon=700, regularisation=0.3, log_det_gain=9.5, exploration=2.2, largest_similarity=2.0
+            horizon=700, regularization=0.3, log_det_gain=9.5, exploration=2.2, largest_similarity=2.0
         )
 
         assert_allclose(found, 2 * 2.2 * sqrt(factor * 700 * 9.5), rtol=1e-12)
@@ -350,15 +350,15 @@ class TestKernelUCB:
         assert_allclose(
             trace, 2 * sum(eta * width for eta, width in zip(explorations, widths, strict=True)), rtol=1e-12
         )
-        assert trace <= kernel_ucb_bound(horizon=60, regularisation=0.3, log_det_gain=gain, exploration=2.0)
+        assert trace <= kernel_ucb_bound(horizon=60, regularization=0.3, log_det_gain=gain, exploration=2.0)
 
     def test_an_empty_run_has_no_regret(self):
         assert kernel_ucb_trace_bound([], []) == 0.0
 
 
-class TestRealisedRegret:
+class TestRealizedRegret:
     def test_formula(self):
-        found = pseudo_to_realised(horizon=700, failure_probability=0.07, reward_span=3.0)
+        found = pseudo_to_realized(horizon=700, failure_probability=0.07, reward_span=3.0)
 
         assert_allclose(found, 3.0 * sqrt(2 * 700 * log(2 / 0.07)), rtol=1e-12)
 
@@ -370,28 +370,28 @@ class TestRealisedRegret:
         played = generator.random((runs, horizon)) < 0.5
         luck = np.abs(np.sum(best.astype(float) - played - 0.1, axis=1))
 
-        assert np.mean(luck > pseudo_to_realised(horizon=horizon, failure_probability=0.1)) <= 0.1
+        assert np.mean(luck > pseudo_to_realized(horizon=horizon, failure_probability=0.1)) <= 0.1
 
 
-class TestRegularisation:
+class TestRegularization:
     @pytest.mark.parametrize("norm_bound", [0.2, 1.0, 30.0])
     def test_balanced_means_noise_equals_bias(self, norm_bound):
         problem = {"n_actions": 13, "horizon": 700, "failure_probability": 0.07}
 
-        balanced = balanced_regularisation(noise_scale=0.8, norm_bound=norm_bound, **problem)
+        balanced = balanced_regularization(noise_scale=0.8, norm_bound=norm_bound, **problem)
 
         eta = sqrt(2 * log(2 * 13 * 700 * 5 / 0.07))
         assert_allclose(sqrt(balanced) * norm_bound, 0.8 * eta, rtol=1e-12)
-        scale = sup_kernel_ucb_scale(regularisation=balanced, noise_scale=0.8, norm_bound=norm_bound, **problem)
+        scale = sup_kernel_ucb_scale(regularization=balanced, noise_scale=0.8, norm_bound=norm_bound, **problem)
         assert_allclose(scale, 2 * 0.8 * eta, rtol=1e-12)
 
     def test_simple(self):
-        assert_allclose(simple_regularisation(noise_scale=0.8, norm_bound=4.0), 0.04, rtol=1e-12)
+        assert_allclose(simple_regularization(noise_scale=0.8, norm_bound=4.0), 0.04, rtol=1e-12)
 
     def test_the_factor_of_the_corrected_theorem_never_falls_below_the_norm(self):
         """Erratum E20: (R η + sqrt(γ) B) sqrt(κ(γ)) ≥ B up to logarithms, for every γ."""
         for norm_bound, gamma in product((1.0, 100.0, 1e4), np.geomspace(1e-9, 1e6, 40)):
-            factor = sqrt(gamma) * norm_bound * sqrt(kappa(regularisation=gamma))
+            factor = sqrt(gamma) * norm_bound * sqrt(kappa(regularization=gamma))
 
             assert_allclose(factor, norm_bound / sqrt(np.log1p(1 / gamma)), rtol=1e-9)
             assert gamma < 0.58 or factor >= norm_bound
@@ -407,7 +407,7 @@ class TestRefusals:
             ("horizon", 1, "The horizon has to be a whole number of at least 2, got 1. With a single round"),
             ("n_actions", 0, "The number of actions has to be"),
             ("n_actions", 2.5, "The number of actions has to be"),
-            ("regularisation", 0.0, "The regularisation has to be"),
+            ("regularization", 0.0, "The regularization has to be"),
             ("effective_dimension", 0, "The effective dimension has to be"),
             ("failure_probability", 1.5, "strictly between 0 and 1"),
         ],
@@ -426,7 +426,7 @@ class TestRefusals:
             (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, noise_scale=-1.0), "The noise scale has to be"),
             (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, largest_gap=0.0), "The largest gap has to be"),
             (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, threshold_unit=0), "The threshold unit has to be"),
-            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, realised_span=0.0), "length of the reward range"),
+            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, realized_span=0.0), "length of the reward range"),
             (
                 lambda: sup_kernel_ucb_scale(horizon=10, n_actions=2, failure_probability=0.1),
                 "The valid scale needs norm_bound.*mode='paper'",
@@ -442,14 +442,14 @@ class TestRefusals:
                 "The round has to be",
             ),
             (lambda: n_stages(0), "The horizon has to be a whole number of at least 1"),
-            (lambda: kappa(regularisation=-1.0), "The regularisation has to be"),
-            (lambda: kappa(regularisation=1.0, largest_similarity=inf), "The largest similarity has to be"),
+            (lambda: kappa(regularization=-1.0), "The regularization has to be"),
+            (lambda: kappa(regularization=1.0, largest_similarity=inf), "The largest similarity has to be"),
             (
-                lambda: kernel_ucb_bound(horizon=10, regularisation=1.0, log_det_gain=-1.0, exploration=1.0),
+                lambda: kernel_ucb_bound(horizon=10, regularization=1.0, log_det_gain=-1.0, exploration=1.0),
                 "The log-determinant gain has to be",
             ),
             (
-                lambda: kernel_ucb_bound(horizon=10, regularisation=1.0, log_det_gain=1.0, exploration=nan),
+                lambda: kernel_ucb_bound(horizon=10, regularization=1.0, log_det_gain=1.0, exploration=nan),
                 "The exploration has to be",
             ),
             (lambda: kernel_ucb_trace_bound([1.0], [1.0, 2.0]), "got 1 and 2 numbers"),
@@ -457,15 +457,15 @@ class TestRefusals:
             (lambda: kernel_ucb_trace_bound([[1.0]], [[1.0]]), "one row of finite numbers"),
             (
                 lambda: sup_kernel_ucb_data_bound(
-                    scale=1.0, horizon=10, regularisation=1.0, stage_sizes=[1], stage_log_det_gains=[1.0, 2.0]
+                    scale=1.0, horizon=10, regularization=1.0, stage_sizes=[1], stage_log_det_gains=[1.0, 2.0]
                 ),
                 "Every stage has one size",
             ),
-            (lambda: balanced_regularisation(noise_scale=0.0, norm_bound=1.0, **SMALL), "The noise scale has to be"),
-            (lambda: balanced_regularisation(noise_scale=1.0, norm_bound=0.0, **SMALL), "The norm bound has to be"),
-            (lambda: simple_regularisation(noise_scale=1.0, norm_bound=0.0), "The norm bound has to be"),
-            (lambda: simple_regularisation(noise_scale=0.0, norm_bound=1.0), "Without noise any small"),
-            (lambda: pseudo_to_realised(horizon=0, failure_probability=0.1), "The horizon has to be"),
+            (lambda: balanced_regularization(noise_scale=0.0, norm_bound=1.0, **SMALL), "The noise scale has to be"),
+            (lambda: balanced_regularization(noise_scale=1.0, norm_bound=0.0, **SMALL), "The norm bound has to be"),
+            (lambda: simple_regularization(noise_scale=1.0, norm_bound=0.0), "The norm bound has to be"),
+            (lambda: simple_regularization(noise_scale=0.0, norm_bound=1.0), "Without noise any small"),
+            (lambda: pseudo_to_realized(horizon=0, failure_probability=0.1), "The horizon has to be"),
         ],
     )
     def test_everything_else(self, call, message):

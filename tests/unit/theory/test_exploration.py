@@ -17,7 +17,7 @@ from kernelbandits.theory import (
     GPUCBAgnostic,
     GPUCBFinite,
     Mixture,
-    SelfNormalised,
+    SelfNormalized,
     Situation,
     as_exploration,
     exploration_from,
@@ -27,7 +27,7 @@ CLAIM = {"noise_scale": 0.7, "norm_bound": 2.5, "failure_probability": 0.03}
 SCHEDULES = [
     Constant(0.4),
     FixedDesign(**CLAIM, n_actions=12, horizon=500),
-    SelfNormalised(**CLAIM),
+    SelfNormalized(**CLAIM),
     Mixture(**CLAIM),
     IGPUCB(**CLAIM, horizon=50),
     GPUCBFinite(failure_probability=0.03, divide_by=0.5),
@@ -36,7 +36,7 @@ SCHEDULES = [
 
 
 def situation(**changes):
-    return Situation(**{"round_index": 7, "n_actions": 12, "log_det_gain": 3.2, "regularisation": 0.6, **changes})
+    return Situation(**{"round_index": 7, "n_actions": 12, "log_det_gain": 3.2, "regularization": 0.6, **changes})
 
 
 class TestFormulas:
@@ -50,10 +50,10 @@ class TestFormulas:
 
         assert_allclose(FixedDesign(**CLAIM, n_actions=12, horizon=500)(situation()), expected, rtol=1e-12)
 
-    def test_self_normalised(self):
+    def test_self_normalized(self):
         expected = 0.7 * sqrt(3.2 + 2 * log(1 / 0.03)) + sqrt(0.6) * 2.5
 
-        assert_allclose(SelfNormalised(**CLAIM)(situation()), expected, rtol=1e-12)
+        assert_allclose(SelfNormalized(**CLAIM)(situation()), expected, rtol=1e-12)
 
     def test_mixture(self):
         expected = sqrt(0.49 * (3.2 + 2 * log(1 / 0.03)) + 0.6 * 2.5**2)
@@ -63,7 +63,7 @@ class TestFormulas:
     def test_igp_ucb(self):
         expected = sqrt(1.04) * (2.5 + 0.7 * sqrt(2 * (1.6 + 1 + log(1 / 0.03))))
 
-        assert_allclose(IGPUCB(**CLAIM, horizon=50)(situation(regularisation=1.04)), expected, rtol=1e-12)
+        assert_allclose(IGPUCB(**CLAIM, horizon=50)(situation(regularization=1.04)), expected, rtol=1e-12)
 
     @pytest.mark.parametrize("divide_by", [1.0, 5.0])
     def test_gp_ucb_for_finitely_many_actions(self, divide_by):
@@ -98,11 +98,11 @@ class TestOrder:
     scales = st.just(0.0) | st.floats(1e-100, 100.0)  # whose squares do not lose their digits
 
     @given(scales, scales, st.floats(1e-9, 0.999), st.floats(0.0, 1e4), st.floats(1e-6, 1e3))
-    def test_the_mixture_is_never_wider_than_the_self_normalised(self, noise, norm, delta, gain, regularisation):
+    def test_the_mixture_is_never_wider_than_the_self_normalized(self, noise, norm, delta, gain, regularization):
         claim = {"noise_scale": noise, "norm_bound": norm, "failure_probability": delta}
-        now = situation(log_det_gain=gain, regularisation=regularisation)
+        now = situation(log_det_gain=gain, regularization=regularization)
 
-        assert Mixture(**claim)(now) <= SelfNormalised(**claim)(now) * (1 + 1e-12)
+        assert Mixture(**claim)(now) <= SelfNormalized(**claim)(now) * (1 + 1e-12)
 
     @pytest.mark.parametrize("schedule", SCHEDULES)
     def test_no_schedule_falls_as_rounds_and_gain_grow(self, schedule):
@@ -110,7 +110,7 @@ class TestOrder:
 
         assert values == sorted(values)
 
-    @pytest.mark.parametrize("kind", [FixedDesign, SelfNormalised, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic])
+    @pytest.mark.parametrize("kind", [FixedDesign, SelfNormalized, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic])
     def test_more_confidence_is_wider(self, kind):
         names = {field.name for field in fields(kind)}
         others = {"noise_scale": 0.7, "norm_bound": 2.5, "n_actions": 12, "horizon": 50}
@@ -140,9 +140,9 @@ class TestClaims:
 
     @pytest.mark.parametrize("schedule", SCHEDULES)
     def test_nothing_is_broken_in_a_fitting_situation(self, schedule):
-        regularisation = 1.04 if isinstance(schedule, IGPUCB) else 0.6
+        regularization = 1.04 if isinstance(schedule, IGPUCB) else 0.6
 
-        assert schedule.broken_by(situation(regularisation=regularisation)) is None
+        assert schedule.broken_by(situation(regularization=regularization)) is None
 
     def test_fixed_design_notices_a_long_run(self):
         schedule = FixedDesign(**CLAIM, n_actions=12, horizon=500)
@@ -156,14 +156,14 @@ class TestClaims:
         assert "at most 12 actions a round, and round 7 has 13" in schedule.broken_by(situation(n_actions=13))
         assert "not adaptive" in schedule.assumes
 
-    def test_igp_ucb_notices_another_regularisation(self):
+    def test_igp_ucb_notices_another_regularization(self):
         schedule = IGPUCB(**CLAIM, horizon=50)
 
-        assert schedule.broken_by(situation(regularisation=1.04 * (1 + 1e-10))) is None
-        assert "1 + 2/horizon = 1.04, and it is 1" in schedule.broken_by(situation(regularisation=1.0))
+        assert schedule.broken_by(situation(regularization=1.04 * (1 + 1e-10))) is None
+        assert "1 + 2/horizon = 1.04, and it is 1" in schedule.broken_by(situation(regularization=1.0))
 
     def test_igp_ucb_notices_a_long_run(self):
-        broken = IGPUCB(**CLAIM, horizon=50).broken_by(situation(regularisation=1.04, round_index=51))
+        broken = IGPUCB(**CLAIM, horizon=50).broken_by(situation(regularization=1.04, round_index=51))
 
         assert "built for 50 rounds" in broken
 
@@ -273,7 +273,7 @@ class TestAsExploration:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("kind", [SelfNormalised, Mixture])
+    @pytest.mark.parametrize("kind", [SelfNormalized, Mixture])
     @pytest.mark.parametrize(
         ("name", "value", "message"),
         [
@@ -302,8 +302,8 @@ class TestRefusals:
             (lambda: GPUCBFinite(failure_probability=2.0), "strictly between 0 and 1"),
             (lambda: situation(round_index=0), "counted from 1"),
             (lambda: situation(n_actions=0), "counted from 1"),
-            (lambda: situation(regularisation=0.0), "regularisation is positive"),
-            (lambda: situation(regularisation=nan), "regularisation is positive"),
+            (lambda: situation(regularization=0.0), "regularization is positive"),
+            (lambda: situation(regularization=nan), "regularization is positive"),
             (lambda: situation(log_det_gain=nan), "log-determinant gain has to be a number"),
         ],
     )

@@ -37,13 +37,13 @@ def gaussian(first, second):
     return np.exp(-np.sum((first[:, None] - second) ** 2, axis=2) / (2 * 0.3**2))
 
 
-def learnt_widths(gram, regularisation):
+def learnt_widths(gram, regularization):
     """Width of each point just before it is learnt, by its definition."""
     widths = []
     for t in range(len(gram)):
-        regularised = gram[:t, :t] + regularisation * np.eye(t)
-        unexplained = gram[t, t] - gram[t, :t] @ np.linalg.solve(regularised, gram[:t, t])
-        widths.append(sqrt(max(unexplained, 0.0) / regularisation))
+        regularized = gram[:t, :t] + regularization * np.eye(t)
+        unexplained = gram[t, t] - gram[t, :t] @ np.linalg.solve(regularized, gram[:t, t])
+        widths.append(sqrt(max(unexplained, 0.0) / regularization))
     return np.array(widths)
 
 
@@ -53,56 +53,56 @@ grams = st.builds(
     st.integers(1, 25),
     st.floats(0.1, 5.0),
 )
-regularisations = st.floats(-3.0, 2.0).map(lambda exponent: 10.0**exponent)
+regularizations = st.floats(-3.0, 2.0).map(lambda exponent: 10.0**exponent)
 
 
 class TestOnAnyGramMatrix:
-    @given(grams, regularisations)
+    @given(grams, regularizations)
     @settings(max_examples=60, deadline=None)
-    def test_squared_widths_add_up_to_little(self, gram, regularisation):
-        widths = learnt_widths(gram, regularisation)
-        gain = log_det_gain(gram, regularisation=regularisation)
+    def test_squared_widths_add_up_to_little(self, gram, regularization):
+        widths = learnt_widths(gram, regularization)
+        gain = log_det_gain(gram, regularization=regularization)
 
-        check = elliptical_potential(widths, log_det_gain=gain, regularisation=regularisation)
+        check = elliptical_potential(widths, log_det_gain=gain, regularization=regularization)
 
         assert check.holds
         assert_allclose(check.left, np.sum(widths**2))
-        assert_allclose(check.right, kappa(regularisation=regularisation) * gain)
+        assert_allclose(check.right, kappa(regularization=regularization) * gain)
 
-    @given(grams, regularisations)
+    @given(grams, regularizations)
     @settings(max_examples=60, deadline=None)
-    def test_a_wide_point_moves_the_spectrum(self, gram, regularisation):
+    def test_a_wide_point_moves_the_spectrum(self, gram, regularization):
         before = np.linalg.eigvalsh(gram[:-1, :-1]) if len(gram) > 1 else []
         after = np.linalg.eigvalsh(gram)
-        width = learnt_widths(gram, regularisation)[-1]
+        width = learnt_widths(gram, regularization)[-1]
 
-        check = lemma_3(before, after, width=width, regularisation=regularisation)
+        check = lemma_3(before, after, width=width, regularization=regularization)
 
         assert check.holds
         assert check.name == "Lemma 3"
         assert interlacing(before, after).holds
         # The printed constant follows: κ ≤ 1 + 1/γ ≤ 4 + 6/γ.
-        assert kappa(regularisation=regularisation) <= 4 + 6 / regularisation
+        assert kappa(regularization=regularization) <= 4 + 6 / regularization
 
-    @given(grams, regularisations)
+    @given(grams, regularizations)
     @settings(max_examples=60, deadline=None)
-    def test_the_widths_of_a_level_add_up_slowly(self, gram, regularisation):
+    def test_the_widths_of_a_level_add_up_slowly(self, gram, regularization):
         horizon = max(2, len(gram))
-        dimension = effective_dimension(gram, regularisation=regularisation, horizon=horizon)
-        widths = learnt_widths(gram, regularisation)
-        known = {"effective_dimension": dimension, "regularisation": regularisation, "horizon": horizon}
+        dimension = effective_dimension(gram, regularization=regularization, horizon=horizon)
+        widths = learnt_widths(gram, regularization)
+        known = {"effective_dimension": dimension, "regularization": regularization, "horizon": horizon}
 
         assert lemma_4(widths, **known).holds
-        assert lemma_4(learnt_widths(gram[::2, ::2], regularisation), **known).holds  # a level is part of the data
+        assert lemma_4(learnt_widths(gram[::2, ::2], regularization), **known).holds  # a level is part of the data
 
-    @given(grams, regularisations)
+    @given(grams, regularizations)
     @settings(max_examples=30, deadline=None)
-    def test_learning_widens_no_interval(self, gram, regularisation):
+    def test_learning_widens_no_interval(self, gram, regularization):
         def widths(n_seen):
             similarity = gram[:n_seen]
-            regularised = gram[:n_seen, :n_seen] + regularisation * np.eye(n_seen)
-            unexplained = 1.0 - np.sum(similarity * np.linalg.solve(regularised, similarity), axis=0)
-            return np.sqrt(np.maximum(unexplained, 0.0) / regularisation)
+            regularized = gram[:n_seen, :n_seen] + regularization * np.eye(n_seen)
+            unexplained = 1.0 - np.sum(similarity * np.linalg.solve(regularized, similarity), axis=0)
+            return np.sqrt(np.maximum(unexplained, 0.0) / regularization)
 
         assert shrinking_widths(widths(len(gram) // 2), widths(len(gram))).holds
 
@@ -138,17 +138,17 @@ class TestFormulas:
         assert not lemma_1(prediction, [0.4, 0.7, 2.0], scale=2.9).holds
 
     def test_width_against_growth(self):
-        check = lemma_3([2.0, 0.5], [2.6, 0.7, 0.1], width=0.4, regularisation=0.5, largest_similarity=2.0)
+        check = lemma_3([2.0, 0.5], [2.6, 0.7, 0.1], width=0.4, regularization=0.5, largest_similarity=2.0)
 
         growth = 0.6 / 2.5 + 0.2 / 1.0 + 0.1 / 0.5
-        assert_allclose(check.right, kappa(regularisation=0.5, largest_similarity=2.0) * growth, rtol=1e-12)
+        assert_allclose(check.right, kappa(regularization=0.5, largest_similarity=2.0) * growth, rtol=1e-12)
         assert_allclose(check.left, 0.16, rtol=1e-12)
 
     def test_a_width_that_moves_nothing_is_a_failure(self):
-        assert not lemma_3([2.0], [2.0], width=0.1, regularisation=0.5).holds
+        assert not lemma_3([2.0], [2.0], width=0.1, regularization=0.5).holds
 
     def test_a_falling_eigenvalue_is_reported_as_such(self):
-        check = lemma_3([2.0, 1.0], [3.0, 0.5, 0.5], width=0.1, regularisation=0.5)
+        check = lemma_3([2.0, 1.0], [3.0, 0.5, 0.5], width=0.1, regularization=0.5)
 
         assert not check.holds
         assert (check.name, check.left, check.right) == ("Lemma 3, eigenvalues", 1.0, 0.5)
@@ -156,22 +156,22 @@ class TestFormulas:
     def test_sum_of_widths(self):
         widths = np.full(9, 0.3)
 
-        check = lemma_4(widths, effective_dimension=2, regularisation=0.5, horizon=50)
+        check = lemma_4(widths, effective_dimension=2, regularization=0.5, horizon=50)
 
-        room = 2 * kappa(regularisation=0.5) * 2 * max(log(1 + 50 / 1.0), log(50))
+        room = 2 * kappa(regularization=0.5) * 2 * max(log(1 + 50 / 1.0), log(50))
         assert_allclose([check.left, check.right], [2.7, sqrt(room * 9)], rtol=1e-12)
-        assert not lemma_4(np.full(9, 9.0), effective_dimension=2, regularisation=0.5, horizon=50).holds
+        assert not lemma_4(np.full(9, 9.0), effective_dimension=2, regularization=0.5, horizon=50).holds
 
     def test_size_of_a_level(self):
-        check = lemma_5(40, 3, scale=1.7, effective_dimension=2, regularisation=0.5, horizon=50)
+        check = lemma_5(40, 3, scale=1.7, effective_dimension=2, regularization=0.5, horizon=50)
 
-        room = 2 * kappa(regularisation=0.5) * 2 * log(51)
+        room = 2 * kappa(regularization=0.5) * 2 * log(51)
         assert_allclose([check.left, check.right], [40, 4**3 * 1.7**2 * room], rtol=1e-12)
-        assert not lemma_5(40, 1, scale=0.3, effective_dimension=2, regularisation=0.5, horizon=50).holds
+        assert not lemma_5(40, 1, scale=0.3, effective_dimension=2, regularization=0.5, horizon=50).holds
 
     def test_an_empty_level_is_small(self):
-        assert lemma_5(0, 1, scale=0.0, effective_dimension=1, regularisation=0.5, horizon=50).holds
-        assert lemma_4([], effective_dimension=1, regularisation=0.5, horizon=50).holds
+        assert lemma_5(0, 1, scale=0.0, effective_dimension=1, regularization=0.5, horizon=50).holds
+        assert lemma_4([], effective_dimension=1, regularization=0.5, horizon=50).holds
 
     def test_growing_widths_are_a_failure(self):
         check = shrinking_widths([0.5, 0.2], [0.4, 0.3])
@@ -181,7 +181,7 @@ class TestFormulas:
     def test_rounding_is_forgiven_and_nothing_more(self):
         assert shrinking_widths([0.5], [0.5 + 1e-10]).holds
         assert not shrinking_widths([0.5], [0.5 + 1e-8]).holds
-        assert elliptical_potential([1e3], log_det_gain=0.0, regularisation=1.0).holds is False
+        assert elliptical_potential([1e3], log_det_gain=0.0, regularization=1.0).holds is False
 
     def test_a_check_is_as_true_as_its_claim(self):
         assert shrinking_widths([0.5], [0.4])
@@ -198,25 +198,25 @@ class Run:
         self.contexts = generator.uniform(size=(horizon, N_ACTIONS, 1))
         luck = generator.random(horizon)
         replacement = np.random.default_rng(99)
-        centres, weights = np.array([[0.2], [0.7]]), np.array([0.3, 0.6])
-        self.regularisation = 0.5
-        self.norm = sqrt(weights @ gaussian(centres, centres) @ weights)
+        centers, weights = np.array([[0.2], [0.7]]), np.array([0.3, 0.6])
+        self.regularization = 0.5
+        self.norm = sqrt(weights @ gaussian(centers, centers) @ weights)
         self.scale = scale or sup_kernel_ucb_scale(
             horizon=horizon,
             n_actions=N_ACTIONS,
             failure_probability=0.1,
-            regularisation=self.regularisation,
+            regularization=self.regularization,
             norm_bound=self.norm,
         )
         policy = SlowSupKernelUCB(
             gaussian,
-            self.regularisation,
+            self.regularization,
             horizon=horizon,
             scale=self.scale,
             n_stages=n_stages(horizon),
             explore=explore,
         )
-        self.truth = [gaussian(contexts, centres) @ weights for contexts in self.contexts]
+        self.truth = [gaussian(contexts, centers) @ weights for contexts in self.contexts]
         self.walks = []
         for t, contexts in enumerate(self.contexts):
             self.walks.append(policy.walk(contexts))
@@ -295,15 +295,15 @@ class TestLevels:
         known = {
             "effective_dimension": effective_dimension(
                 gaussian(*2 * (np.vstack([row for level in run.policy.contexts for row in level]),)),
-                regularisation=run.regularisation,
+                regularization=run.regularization,
                 horizon=HORIZON,
             ),
-            "regularisation": run.regularisation,
+            "regularization": run.regularization,
             "horizon": HORIZON,
         }
         for stage, rows in enumerate(run.policy.contexts):
             if rows:
-                widths = learnt_widths(gaussian(*2 * (np.array(rows),)), run.regularisation)
+                widths = learnt_widths(gaussian(*2 * (np.array(rows),)), run.regularization)
                 assert lemma_4(widths, **known)
                 assert lemma_5(len(rows), stage, scale=run.scale, **known)
 
@@ -349,7 +349,7 @@ class TestLemma7:
 
 
 PREDICTION = Prediction(np.zeros(2), np.ones(2))
-KNOWN = {"effective_dimension": 1, "regularisation": 1.0, "horizon": 10}
+KNOWN = {"effective_dimension": 1, "regularization": 1.0, "horizon": 10}
 
 
 class TestRefusals:
@@ -360,9 +360,9 @@ class TestRefusals:
             (lambda: lemma_1(PREDICTION, [1.0, np.nan], scale=1.0), "The true rewards have to be"),
             (lambda: lemma_1(PREDICTION, [1.0, 1.0], scale=-1.0), "The scale has to be"),
             (lambda: lemma_2(np.ones((2, 3)), np.eye(3)), r"got shapes \(2, 3\) and \(3, 3\)"),
-            (lambda: lemma_3([], [], width=1.0, regularisation=1.0), "Both spectra are empty"),
-            (lambda: lemma_3([1.0], [1.0], width=-1.0, regularisation=1.0), "The width has to be"),
-            (lambda: lemma_3([1.0], [1.0], width=1.0, regularisation=0.0), "The regularisation has to be"),
+            (lambda: lemma_3([], [], width=1.0, regularization=1.0), "Both spectra are empty"),
+            (lambda: lemma_3([1.0], [1.0], width=-1.0, regularization=1.0), "The width has to be"),
+            (lambda: lemma_3([1.0], [1.0], width=1.0, regularization=0.0), "The regularization has to be"),
             (lambda: lemma_4([[1.0]], **KNOWN), "The widths have to be one row"),
             (lambda: lemma_5(-1, 1, scale=1.0, **KNOWN), "The size of a stage has to be"),
             (lambda: lemma_5(1, 0, scale=1.0, **KNOWN), "The stage has to be"),
@@ -373,7 +373,7 @@ class TestRefusals:
             (lambda: lemma_7(TestLemma7.walk, [1.0, 2.0, 0.0], scale=1.0, threshold_unit=0.0), "The threshold unit"),
             (lambda: shrinking_widths([1.0], []), "equally many widths before and after"),
             (
-                lambda: elliptical_potential([1.0], log_det_gain=-1.0, regularisation=1.0),
+                lambda: elliptical_potential([1.0], log_det_gain=-1.0, regularization=1.0),
                 "The log-determinant gain has to be",
             ),
         ],

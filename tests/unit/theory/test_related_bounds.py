@@ -66,7 +66,7 @@ class TestFormulas:
 
     def test_oful(self):
         found = oful_bound(
-            horizon=3000, n_features=6, regularisation=0.4, norm_bound=2.5, failure_probability=0.02, noise_scale=0.7
+            horizon=3000, n_features=6, regularization=0.4, norm_bound=2.5, failure_probability=0.02, noise_scale=0.7
         )
 
         interval = sqrt(0.4) * 2.5 + 0.7 * sqrt(2 * log(50) + 6 * log(1 + 3000 / (0.4 * 6)))
@@ -118,7 +118,7 @@ class TestTable:
     def test_values_are_those_of_the_functions(self):
         rows = compare_bounds(
             **PROBLEM,
-            regularisation=0.4,
+            regularization=0.4,
             norm_bound=2.5,
             noise_scale=0.7,
             failure_probability=0.02,
@@ -131,18 +131,18 @@ class TestTable:
         )
         found = {row["system"]: row["value"] for row in rows}
         size = {"horizon": 3000, "n_actions": 25}
-        kernel = {**size, "regularisation": 0.4, "effective_dimension": 3, "failure_probability": 0.02}
+        kernel = {**size, "regularization": 0.4, "effective_dimension": 3, "failure_probability": 0.02}
 
         expected = {
             "Theorem 1 as printed": theorem_1_bound(**kernel, norm=2.5),
             "SupKernelUCB": sup_kernel_ucb_bound(**kernel, norm_bound=2.5, noise_scale=0.7),
-            "KernelUCB": kernel_ucb_bound(horizon=3000, regularisation=0.4, log_det_gain=8.0, exploration=2.0),
+            "KernelUCB": kernel_ucb_bound(horizon=3000, regularization=0.4, log_det_gain=8.0, exploration=2.0),
             "UCB1": ucb1_bound([0.3], horizon=3000),
             "SupLinRel": sup_lin_rel_bound(**PROBLEM),
             "OFUL": oful_bound(
                 horizon=3000,
                 n_features=6,
-                regularisation=0.4,
+                regularization=0.4,
                 norm_bound=2.5,
                 noise_scale=0.7,
                 failure_probability=0.02,
@@ -187,7 +187,7 @@ class TestTable:
         assert holds["EXP4"] == holds["UCB1"] == "in expectation"
 
     def test_a_run_too_short_for_oful_is_said_and_not_an_error(self):
-        rows = compare_bounds(horizon=2, n_actions=2, n_features=50, regularisation=0.1)
+        rows = compare_bounds(horizon=2, n_actions=2, n_features=50, regularization=0.1)
 
         (oful,) = (row for row in rows if row["system"] == "OFUL")
         assert (oful["value"], oful["needs"]) == (None, "more rounds")
@@ -224,9 +224,9 @@ class TestRefusals:
             (lambda: ucb1_bound([0.1], horizon=0), "The horizon has to be"),
             (lambda: sup_lin_rel_bound(horizon=1, n_actions=2, n_features=3), "at least 2"),
             (lambda: sup_lin_rel_bound(horizon=9, n_actions=2, n_features=0), "The number of features"),
-            (lambda: oful_bound(**OFUL, regularisation=0.0, norm_bound=1.0), "The regularisation has to be"),
-            (lambda: oful_bound(**{**OFUL, "n_features": 900}, regularisation=0.5, norm_bound=1.0), "wants .* above 1"),
-            (lambda: oful_bound(**OFUL, regularisation=1.0, norm_bound=-1.0), "The norm bound has to be"),
+            (lambda: oful_bound(**OFUL, regularization=0.0, norm_bound=1.0), "The regularization has to be"),
+            (lambda: oful_bound(**{**OFUL, "n_features": 900}, regularization=0.5, norm_bound=1.0), "wants .* above 1"),
+            (lambda: oful_bound(**OFUL, regularization=1.0, norm_bound=-1.0), "The norm bound has to be"),
             (lambda: confidence_ball_bound(horizon=9, n_features=3, failure_probability=0.0), "strictly between"),
             (lambda: gp_ucb_bound(**GP, information_gain=-1.0, noise_variance=1.0), "The information gain has to be"),
             (lambda: gp_ucb_bound(**GP, information_gain=1.0, noise_variance=0.0), "The noise variance has to be"),
@@ -237,7 +237,7 @@ class TestRefusals:
                 "The number of policies has to be",
             ),
             (lambda: compare_bounds(**{**PROBLEM, "horizon": 1}), "The horizon has to be"),
-            (lambda: compare_bounds(**PROBLEM, regularisation=-1.0), "The regularisation has to be"),
+            (lambda: compare_bounds(**PROBLEM, regularization=-1.0), "The regularization has to be"),
             (lambda: compare_bounds(**PROBLEM, failure_probability=1.0), "strictly between 0 and 1"),
         ],
     )

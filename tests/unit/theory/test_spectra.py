@@ -17,7 +17,7 @@ from kernelbandits.theory import (
 )
 
 HORIZONS = [2, 3, 10, 1000]
-REGULARISATIONS = [1e-3, 0.37, 1.0, 20.0]
+REGULARIZATIONS = [1e-3, 0.37, 1.0, 20.0]
 
 
 def random_gram(seed, size):
@@ -37,14 +37,14 @@ def random_gram(seed, size):
 
 
 gram_matrices = st.builds(random_gram, st.integers(0, 10_000), st.integers(1, 40))
-regularisations = st.floats(-3.0, 2.0).map(lambda exponent: 10.0**exponent)
+regularizations = st.floats(-3.0, 2.0).map(lambda exponent: 10.0**exponent)
 
 
-def slow_effective_dimension(spectrum, regularisation, horizon):
+def slow_effective_dimension(spectrum, regularization, horizon):
     """The definition, one j after the other."""
     decreasing = sorted(spectrum, reverse=True)
     j = 1
-    while j * regularisation * log(horizon) < sum(decreasing[j:]):
+    while j * regularization * log(horizon) < sum(decreasing[j:]):
         j += 1
     return j
 
@@ -60,40 +60,40 @@ def poured(spectrum, trace, size):
 
 
 class TestDefinitions:
-    @pytest.mark.parametrize("regularisation", REGULARISATIONS)
+    @pytest.mark.parametrize("regularization", REGULARIZATIONS)
     @pytest.mark.parametrize("horizon", HORIZONS)
-    def test_effective_dimension_is_its_definition(self, regularisation, horizon):
+    def test_effective_dimension_is_its_definition(self, regularization, horizon):
         for seed in range(5):
             gram = random_gram(seed, 25)
             spectrum = np.maximum(np.linalg.eigvalsh(gram), 0.0)
 
-            found = effective_dimension(gram, regularisation=regularisation, horizon=horizon)
+            found = effective_dimension(gram, regularization=regularization, horizon=horizon)
 
-            assert found == slow_effective_dimension(spectrum, regularisation, horizon)
+            assert found == slow_effective_dimension(spectrum, regularization, horizon)
 
-    @pytest.mark.parametrize("regularisation", REGULARISATIONS)
-    def test_statistical_dimension_is_a_trace(self, regularisation):
+    @pytest.mark.parametrize("regularization", REGULARIZATIONS)
+    def test_statistical_dimension_is_a_trace(self, regularization):
         gram = random_gram(3, 20)
-        inverse = np.linalg.inv(gram + regularisation * np.eye(20))
+        inverse = np.linalg.inv(gram + regularization * np.eye(20))
 
-        assert_allclose(statistical_dimension(gram, regularisation=regularisation), np.trace(gram @ inverse), rtol=1e-9)
+        assert_allclose(statistical_dimension(gram, regularization=regularization), np.trace(gram @ inverse), rtol=1e-9)
 
-    @pytest.mark.parametrize("regularisation", REGULARISATIONS)
-    def test_log_det_gain_is_a_determinant(self, regularisation):
+    @pytest.mark.parametrize("regularization", REGULARIZATIONS)
+    def test_log_det_gain_is_a_determinant(self, regularization):
         gram = random_gram(4, 20)
-        _, determinant = np.linalg.slogdet(np.eye(20) + gram / regularisation)
+        _, determinant = np.linalg.slogdet(np.eye(20) + gram / regularization)
 
-        assert_allclose(log_det_gain(gram, regularisation=regularisation), determinant, rtol=1e-9)
+        assert_allclose(log_det_gain(gram, regularization=regularization), determinant, rtol=1e-9)
 
-    @pytest.mark.parametrize("regularisation", REGULARISATIONS)
-    def test_log_det_gain_is_learnt_point_by_point(self, regularisation):
+    @pytest.mark.parametrize("regularization", REGULARIZATIONS)
+    def test_log_det_gain_is_learnt_point_by_point(self, regularization):
         gram, total = random_gram(5, 15), 0.0
         for t in range(15):
-            inverse = np.linalg.inv(gram[:t, :t] + regularisation * np.eye(t))
-            width_squared = (gram[t, t] - gram[t, :t] @ inverse @ gram[:t, t]) / regularisation
+            inverse = np.linalg.inv(gram[:t, :t] + regularization * np.eye(t))
+            width_squared = (gram[t, t] - gram[t, :t] @ inverse @ gram[:t, t]) / regularization
             total += np.log1p(width_squared)
 
-        assert_allclose(log_det_gain(gram, regularisation=regularisation), total, rtol=1e-8)
+        assert_allclose(log_det_gain(gram, regularization=regularization), total, rtol=1e-8)
 
     @pytest.mark.parametrize("noise_variance", [0.04, 2.5])
     def test_information_gain_has_the_half_that_the_paper_forgot(self, noise_variance):
@@ -105,32 +105,32 @@ class TestDefinitions:
         found = information_gain(gram, noise_variance=noise_variance)
 
         assert_allclose(found, entropy_of_rewards - entropy_of_noise, rtol=1e-9)
-        assert_allclose(found, log_det_gain(gram, regularisation=noise_variance) / 2, rtol=1e-12)
+        assert_allclose(found, log_det_gain(gram, regularization=noise_variance) / 2, rtol=1e-12)
 
-    @pytest.mark.parametrize("regularisation", [0.2, 3.0])
-    def test_counts_stand_for_repeats_written_out(self, regularisation):
+    @pytest.mark.parametrize("regularization", [0.2, 3.0])
+    def test_counts_stand_for_repeats_written_out(self, regularization):
         gram, counts = random_gram(7, 6), np.array([1, 4, 2, 7, 1, 3])
         rows = np.repeat(np.arange(6), counts)
         written_out = gram[np.ix_(rows, rows)]
 
         for quantity in (statistical_dimension, log_det_gain):
-            collapsed = quantity(gram, regularisation=regularisation, counts=counts)
-            assert_allclose(collapsed, quantity(written_out, regularisation=regularisation), rtol=1e-9)
+            collapsed = quantity(gram, regularization=regularization, counts=counts)
+            assert_allclose(collapsed, quantity(written_out, regularization=regularization), rtol=1e-9)
         assert effective_dimension(
-            gram, regularisation=regularisation, horizon=18, counts=counts
-        ) == effective_dimension(written_out, regularisation=regularisation, horizon=18)
+            gram, regularization=regularization, horizon=18, counts=counts
+        ) == effective_dimension(written_out, regularization=regularization, horizon=18)
         assert_allclose(leading_spectrum(gram, 3, counts=counts), np.linalg.eigvalsh(written_out)[:-4:-1], rtol=1e-9)
 
     def test_a_whole_spectrum_says_the_same_as_its_gram_matrix(self):
         gram = random_gram(8, 10)
         spectrum = np.linalg.eigvalsh(gram)  # increasing: any order is taken
 
-        assert effective_dimension(spectrum=spectrum, regularisation=0.3, horizon=50) == effective_dimension(
-            gram, regularisation=0.3, horizon=50
+        assert effective_dimension(spectrum=spectrum, regularization=0.3, horizon=50) == effective_dimension(
+            gram, regularization=0.3, horizon=50
         )
         for quantity in (statistical_dimension, log_det_gain):
             assert_allclose(
-                quantity(spectrum=spectrum, regularisation=0.3), quantity(gram, regularisation=0.3), rtol=1e-12
+                quantity(spectrum=spectrum, regularization=0.3), quantity(gram, regularization=0.3), rtol=1e-12
             )
 
 
@@ -138,88 +138,88 @@ class TestEdges:
     def test_a_zero_gram_matrix_has_taught_nothing(self):
         gram = np.zeros((4, 4))
 
-        assert effective_dimension(gram, regularisation=0.5, horizon=7) == 1  # the minimum runs over j ≥ 1
-        assert statistical_dimension(gram, regularisation=0.5) == 0.0
-        assert log_det_gain(gram, regularisation=0.5) == 0.0
+        assert effective_dimension(gram, regularization=0.5, horizon=7) == 1  # the minimum runs over j ≥ 1
+        assert statistical_dimension(gram, regularization=0.5) == 0.0
+        assert log_det_gain(gram, regularization=0.5) == 0.0
 
     def test_one_point(self):
-        assert effective_dimension([[0.8]], regularisation=0.01, horizon=2) == 1
-        assert_allclose(log_det_gain([[0.8]], regularisation=0.5), log(2.6), rtol=1e-12)
+        assert effective_dimension([[0.8]], regularization=0.01, horizon=2) == 1
+        assert_allclose(log_det_gain([[0.8]], regularization=0.5), log(2.6), rtol=1e-12)
 
     def test_duplicates_fill_one_direction(self):
         gram = np.ones((30, 30))
 
-        assert effective_dimension(gram, regularisation=1e-3, horizon=30) == 1
-        assert_allclose(statistical_dimension(gram, regularisation=2.0), 30 / 32, rtol=1e-12)
+        assert effective_dimension(gram, regularization=1e-3, horizon=30) == 1
+        assert_allclose(statistical_dimension(gram, regularization=2.0), 30 / 32, rtol=1e-12)
 
     def test_rounding_below_zero_is_forgiven(self):
         gram = np.ones((3, 3)) - 1e-12 * np.eye(3)
 
-        assert effective_dimension(gram, regularisation=1.0, horizon=5) == 1
+        assert effective_dimension(gram, regularization=1.0, horizon=5) == 1
 
     def test_only_a_trace_is_known(self):
-        found = effective_dimension(spectrum=[], trace=10.0, regularisation=0.5, horizon=9)
+        found = effective_dimension(spectrum=[], trace=10.0, regularization=0.5, horizon=9)
 
         assert found == ceil(10.0 / (0.5 * log(9)))
-        assert effective_dimension(spectrum=[], trace=0.0, regularisation=0.5, horizon=9) == 1
-        assert_allclose(log_det_gain(spectrum=[], trace=10.0, regularisation=0.5), 20.0)
-        assert_allclose(log_det_gain(spectrum=[], trace=10.0, size=5, regularisation=0.5), 5 * log(5.0))
+        assert effective_dimension(spectrum=[], trace=0.0, regularization=0.5, horizon=9) == 1
+        assert_allclose(log_det_gain(spectrum=[], trace=10.0, regularization=0.5), 20.0)
+        assert_allclose(log_det_gain(spectrum=[], trace=10.0, size=5, regularization=0.5), 5 * log(5.0))
 
-    @given(gram_matrices, regularisations)
+    @given(gram_matrices, regularizations)
     @settings(max_examples=30, deadline=None)
-    def test_a_larger_regularisation_lowers_every_quantity(self, gram, regularisation):
-        larger = 1.5 * regularisation
+    def test_a_larger_regularization_lowers_every_quantity(self, gram, regularization):
+        larger = 1.5 * regularization
 
-        assert effective_dimension(gram, regularisation=larger, horizon=40) <= effective_dimension(
-            gram, regularisation=regularisation, horizon=40
+        assert effective_dimension(gram, regularization=larger, horizon=40) <= effective_dimension(
+            gram, regularization=regularization, horizon=40
         )
         for quantity in (statistical_dimension, log_det_gain):
-            assert quantity(gram, regularisation=larger) <= quantity(gram, regularisation=regularisation) * (1 + 1e-9)
+            assert quantity(gram, regularization=larger) <= quantity(gram, regularization=regularization) * (1 + 1e-9)
 
-    @given(gram_matrices, regularisations)
+    @given(gram_matrices, regularizations)
     @settings(max_examples=30, deadline=None)
-    def test_fewer_points_never_fill_more(self, gram, regularisation):
+    def test_fewer_points_never_fill_more(self, gram, regularization):
         """Eigenvalues of a principal submatrix are smaller, so a level may use d̃ of all data (erratum E11)."""
         size = gram.shape[0] // 2 + 1
         part = gram[:size, :size]
 
-        assert effective_dimension(part, regularisation=regularisation, horizon=40) <= effective_dimension(
-            gram, regularisation=regularisation, horizon=40
+        assert effective_dimension(part, regularization=regularization, horizon=40) <= effective_dimension(
+            gram, regularization=regularization, horizon=40
         )
         for quantity in (statistical_dimension, log_det_gain):
-            whole = quantity(gram, regularisation=regularisation)
-            assert quantity(part, regularisation=regularisation) <= whole * (1 + 1e-9) + 1e-9
+            whole = quantity(gram, regularization=regularization)
+            assert quantity(part, regularization=regularization) <= whole * (1 + 1e-9) + 1e-9
 
 
 class TestRelations:
-    @given(gram_matrices, regularisations, st.integers(0, 1000), st.floats(-2.0, 2.0))
+    @given(gram_matrices, regularizations, st.integers(0, 1000), st.floats(-2.0, 2.0))
     @settings(max_examples=150, deadline=None)
-    def test_dimensions_and_gains_bound_each_other(self, gram, regularisation, longer, variance_exponent):
+    def test_dimensions_and_gains_bound_each_other(self, gram, regularization, longer, variance_exponent):
         horizon = max(2, gram.shape[0] + longer)
         noise_variance = 10.0**variance_exponent
-        tilde = effective_dimension(gram, regularisation=regularisation, horizon=horizon)
-        statistical = statistical_dimension(gram, regularisation=regularisation)
-        gain = log_det_gain(gram, regularisation=regularisation)
+        tilde = effective_dimension(gram, regularization=regularization, horizon=horizon)
+        statistical = statistical_dimension(gram, regularization=regularization)
+        gain = log_det_gain(gram, regularization=regularization)
         largest = leading_spectrum(gram, 1)[0]
         information = information_gain(gram, noise_variance=noise_variance)
-        l_T = horizon_logarithm(horizon=horizon, effective_dimension=tilde, regularisation=regularisation)
+        l_T = horizon_logarithm(horizon=horizon, effective_dimension=tilde, regularization=regularization)
         rank = np.linalg.matrix_rank(gram)
         slack = 1 + 1e-9
 
         assert horizon < 3 or tilde - 1 <= statistical * slack
         assert statistical <= tilde * (1 + log(horizon)) * slack
         assert statistical <= gain * slack
-        assert gain <= statistical * (1 + np.log1p(largest / regularisation)) * slack
+        assert gain <= statistical * (1 + np.log1p(largest / regularization)) * slack
         assert (tilde - 1) * np.log1p(log(horizon)) <= gain * slack
         assert gain <= 2 * tilde * l_T * slack
-        assert information * slack >= 0.5 * (tilde - 1) * np.log1p(regularisation / noise_variance * log(horizon))
+        assert information * slack >= 0.5 * (tilde - 1) * np.log1p(regularization / noise_variance * log(horizon))
         assert tilde <= max(1, rank)
 
     @pytest.mark.parametrize("n_features", [1, 3, 6])
     def test_the_linear_kernel_has_no_more_dimensions_than_features(self, n_features):
         rows = np.random.default_rng(n_features).normal(size=(50, n_features))
 
-        assert effective_dimension(rows @ rows.T, regularisation=1e-6, horizon=50) <= n_features
+        assert effective_dimension(rows @ rows.T, regularization=1e-6, horizon=50) <= n_features
 
     @pytest.mark.parametrize("horizon", [2, 10**2, 10**4, 10**8])
     @pytest.mark.parametrize("ratio", [0.3, 1.0, 4.0])
@@ -252,7 +252,7 @@ class TestRelations:
         beyond = constant * size ** (1 - alpha) / (alpha - 1)  # the integral of what was cut off, an upper bound
 
         found = effective_dimension(
-            spectrum=spectrum, trace=float(np.sum(spectrum) + beyond), regularisation=1.0, horizon=horizon
+            spectrum=spectrum, trace=float(np.sum(spectrum) + beyond), regularization=1.0, horizon=horizon
         )
 
         assert found == exact
@@ -262,62 +262,62 @@ class TestRelations:
 
     def test_padding_with_unused_directions_changes_nothing(self):
         """Erratum E11: read without its parenthesis the tail grows by γ for every direction that no point uses."""
-        spectrum, regularisation, horizon = np.array([3.0, 1.0, 0.4]), 0.5, 20
+        spectrum, regularization, horizon = np.array([3.0, 1.0, 0.4]), 0.5, 20
 
         def printed_tail(n_directions, j):
-            regularised = np.append(spectrum, np.zeros(n_directions - 3)) + regularisation
-            return np.sum(regularised[j:]) - regularisation
+            regularized = np.append(spectrum, np.zeros(n_directions - 3)) + regularization
+            return np.sum(regularized[j:]) - regularization
 
         padded = effective_dimension(
-            spectrum=np.append(spectrum, np.zeros(500)), regularisation=regularisation, horizon=horizon
+            spectrum=np.append(spectrum, np.zeros(500)), regularization=regularization, horizon=horizon
         )
-        assert padded == effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=horizon)
+        assert padded == effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
         assert printed_tail(503, 2) > 100 * printed_tail(6, 2)
 
 
 class TestUpperBounds:
-    @given(gram_matrices, regularisations, st.integers(0, 40), st.floats(0.0, 1.0), st.booleans())
+    @given(gram_matrices, regularizations, st.integers(0, 40), st.floats(0.0, 1.0), st.booleans())
     @settings(max_examples=150, deadline=None)
-    def test_leading_eigenvalues_and_the_trace_bound_from_above(self, gram, regularisation, n, share, exact):
+    def test_leading_eigenvalues_and_the_trace_bound_from_above(self, gram, regularization, n, share, exact):
         size = gram.shape[0]
         n = min(n, size)
         spectrum = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
         generator = np.random.default_rng(n)
         shrunk = spectrum[:n] if exact else np.sort(spectrum[:n] * generator.uniform(share, 1.0, size=n))[::-1]
-        known = {"spectrum": shrunk, "trace": float(np.sum(spectrum)), "regularisation": regularisation}
+        known = {"spectrum": shrunk, "trace": float(np.sum(spectrum)), "regularization": regularization}
 
         for extra in ({}, {"size": size}):
             for quantity in (statistical_dimension, log_det_gain):
-                truth = quantity(gram, regularisation=regularisation)
+                truth = quantity(gram, regularization=regularization)
                 assert quantity(**known, **extra) >= truth * (1 - 1e-9) - 1e-9
-            truth = effective_dimension(gram, regularisation=regularisation, horizon=30)
+            truth = effective_dimension(gram, regularization=regularization, horizon=30)
             assert effective_dimension(**known, **extra, horizon=30) >= truth
         assert effective_dimension(**known, size=size, horizon=30) <= max(size, 1)
 
-    @given(gram_matrices, regularisations, st.integers(0, 10))
+    @given(gram_matrices, regularizations, st.integers(0, 10))
     @settings(max_examples=60, deadline=None)
-    def test_nystroem_eigenvalues_are_under_estimates_that_serve(self, gram, regularisation, n):
+    def test_nystroem_eigenvalues_are_under_estimates_that_serve(self, gram, regularization, n):
         n = min(n + 1, gram.shape[0])
         # A little more on the diagonal makes the factor stable, and the approximation only smaller.
         factor = np.linalg.cholesky(gram[:n, :n] + 1e-6 * np.eye(n))
         whitened = np.linalg.solve(factor, gram[:n])
         under = np.maximum(np.linalg.eigvalsh(whitened.T @ whitened)[::-1][:n], 0.0) * (1 - 1e-9)
-        known = {"spectrum": under, "trace": float(np.trace(gram)), "regularisation": regularisation}
+        known = {"spectrum": under, "trace": float(np.trace(gram)), "regularization": regularization}
 
         assert effective_dimension(**known, horizon=30) >= effective_dimension(
-            gram, regularisation=regularisation, horizon=30
+            gram, regularization=regularization, horizon=30
         )
-        assert log_det_gain(**known, size=len(gram)) >= log_det_gain(gram, regularisation=regularisation) * (1 - 1e-7)
+        assert log_det_gain(**known, size=len(gram)) >= log_det_gain(gram, regularization=regularization) * (1 - 1e-7)
 
     def test_water_is_poured_to_one_level(self):
         spectrum, trace, size = [5.0, 0.3, 0.1], 9.0, 8
         filled = poured(spectrum, trace, size)
 
-        found = log_det_gain(spectrum=spectrum, trace=trace, size=size, regularisation=0.7)
+        found = log_det_gain(spectrum=spectrum, trace=trace, size=size, regularization=0.7)
 
         assert_allclose(found, np.sum(np.log1p(filled / 0.7)), rtol=1e-9)
         assert_allclose(
-            statistical_dimension(spectrum=spectrum, trace=trace, size=size, regularisation=0.7),
+            statistical_dimension(spectrum=spectrum, trace=trace, size=size, regularization=0.7),
             np.sum(filled / (filled + 0.7)),
             rtol=1e-9,
         )
@@ -325,32 +325,32 @@ class TestUpperBounds:
     def test_exact_eigenvalues_give_the_textbook_form(self):
         spectrum, rest, n_rest = np.array([6.0, 2.0]), 3.0, 4
 
-        found = log_det_gain(spectrum=spectrum, trace=11.0, size=6, regularisation=0.5)
+        found = log_det_gain(spectrum=spectrum, trace=11.0, size=6, regularization=0.5)
 
         assert_allclose(found, np.sum(np.log1p(spectrum / 0.5)) + n_rest * np.log1p(rest / n_rest / 0.5), rtol=1e-12)
 
     def test_the_textbook_form_fails_for_under_estimates_and_ours_does_not(self):
-        truth = log_det_gain(np.eye(3), regularisation=1.0)
+        truth = log_det_gain(np.eye(3), regularization=1.0)
 
         textbook = 2 * np.log1p(3.0 / 2)
 
         assert textbook < truth
-        assert_allclose(log_det_gain(spectrum=[0.0], trace=3.0, size=3, regularisation=1.0), truth)
+        assert_allclose(log_det_gain(spectrum=[0.0], trace=3.0, size=3, regularization=1.0), truth)
 
     def test_under_estimates_of_all_eigenvalues_share_the_missing_mass(self):
-        found = log_det_gain(spectrum=[1.0, 0.5], trace=2.0, size=2, regularisation=1.0)
+        found = log_det_gain(spectrum=[1.0, 0.5], trace=2.0, size=2, regularization=1.0)
 
         assert_allclose(found, 2 * log(2.0), rtol=1e-12)
 
     def test_the_bound_tightens_as_more_is_known(self):
         gram = random_gram(0, 40)
         values = [
-            log_det_gain(spectrum=leading_spectrum(gram, n), trace=np.trace(gram), size=40, regularisation=0.05)
+            log_det_gain(spectrum=leading_spectrum(gram, n), trace=np.trace(gram), size=40, regularization=0.05)
             for n in (1, 3, 10, 40)
         ]
 
         assert np.all(np.diff(values) <= 1e-9)
-        assert_allclose(values[-1], log_det_gain(gram, regularisation=0.05), rtol=1e-6)
+        assert_allclose(values[-1], log_det_gain(gram, regularization=0.05), rtol=1e-6)
 
 
 class TestLeadingSpectrum:
@@ -398,17 +398,17 @@ class TestRefusals:
         extra = {"horizon": 5} if quantity is effective_dimension else {}
 
         with pytest.raises(error, match=message):
-            quantity(gram, regularisation=1.0, **extra)
+            quantity(gram, regularization=1.0, **extra)
 
     @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, inf, "one", None, True])
-    def test_regularisation(self, value):
-        with pytest.raises(InvalidParameter, match="The regularisation has to be"):
-            log_det_gain(np.eye(2), regularisation=value)
+    def test_regularization(self, value):
+        with pytest.raises(InvalidParameter, match="The regularization has to be"):
+            log_det_gain(np.eye(2), regularization=value)
 
     @pytest.mark.parametrize("value", [1, 0, 2.5, np.nan])
     def test_horizon(self, value):
         with pytest.raises(InvalidParameter, match="The horizon has to be a whole number of at least 2"):
-            effective_dimension(np.eye(2), regularisation=1.0, horizon=value)
+            effective_dimension(np.eye(2), regularization=1.0, horizon=value)
 
     def test_noise_variance(self):
         with pytest.raises(InvalidParameter, match="The noise variance has to be a finite number above zero"):
@@ -435,8 +435,8 @@ class TestRefusals:
     )
     def test_contradictory_arguments(self, arguments, message):
         with pytest.raises(InvalidParameter, match=message):
-            log_det_gain(**arguments, regularisation=1.0)
+            log_det_gain(**arguments, regularization=1.0)
 
     def test_a_negative_eigenvalue_in_a_given_spectrum(self):
         with pytest.raises(NotPositiveSemidefinite, match=r"smallest eigenvalue is -0\.5"):
-            log_det_gain(spectrum=[1.0, -0.5], regularisation=1.0)
+            log_det_gain(spectrum=[1.0, -0.5], regularization=1.0)

@@ -79,10 +79,10 @@ def _walk_list(values: list[Any], namespace: str) -> Iterator[tuple[Feature, flo
 
 
 def textual(described: Iterable[FeatureValues]) -> set[Feature]:
-    """Features such as `colour=red` that are the string red called colour in all of these rows.
+    """Features such as `color=red` that are the string red called color in all of these rows.
 
     Vowpal Wabbit hashes a string otherwise than a number of the same name, so that a feature has to be the one or the
-    other throughout: a string where all values are 1 or 0, no row has two colours, and nothing else is called colour.
+    other throughout: a string where all values are 1 or 0, no row has two colors, and nothing else is called color.
     """
     features: set[Feature] = set()
     spoilt: set[Feature] = set()
@@ -142,11 +142,11 @@ def read_dsjson(
 
     A line tells the cost `_label_cost` (reward = −cost), the probability `_label_probability`, the action shown
     (`_labelIndex` from 0, `_label_Action` from 1; where both are there they have to agree) and, under `c`, the features
-    that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"colour": "red"` is
-    the feature `colour=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
+    that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"color": "red"` is
+    the feature `color=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
     place, words of `_text` are counted, other names that begin with `_` are passed over, all as Vowpal Wabbit reads
     them. `_tag` becomes the id of an action where all have one; `a` and `p` give `probabilities`. Flagged
-    (`_skipLearn`) and unlabelled lines are left out and counted. `pdrop`, by which Vowpal Wabbit weighs events, and
+    (`_skipLearn`) and unlabeled lines are left out and counted. `pdrop`, by which Vowpal Wabbit weighs events, and
     all other fields are passed over.
 
     Parameters
@@ -181,8 +181,8 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
     """Write a log as decision-service lines; a name that ends in `.gz` is packed.
 
     Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
-    A feature `colour=red` that is 1 or 0 throughout the log, in rows of one colour each, is written as the string red
-    called colour, any other as a number: Vowpal Wabbit hashes the two differently. Ids become tags, hence strings. `a`
+    A feature `color=red` that is 1 or 0 throughout the log, in rows of one color each, is written as the string red
+    called color, any other as a number: Vowpal Wabbit hashes the two differently. Ids become tags, hence strings. `a`
     begins with the action shown, as Vowpal Wabbit asks; `p` is written only where the log knows all probabilities (a
     `VowpalLog` that was read with them): one of them does not tell the others.
 
@@ -208,7 +208,7 @@ def _event(line: str) -> Event | Unused:
     if fields.get("_skipLearn") is True:
         return "skip_learn"
     if "_label_cost" not in fields:
-        return "unlabelled"
+        return "unlabeled"
     context = fields.get("c")
     if not isinstance(context, dict) or not isinstance(context.get("_multi"), list) or not context["_multi"]:
         raise Malformed("the actions of an event are a list `_multi`, not empty, in its context `c`.")

@@ -97,7 +97,7 @@ class VowpalLog(Log):
         Probability of every action of each round, where the file told them all (`p` of decision-service lines).
     left_out
         How many rounds of the file are not here and why: "malformed", "skip_learn" (flagged `_skipLearn`: Vowpal
-        Wabbit does not learn from them either), "unlabelled" (no cost); and under "unknown_features" how many feature
+        Wabbit does not learn from them either), "unlabeled" (no cost); and under "unknown_features" how many feature
         values had no column in the vocabulary that was given.
     """
 
@@ -286,7 +286,7 @@ def _is_sparse(points: Points) -> bool:
 
 Chunk = TypeVar("Chunk")
 OnError: TypeAlias = Literal["raise", "skip"]
-Unused: TypeAlias = Literal["skip_learn", "unlabelled"]
+Unused: TypeAlias = Literal["skip_learn", "unlabeled"]
 """Why a well-formed event is no round of a log."""
 
 
@@ -323,7 +323,7 @@ def parsed(
             f"A malformed line is to 'raise' an error or to be left out ('skip'), got {shown(on_error)}."
         )
     events: list[Event] = []
-    left_out = {"malformed": 0, "skip_learn": 0, "unlabelled": 0}
+    left_out = {"malformed": 0, "skip_learn": 0, "unlabeled": 0}
     for number, chunk in chunks:
         try:
             event = parse(chunk)

@@ -54,7 +54,7 @@ def read_adf_text(
     Examples
     --------
     >>> from pathlib import Path
-    >>> text = "shared |User age:3\n|Item colour=red\n0:-1.5:0.25 |Item colour=blue price:2\n"
+    >>> text = "shared |User age:3\n|Item color=red\n0:-1.5:0.25 |Item color=blue price:2\n"
     >>> _ = Path("decisions.txt").write_text(text)
     >>> log = read_adf_text("decisions.txt", sparse=False)
     >>> log.rounds[0].actions.tolist(), log.actions.tolist(), log.rewards.tolist()
@@ -122,7 +122,7 @@ def _event(block: list[str]) -> Event | Unused:
     if len(shown) > 1:
         raise Malformed(f"one action of an event was shown and has a cost, got {len(shown)} with one.")
     if not shown:
-        return "unlabelled"
+        return "unlabeled"
     ((chosen, cost, propensity),) = shown
     return Event(shared, actions, tags, chosen, 0.0 - cost, propensity)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.environments.base import Environment
-from kernelbandits.environments.catalog import Candidates, FixedCatalogue, ValueScale, scaled_values
+from kernelbandits.environments.catalog import Candidates, FixedCatalog, ValueScale, scaled_values
 from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.datasets.files import Path, read_arrays, read_header, read_table
 from kernelbandits.environments.logged import Log
@@ -149,7 +149,7 @@ def mnist(path: Path, *, pixels: Pixels = "raw", **options: Any) -> Classificati
         "raw": 0 to 255. "unit": 0 to 1. "standard": (p/255 − 0.1307) / 0.3081, with mean and deviation of the
         published training images.
     **options
-        `encoding`, `normalise_rows`, `shuffle` of `Classification`. Blocks take 0.6 MB a round, pairs 6 KB.
+        `encoding`, `normalize_rows`, `shuffle` of `Classification`. Blocks take 0.6 MB a round, pairs 6 KB.
 
     References
     ----------
@@ -193,7 +193,7 @@ NO_FEATURES: Final = frozenset({"url", "timedelta", "shares"})
 """Columns of onlinenews that are a name, the age of the article when it was counted, and what is to be found out."""
 
 
-def abalone(path: Path, **options: Any) -> FixedCatalogue:
+def abalone(path: Path, **options: Any) -> FixedCatalog:
     """Shells of 4,177 animals: find the oldest, by sex and 7 measures; the value is the number of rings in [0, 1].
 
     Parameters
@@ -202,7 +202,7 @@ def abalone(path: Path, **options: Any) -> FixedCatalogue:
         CSV file with the columns sex, length, diameter, height, whole_weight, shucked_weight, viscera_weight,
         shell_weight, rings.
     **options
-        As of `FixedCatalogue.from_frame`. Standardised columns, sex as a code among them, noise 0.1 unless told.
+        As of `FixedCatalog.from_frame`. Standardized columns, sex as a code among them, noise 0.1 unless told.
 
     References
     ----------
@@ -210,12 +210,12 @@ def abalone(path: Path, **options: Any) -> FixedCatalogue:
     (2020), BBKB, for the bandit.
     """
     columns = read_table(path, name="abalone", words=("sex",), numbers=ABALONE_NUMBERS)
-    return FixedCatalogue.from_frame(columns, value="rings", **options)
+    return FixedCatalog.from_frame(columns, value="rings", **options)
 
 
 def onlinenews(
     path: Path, *, shown: Shown = "numbers", values: ValueScale = "rank", noise_scale: float = 0.1, **options: Any
-) -> FixedCatalogue:
+) -> FixedCatalog:
     """News articles: find those that were shared most.
 
     Parameters
@@ -226,11 +226,11 @@ def onlinenews(
         "numbers": the 58 numbers. "url": the link as a string. "words": the words of the title, as the last part of
         the link has them.
     values
-        How shares become rewards: see `FixedCatalogue.from_frame`. A few articles have most shares, so ranks.
+        How shares become rewards: see `FixedCatalog.from_frame`. A few articles have most shares, so ranks.
     noise_scale
-        As of `FixedCatalogue`.
+        As of `FixedCatalog`.
     **options
-        For numbers, as of `FixedCatalogue.from_frame`.
+        For numbers, as of `FixedCatalog.from_frame`.
 
     References
     ----------
@@ -241,13 +241,13 @@ def onlinenews(
         names = [name.strip() for name in read_header(path, name="onlinenews")]
         numbers = ["shares", *(name for name in names if name not in NO_FEATURES)]
         columns = read_table(path, name="onlinenews", words=("url",), numbers=numbers)
-        return FixedCatalogue.from_frame(
+        return FixedCatalog.from_frame(
             columns, value="shares", drop=["url"], values=values, noise_scale=noise_scale, **options
         )
     columns = read_table(path, name="onlinenews", words=("url",), numbers=("shares",))
     links = [str(link) for link in columns["url"]]
     items = links if shown == "url" else [_title(link) for link in links]
-    return FixedCatalogue(items, scaled_values(columns["shares"], values), noise_scale=noise_scale, **options)
+    return FixedCatalog(items, scaled_values(columns["shares"], values), noise_scale=noise_scale, **options)
 
 
 def _title(link: str) -> str:
@@ -255,7 +255,7 @@ def _title(link: str) -> str:
     return link.rstrip("/").rpartition("/")[2].replace("-", " ")
 
 
-Task: TypeAlias = Literal["candidates", "catalogue", "classification"]
+Task: TypeAlias = Literal["candidates", "catalog", "classification"]
 
 
 def newsfeeds(
@@ -307,7 +307,7 @@ def agnews(
     shown
         The text that a policy sees.
     task
-        "candidates": a few texts a round (`Candidates`). "catalogue": all of them in every round (`FixedCatalogue`,
+        "candidates": a few texts a round (`Candidates`). "catalog": all of them in every round (`FixedCatalog`,
         without noise unless told). "classification": a text a round, a class an action (`Classification`, pairs).
     n_actions
         Candidates of a round.
@@ -338,7 +338,7 @@ def splice(
     path
         CSV file with the columns class, sequence.
     wanted
-        Class that pays 1 where sequences are candidates or a catalogue; "junction" is EI or IE.
+        Class that pays 1 where sequences are candidates or a catalog; "junction" is EI or IE.
     task, n_actions, **options
         As of `agnews`.
 
@@ -361,8 +361,8 @@ def _as_task(
     if unknown:
         raise InvalidParameter(f"Nothing here is of class {unknown[0]!r}. There are {sorted(set(classes))}.")
     values = np.isin(np.array(classes), wanted).astype(np.float64)
-    if task == "catalogue":
-        return FixedCatalogue(texts, values, **{"noise_scale": 0.0, **options})
+    if task == "catalog":
+        return FixedCatalog(texts, values, **{"noise_scale": 0.0, **options})
     return Candidates(texts, values, n_actions=n_actions, **options)
 
 
@@ -389,7 +389,7 @@ def open_bandit(
         user-item_affinity_0, …
     item_context
         CSV file that describes the items: item_id, item_feature_0 to 3. Items become rows, the first feature
-        standardised and an indicator for each value of the others. None: items are their ids. Features are hashed, and
+        standardized and an indicator for each value of the others. None: items are their ids. Features are hashed, and
         otherwise in the files of the other logging rule: take the file that belongs to the log.
     user_context
         True: rounds are `Pairs(user, items)`, the user as indicators of the hashed features.

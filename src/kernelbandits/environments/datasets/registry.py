@@ -43,11 +43,11 @@ def from_file(name: str, path: Path, **options: Any) -> Environment:
     path
         The file; none is looked for elsewhere.
     **options
-        Of the function of that name in `kernelbandits.environments.datasets`, such as normalise_rows=True.
+        Of the function of that name in `kernelbandits.environments.datasets`, such as normalize_rows=True.
 
     Examples
     --------
-    `from_file("mushroom", "data/mushroom.csv.gz", normalise_rows=True)`
+    `from_file("mushroom", "data/mushroom.csv.gz", normalize_rows=True)`
 
     >>> sorted(LOADERS)[:3]
     ['abalone', 'adult', 'agnews']
@@ -55,7 +55,7 @@ def from_file(name: str, path: Path, **options: Any) -> Environment:
     if not is_one_of(name, LOADERS):
         raise InvalidParameter(
             f"The data sets that can be read by name are {', '.join(LOADERS)}, got {shown(name)}. Another table: "
-            "Classification.from_frame, FixedCatalogue.from_frame; logged decisions: datasets.open_bandit."
+            "Classification.from_frame, FixedCatalog.from_frame; logged decisions: datasets.open_bandit."
         )
     try:
         return LOADERS[name](a_path(path), **options)

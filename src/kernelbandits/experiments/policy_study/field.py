@@ -26,7 +26,7 @@ class Contender:
 
 
 NOISE_VARIANCE: Final = 0.25
-"""Of rewards of 0 and 1, at most; the regularisation of kernel policies."""
+"""Of rewards of 0 and 1, at most; the regularization of kernel policies."""
 
 
 def _experts(setting: Setting) -> Sequence[Expert]:
@@ -38,7 +38,7 @@ def _experts(setting: Setting) -> Sequence[Expert]:
 
 
 def _kernel_ucb(s: Setting, exploration: float = 0.7) -> p.KernelUCB:
-    return p.KernelUCB(s.kernel, regularisation=NOISE_VARIANCE, exploration=exploration)
+    return p.KernelUCB(s.kernel, regularization=NOISE_VARIANCE, exploration=exploration)
 
 
 # "Theory" in a name: the constants of the proof. The factors of the others did best of a small grid, by the mean share
@@ -51,7 +51,7 @@ FIELD: Final = (
         "kernel",
         lambda s: p.KernelUCB(
             s.kernel,
-            regularisation=NOISE_VARIANCE,
+            regularization=NOISE_VARIANCE,
             exploration=Mixture(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1),
         ),
     ),
@@ -60,7 +60,7 @@ FIELD: Final = (
         "kernel",
         lambda s: p.KernelUCB(
             s.kernel,
-            regularisation=NOISE_VARIANCE,
+            regularization=NOISE_VARIANCE,
             exploration=0.7,
             posterior=posterior_factory("windowed", length=300),
         ),
@@ -69,40 +69,40 @@ FIELD: Final = (
         "SupKernelUCB",
         "kernel",
         lambda s: p.SupKernelUCB(
-            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.2
+            s.kernel, regularization=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.2
         ),
     ),
     Contender(
         "SupKernelUCB, theory",
         "kernel",
         lambda s: p.SupKernelUCB(
-            s.kernel, regularisation=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, norm_bound=1.0
+            s.kernel, regularization=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, norm_bound=1.0
         ),
     ),
     Contender(
         "PhasedElimination",
         "kernel",
-        lambda s: p.PhasedElimination(s.kernel, s.actions, regularisation=NOISE_VARIANCE, horizon=s.horizon, scale=0.2),
+        lambda s: p.PhasedElimination(s.kernel, s.actions, regularization=NOISE_VARIANCE, horizon=s.horizon, scale=0.2),
     ),
     Contender("GPUCB, theory", "Gaussian process", lambda s: p.GPUCB(s.kernel, noise_variance=NOISE_VARIANCE)),
     Contender(
         "KernelThompson",
         "Gaussian process",
-        lambda s: p.KernelThompson(s.kernel, regularisation=NOISE_VARIANCE, exploration=0.5, seed=s.seed),
+        lambda s: p.KernelThompson(s.kernel, regularization=NOISE_VARIANCE, exploration=0.5, seed=s.seed),
     ),
     Contender("GridGP", "Gaussian process", lambda s: p.GridGP(s.actions, horizon=s.horizon)),
     Contender(
         "KernelSquareCB",
-        "randomised",
+        "randomized",
         lambda s: p.KernelSquareCB(
-            s.kernel, regularisation=NOISE_VARIANCE, gap_weight=p.GrowingGapWeight(scale=16.0), seed=s.seed
+            s.kernel, regularization=NOISE_VARIANCE, gap_weight=p.GrowingGapWeight(scale=16.0), seed=s.seed
         ),
     ),
     Contender(
-        "Softmax of KernelUCB", "randomised", lambda s: p.Softmax(_kernel_ucb(s, 0.3), temperature=0.02, seed=s.seed)
+        "Softmax of KernelUCB", "randomized", lambda s: p.Softmax(_kernel_ucb(s, 0.3), temperature=0.02, seed=s.seed)
     ),
-    Contender("Mixed KernelUCB, 5 %", "randomised", lambda s: p.Mixed(_kernel_ucb(s), epsilon=0.05, seed=s.seed)),
-    Contender("Guarded KernelUCB", "randomised", lambda s: p.Guarded(_kernel_ucb(s), baseline=0)),
+    Contender("Mixed KernelUCB, 5 %", "randomized", lambda s: p.Mixed(_kernel_ucb(s), epsilon=0.05, seed=s.seed)),
+    Contender("Guarded KernelUCB", "randomized", lambda s: p.Guarded(_kernel_ucb(s), baseline=0)),
     Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.4)),
     Contender("OFUL, theory", "linear", lambda _: p.OFUL(noise_scale=0.5, norm_bound=1.0)),
     Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.1)),
@@ -154,7 +154,7 @@ FIELD: Final = (
         lambda s: p.KernelEpochGreedy(
             s.kernel,
             n_actions=s.n_actions,
-            regularisation=NOISE_VARIANCE,
+            regularization=NOISE_VARIANCE,
             horizon=s.horizon,
             exploration_factor=0.1,
             seed=s.seed,

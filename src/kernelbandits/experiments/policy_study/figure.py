@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["standings_figure"]
 
-COLOURS: Final = ("blue", "orange", "green", "red", "purple", "sky", "grey")
+COLORS: Final = ("blue", "orange", "green", "red", "purple", "sky", "gray")
 """Of the families, in the order in which they appear."""
 
 
@@ -34,8 +34,8 @@ def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
         standings, key=lambda row: -float(np.mean([row.regret[p] / max(worst[p], 1e-9) for p in problems]))
     )
     families = list(dict.fromkeys(standing.family for standing in standings))
-    colour_of = {family: theme.colours[name] for family, name in zip(families, cycle(COLOURS), strict=False)}
-    colour_of["baseline"] = theme.ink
+    color_of = {family: theme.colors[name] for family, name in zip(families, cycle(COLORS), strict=False)}
+    color_of["baseline"] = theme.ink
     heights = np.arange(len(ordered))
     with style.context("default"):  # whatever the user's own settings are, and without pyplot
         figure = Figure(figsize=(10.4, 1.7 + 0.22 * len(ordered)), facecolor=theme.paper, layout="constrained")
@@ -47,7 +47,7 @@ def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
                 half = standing.half_width[problem]
                 axes.errorbar(
                     standing.regret[problem], height, xerr=None if np.isnan(half) else half, fmt="o", markersize=4,
-                    color=colour_of[standing.family], elinewidth=1.2, capsize=0,
+                    color=color_of[standing.family], elinewidth=1.2, capsize=0,
                 )  # fmt: skip
             axes.set_xlim(
                 0, 1.03 * max(row.regret[problem] + np.nan_to_num(row.half_width[problem]) for row in ordered)
@@ -55,6 +55,6 @@ def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
             axes.set_ylim(-0.8, len(ordered) - 0.2)
         panels[0].set_yticks(heights, [standing.name for standing in ordered])
         for label, standing in zip(panels[0].get_yticklabels(), ordered, strict=True):
-            label.set_color(colour_of[standing.family])
-        figure.supxlabel(f"{caption}. Colours: families of policies.", fontsize=8, color=theme.faint)
+            label.set_color(color_of[standing.family])
+        figure.supxlabel(f"{caption}. Colors: families of policies.", fontsize=8, color=theme.faint)
     return figure

@@ -88,7 +88,7 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     ),
     "smooth": Problem(
         "Smooth: a few hills over a square",
-        InUnitBall(_RKHS(Gaussian(length_scale=0.2), n_features=2, n_centres=5), 2),
+        InUnitBall(_RKHS(Gaussian(length_scale=0.2), n_features=2, n_centers=5), 2),
     ),
     "clustered": Problem(
         "Clustered: five tight groups of actions that pay alike",

@@ -94,7 +94,7 @@ def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator
 
 
 def _found(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> Iterator[Coverage]:
-    """Policies that claim something, and those that have a colour."""
+    """Policies that claim something, and those that have a color."""
     for label, played in policies.items():
         coverage = coverage_of(played, looks[label])
         if coverage is not None and (coverage.claimed is not None or not looks[label].is_quiet):
@@ -133,7 +133,7 @@ def _dot(row: Coverage, share: float, interval: tuple[float, float], claim: floa
     low, high = interval
     return Dot(
         label=row.label,
-        colour=row.look.colour,
+        color=row.look.color,
         value=share,
         low=low,
         high=high,

@@ -131,7 +131,7 @@ def _bounds(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> list[B
             continue
         values = 2.0 * played.curves("potential").mean(axis=0)
         if np.isfinite(values).all():
-            bounds.append(Bound(label="", colour=looks[label].colour, rounds=played.rounds, values=values))
+            bounds.append(Bound(label="", color=looks[label].color, rounds=played.rounds, values=values))
     return bounds
 
 
@@ -139,7 +139,7 @@ def _about(bounds: Sequence[Bound]) -> str:
     if not bounds:
         return ""
     return (
-        " Dashed: what is proved of the policy of the same colour, 2 Σ exploration · width of its choices, which its "
+        " Dashed: what is proved of the policy of the same color, 2 Σ exploration · width of its choices, which its "
         "regret exceeds at most with the failure probability of its confidence intervals; mean over seeds."
     )
 

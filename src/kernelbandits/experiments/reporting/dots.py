@@ -24,7 +24,7 @@ class Dot:
     """One number: a dot, a bar for its interval, an upright mark where it ought to be."""
 
     label: str
-    colour: str
+    color: str
     value: float
     low: float
     high: float
@@ -50,15 +50,15 @@ def draw_dots(axes: Axes, theme: Theme, *, dots: Sequence[Dot], left: float) -> 
     names = [shortened(dot.label, left - 0.2, FONT_SIZE) for dot in reversed(dots)]
     axes.set_yticks(range(len(dots)), names, fontsize=FONT_SIZE, parse_math=False)
     for tick, dot in zip(axes.get_yticklabels(), reversed(dots), strict=True):
-        tick.set_color(legible(theme.colours[dot.colour], theme))
+        tick.set_color(legible(theme.colors[dot.color], theme))
     axes.grid(visible=False, axis="y")
 
 
 def _draw_dot(axes: Axes, height: int, dot: Dot, theme: Theme) -> None:
-    colour = theme.colours[dot.colour]
-    axes.plot((dot.low, dot.high), (height, height), color=colour, linewidth=1.4, solid_capstyle="butt")
-    face = theme.paper if dot.is_hollow else colour
-    axes.plot(dot.value, height, marker="o", markersize=5.5, color=colour, markerfacecolor=face, markeredgewidth=1.3)
+    color = theme.colors[dot.color]
+    axes.plot((dot.low, dot.high), (height, height), color=color, linewidth=1.4, solid_capstyle="butt")
+    face = theme.paper if dot.is_hollow else color
+    axes.plot(dot.value, height, marker="o", markersize=5.5, color=color, markerfacecolor=face, markeredgewidth=1.3)
     if dot.claim is not None:
         ends = (height - 0.32, height + 0.32)
         axes.plot((dot.claim, dot.claim), ends, color=theme.ink, linewidth=1.5, solid_capstyle="butt")

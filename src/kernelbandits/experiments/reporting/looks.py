@@ -1,4 +1,4 @@
-"""One colour a policy, the same in every figure of a report."""
+"""One color a policy, the same in every figure of a report."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from kernelbandits.experiments.reporting.reading import Recorded
 
 __all__ = ["Look", "looks_of"]
 
-COLOURS: Final = ("blue", "orange", "green", "red", "purple", "sky", "ink")
+COLORS: Final = ("blue", "orange", "green", "red", "purple", "sky", "ink")
 
 BEST_FEW: Final = 6
-"""Policies that keep a colour where there are more of them than colours."""
+"""Policies that keep a color where there are more of them than colors."""
 
 
 class Look(NamedTuple):
-    """A colour, and whether the policy stays in the background."""
+    """A color, and whether the policy stays in the background."""
 
-    colour: str
+    color: str
     is_quiet: bool = False
 
 
 def looks_of(recorded: Recorded) -> dict[str, Look]:
-    """Colours by policy: in the study's order where they suffice, otherwise for the best few, the others quiet.
+    """Colors by policy: in the study's order where they suffice, otherwise for the best few, the others quiet.
 
-    The best are those with the smallest mean rank over the environments. Choosing at random is always grey.
+    The best are those with the smallest mean rank over the environments. Choosing at random is always gray.
     """
     random = {played.label for played in recorded.all_played if played.is_random}
     others = [label for label in _labels(recorded) if label not in random]
-    if len(others) > len(COLOURS):
+    if len(others) > len(COLORS):
         rank = _mean_ranks(recorded)
-        coloured = sorted(others, key=rank.__getitem__)[:BEST_FEW]
+        colored = sorted(others, key=rank.__getitem__)[:BEST_FEW]
     else:
-        coloured = others
+        colored = others
     looks = dict.fromkeys(_labels(recorded), Look("quiet", True))
-    looks |= {label: Look(colour) for label, colour in zip(coloured, COLOURS, strict=False)}
-    return looks | {label: Look("grey", place > 0) for place, label in enumerate(sorted(random))}
+    looks |= {label: Look(color) for label, color in zip(colored, COLORS, strict=False)}
+    return looks | {label: Look("gray", place > 0) for place, label in enumerate(sorted(random))}
 
 
 def _labels(recorded: Recorded) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelbandits.experiments.labels import EndLabel, label_ends, shortened, text_width
 from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.looks import BEST_FEW, COLOURS
+from kernelbandits.experiments.reporting.looks import BEST_FEW, COLORS
 from kernelbandits.experiments.reporting.measure import Measure, measure_of
 from kernelbandits.experiments.reporting.panels import Panel, sheet
 from kernelbandits.experiments.reporting.played import Played
@@ -100,7 +100,7 @@ def _drawing(
         f"in {environment}, {parameter}: best {_word(_best_value(found, measure))}"
         for environment, parameter, measure, found in panels
     ]
-    many = " Where lines are many, the best few are coloured and named." if any(len(f) > 7 for *_, f in panels) else ""
+    many = " Where lines are many, the best few are colored and named." if any(len(f) > 7 for *_, f in panels) else ""
     return Drawing(
         name=f"sensitivity-{file_name(contender)}",
         title=f"Parameters of {contender}",
@@ -136,14 +136,14 @@ def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float
     logarithmic = spans_decades(values)
     places = _places(values)
     ranked = sorted(found, key=lambda response: _best(response, measure))
-    named = found if len(found) <= len(COLOURS) else ranked[:BEST_FEW]
-    colour_of = {id(response): colour for response, colour in zip(named, COLOURS, strict=False)}
+    named = found if len(found) <= len(COLORS) else ranked[:BEST_FEW]
+    color_of = {id(response): color for response, color in zip(named, COLORS, strict=False)}
     shift = _shifts(list(places.values()), len(found), logarithmic=logarithmic)
     for rank, response in reversed(list(enumerate(ranked))):
-        colour = theme.colours[colour_of.get(id(response), "quiet")]
+        color = theme.colors[color_of.get(id(response), "quiet")]
         at = [shift(places[str(value)], rank) for value in response.values]
         errors = None if np.isnan(response.half_widths).any() else response.half_widths
-        axes.errorbar(at, response.means, yerr=errors, color=colour, marker="o", markersize=4, linewidth=1.5,
+        axes.errorbar(at, response.means, yerr=errors, color=color, marker="o", markersize=4, linewidth=1.5,
                       elinewidth=1.1)  # fmt: skip
     if logarithmic:
         axes.set_xscale("log")
@@ -155,7 +155,7 @@ def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float
         axes.set_ylim(bottom=0)
     last = max(places.values())
     labels = [
-        EndLabel(text=shortened(response.others, room - 0.4, FONT_SIZE), colour=colour_of[id(response)],
+        EndLabel(text=shortened(response.others, room - 0.4, FONT_SIZE), color=color_of[id(response)],
                  height=float(response.means[-1]))
         for response in named
         if response.others and places[str(response.values[-1])] == last

@@ -35,7 +35,7 @@ def series_curve(played: Played, look: Look, series: Callable[[Played], tuple[In
         return None
     return Curve(
         label=played.label,
-        colour=look.colour,
+        color=look.color,
         band=mean_band(values[:, known]),
         rounds=rounds[known],
         is_quiet=look.is_quiet,

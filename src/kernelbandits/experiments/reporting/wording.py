@@ -28,12 +28,12 @@ def repeats(played: Sequence[Played], *, intervals: str = "bands") -> str:
 
 
 def background(looks: Sequence[Look]) -> str:
-    """What the thin grey curves are, where there are any."""
+    """What the thin gray curves are, where there are any."""
     n_quiet = sum(look.is_quiet for look in looks)
     if not n_quiet:
         return ""
     others = "one other policy, which is" if n_quiet == 1 else f"{n_quiet} other policies, all of them"
-    return f" Thin and grey: {others} in the table."
+    return f" Thin and gray: {others} in the table."
 
 
 def file_name(text: str) -> str:

@@ -42,12 +42,12 @@ class Contender:
     --------
     >>> import kernelbandits as kb
     >>> kernel = kb.kernels.Gaussian(length_scale=0.2)
-    >>> contender = Contender(kb.KernelUCB, kernel, exploration=0.1, regularisation=Grid(1, 10))
+    >>> contender = Contender(kb.KernelUCB, kernel, exploration=0.1, regularization=Grid(1, 10))
     >>> [entrant.label for entrant in contender.entrants("KernelUCB")]
-    ['KernelUCB, regularisation=1', 'KernelUCB, regularisation=10']
+    ['KernelUCB, regularization=1', 'KernelUCB, regularization=10']
     >>> mixed = Contender(kb.Mixed, contender, epsilon=0.05)
     >>> [entrant.label for entrant in mixed.entrants("Mixed")]
-    ['Mixed, policy.regularisation=1', 'Mixed, policy.regularisation=10']
+    ['Mixed, policy.regularization=1', 'Mixed, policy.regularization=10']
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Contender:
         return Contender(self.make, learn_rounds=self.learn_rounds, **arguments)
 
     def entrants(self, name: str) -> Iterator[Entrant]:
-        """A policy for each combination of grid values, labelled by it."""
+        """A policy for each combination of grid values, labeled by it."""
         for chosen, arguments in settings_of(self.arguments):
             label = ", ".join([name, *(f"{place}={short_text(value)}" for place, value in chosen.items())])
             yield Entrant(

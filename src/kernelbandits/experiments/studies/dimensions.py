@@ -14,7 +14,7 @@ from kernelbandits.evaluation import start_world
 from kernelbandits.evaluation._inputs import points_of
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import Catalogue, CatalogueView
+from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.theory import effective_dimension
 from kernelbandits.theory.spectra import NEGLIGIBLE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -49,19 +49,19 @@ def effective_dimensions(
 
     The points are had by watching the same run of the world again: worlds cost little beside policies, and the policy
     need not be looked into. All are counted, learnt or not. d̃ is that of `theory.effective_dimension` with the
-    posterior's regularisation and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000
+    posterior's regularization and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000
     distinct points it is found from the leading directions, where these settle it at the same cost; it stops where they
     do not. There is none for points that the kernel does not take as they are shown.
     """
     posterior = getattr(policy, "posterior", None)
     if posterior is None or not len(rounds):
         return {}
-    kernel, regularisation = posterior.kernel, posterior.regularisation
+    kernel, regularization = posterior.kernel, posterior.regularization
     found: dict[int, int] = {}
     wanted = set(rounds.tolist())
     try:
         for t, points, counts in _chosen(environment, seed, kernel, actions[: rounds[-1]], wanted):
-            dimension = _dimension(kernel, points, counts, regularisation=regularisation, horizon=max(2, horizon))
+            dimension = _dimension(kernel, points, counts, regularization=regularization, horizon=max(2, horizon))
             if dimension is None:
                 return found
             found[t] = dimension
@@ -70,12 +70,12 @@ def effective_dimensions(
     return found
 
 
-def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularisation: float, horizon: int) -> int | None:
+def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int) -> int | None:
     if len(counts) > MOST_POINTS:
         most = int(sqrt(MOST_WORK / len(counts)))
-        return certified_dimension(kernel, points, counts, regularisation=regularisation, horizon=horizon, most=most)
+        return certified_dimension(kernel, points, counts, regularization=regularization, horizon=horizon, most=most)
     spectrum = _spectrum(kernel.gram(points), counts)
-    return effective_dimension(spectrum=spectrum, regularisation=regularisation, horizon=horizon)
+    return effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
 
 
 def _chosen(
@@ -110,9 +110,9 @@ class _Chosen:
     def point(self, shown: Points, action: int) -> Points:
         """The point that a decision names by its row, as a collection of one."""
         place = np.array([place_of(shown, action)])
-        if isinstance(shown, CatalogueView):
+        if isinstance(shown, CatalogView):
             return shown.at(place).points(self._kind)
-        if isinstance(shown, Catalogue):  # keeps its points itself, and may have grown
+        if isinstance(shown, Catalog):  # keeps its points itself, and may have grown
             return self._kind.take(points_of(self._kind, shown), place)
         if self._latest is None or self._latest[0] is not shown:
             self._latest = shown, points_of(self._kind, shown)
@@ -122,7 +122,7 @@ class _Chosen:
 def _spectrum(gram: Matrix, counts: Vector) -> Vector:
     """Eigenvalues of D^½ K D^½ that are more than rounding.
 
-    A pivoted factorisation stops when nothing is left; with n points of numerical rank r this costs O(n r²), and the
+    A pivoted factorization stops when nothing is left; with n points of numerical rank r this costs O(n r²), and the
     eigenvalues of the r × r products of its columns are those asked for.
     """
     from scipy.linalg.lapack import dpstrf

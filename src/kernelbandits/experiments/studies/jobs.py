@@ -19,7 +19,7 @@ from kernelbandits.types import Parameters
 __all__ = ["FORMAT", "Job", "canonical", "planned_jobs"]
 
 FORMAT: Final = 2
-"""Of the files of results; a part of every id, so that no study mixes two. 2 knows effective dimensions in catalogue
+"""Of the files of results; a part of every id, so that no study mixes two. 2 knows effective dimensions in catalog
 worlds and beyond 2,000 distinct points."""
 
 NAMELESS: Final = ("<lambda>", "<locals>", "partial of ")

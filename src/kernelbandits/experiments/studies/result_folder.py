@@ -17,7 +17,7 @@ from kernelbandits.errors import DamagedFile, NewerFile
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
 from kernelbandits.experiments.studies.playing import Played
 from kernelbandits.experiments.studies.study import Study
-from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, read_parquet, relabelled
+from kernelbandits.experiments.studies.tables import COLUMNS, KEY, parquet, read_parquet, relabeled
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
@@ -139,7 +139,7 @@ class ResultFolder:
         if table is None or (timing.exists() and _read(timing) is None):
             return False
         if said_of(table) != json.loads(canonical(job.metadata())):
-            _write(self.job_file(job.id), parquet(relabelled(job, table)))
+            _write(self.job_file(job.id), parquet(relabeled(job, table)))
         return True
 
 

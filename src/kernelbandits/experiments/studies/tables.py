@@ -21,7 +21,7 @@ from kernelbandits.types import Indices, Vector
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["COLUMNS", "KEY", "job_table", "kept_rounds", "parquet", "read_parquet", "relabelled", "timing_table"]
+__all__ = ["COLUMNS", "KEY", "job_table", "kept_rounds", "parquet", "read_parquet", "relabeled", "timing_table"]
 
 KEY: Final = b"kernelbandits"
 """Where a file's schema says what the file is."""
@@ -95,7 +95,7 @@ def timing_table(job: Job, trace: Trace) -> pa.Table:
     return pa.table({"round": pa.array(rounds, pa.int64()), "seconds": pa.array(seconds, pa.float64())}, metadata=said)
 
 
-def relabelled(job: Job, table: pa.Table) -> pa.Table:
+def relabeled(job: Job, table: pa.Table) -> pa.Table:
     """The rows of the same job under the names that it has now."""
     return _table(job, {name: table[name].to_numpy() for name in COLUMNS if name not in TEXT})
 

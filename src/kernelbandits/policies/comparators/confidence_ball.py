@@ -56,13 +56,13 @@ def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
 class ConfidenceBall(FixedActionsPolicy):
     """Highest reward that any θ in a confidence set allows (Dani, Hayes and Kakade 2008); one fixed set of actions.
 
-    With b_1 … b_d a barycentric spanner of the actions, which regularises and is not played, A = Σ b bᵀ + Σ x xᵀ over
+    With b_1 … b_d a barycentric spanner of the actions, which regularizes and is not played, A = Σ b bᵀ + Σ x xᵀ over
     the plays, θ̂ = A⁻¹ Σ r x, and β_t = max(128 d ln t ln(t²/δ), (8/3 ln(t²/δ))²) in round t:
 
         norm=2   ellipsoid ‖A^½ (θ − θ̂)‖₂ ≤ sqrt(β):     score = x·θ̂ + sqrt(β)   · sqrt(xᵀ A⁻¹ x)
         norm=1   its hull  ‖A^½ (θ − θ̂)‖₁ ≤ sqrt(d β):   score = x·θ̂ + sqrt(d β) · max_i |(A^−½ x)_i|
 
-    In the coordinates of the spanner A is I + Σ z zᵀ: ridge regression with regularisation 1. So norm=2 is LinUCB over
+    In the coordinates of the spanner A is I + Σ z zᵀ: ridge regression with regularization 1. So norm=2 is LinUCB over
     those coordinates with exploration sqrt(β). A round costs O(N d² + d³), whatever t.
 
     β is made for a proof: with it little but exploration is seen for many thousands of rounds. `beta_factor` 0.0001 to
@@ -118,7 +118,7 @@ class ConfidenceBall(FixedActionsPolicy):
         self.spanner: Indices = barycentric_spanner(self._features)
         """Rows of the barycentric spanner, factor 2."""
         self._coordinates = coordinates_of(self._features, self.spanner)
-        self.posterior = PrimalPosterior(Linear(), regularisation=1.0)
+        self.posterior = PrimalPosterior(Linear(), regularization=1.0)
         """What is known so far, in coordinates of the spanner."""
         self._own_posterior(self.posterior)
         self._from_own_axes = self._own_axes() if norm == 1 else None

@@ -24,7 +24,7 @@ __all__ = ["FixedActionsPolicy", "RowTally"]
 class FixedActionsPolicy(Policy):
     """Chooses among the same actions in every round: they are given once, and every round has to bring the same.
 
-    A round may leave some of them out: `eligible`, or a catalogue's `only` and `without`. `actions.rows` in `_pick`
+    A round may leave some of them out: `eligible`, or a catalog's `only` and `without`. `actions.rows` in `_pick`
     are then rows of the whole set; `_eligible` gives them in any case.
     """
 

@@ -17,7 +17,7 @@ from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.base import Policy
 from kernelbandits.posterior.base import checked_times
-from kernelbandits.selection import CatalogueView, tied_for_best
+from kernelbandits.selection import CatalogView, tied_for_best
 from kernelbandits.selection.actions import Actions, one_id_per_action, plain_points
 from kernelbandits.selection.ties import Ties, checked_ties, pick_tied, tie_probabilities
 from kernelbandits.types import Decision, Indices, ItemId, Matrix, Parameters, Point, Points, Seed, Selection, Vector
@@ -134,7 +134,7 @@ class IndexPolicy(Policy):
         one_id_per_action(ids, n_actions)
         return PairRows(list(range(n_actions) if ids is None else ids), points, is_shared=False)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
+    def _catalog_points(self, view: CatalogView) -> Points:
         return PairRows(list(view.ids), plain_points(view), is_shared=False)
 
     def _context(self, points: Points, row: int) -> Point:
@@ -228,7 +228,7 @@ class UCB1(IndexPolicy):
     """Play every action once, then the highest mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi and Fischer 2002).
 
     n counts an action's own plays and t the rounds, for rewards in [0, 1]; those of another range are scaled to it.
-    The same as KernelUCB with the `Delta` kernel, regularisation → 0 and exploration sqrt(2 ln t). Contexts are not
+    The same as KernelUCB with the `Delta` kernel, regularization → 0 and exploration sqrt(2 ln t). Contexts are not
     looked at: `ids`, or the rows where there are none, say which action is which. A round costs O(N).
 
     The guarantee (each suboptimal action is played O(ln T / gap²) times) is for a fixed set of actions whose rewards

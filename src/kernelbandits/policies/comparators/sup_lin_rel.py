@@ -48,12 +48,12 @@ class BaseLinRel(BaseKernelUCB):
 
         a = X G⁺ u,   mean = a·y = Σ u_i (e_i·Σ r x) / λ_i,   width = ‖a‖ + bias · ‖v‖,   ‖a‖² = Σ u_i² / λ_i
 
-    G is read off the ridge posterior with regularisation 1, whose C = G + I has the same eigenvectors; so rewards can
+    G is read off the ridge posterior with regularization 1, whose C = G + I has the same eigenvectors; so rewards can
     be corrected as there. The decomposition is kept until the level learns.
     """
 
     def __init__(self, *, bias: float) -> None:
-        super().__init__(Linear(), regularisation=1.0, posterior="primal")
+        super().__init__(Linear(), regularization=1.0, posterior="primal")
         self._bias = bias
         self._axes: _Axes | None = None
 

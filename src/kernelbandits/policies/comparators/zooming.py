@@ -37,16 +37,16 @@ Metric: TypeAlias = Callable[[Points, Points], Matrix]
 
 
 class Balls:
-    """Centres, radii, plays and rewards of balls, each with the domain that no smaller ball takes from it.
+    """Centers, radii, plays and rewards of balls, each with the domain that no smaller ball takes from it.
 
     A ball's domain is what lies in it and in no ball of smaller radius. As the first ball has radius 1 and no distance
-    is larger, every point is in some domain. Distances between centres are kept: a new ball costs one row of them.
+    is larger, every point is in some domain. Distances between centers are kept: a new ball costs one row of them.
     """
 
     def __init__(self, metric: Metric, kind: PointKind, journal: Journal) -> None:
         self._metric, self._kind, self._journal = metric, kind, journal
         self._count = 0
-        self._centres: Any = None
+        self._centers: Any = None
         self._numbers = np.zeros((3, 4))  # radii, plays and rewards
         self._apart = np.zeros((4, 4))
 
@@ -54,9 +54,9 @@ class Balls:
         return self._count
 
     @property
-    def centres(self) -> Points:
+    def centers(self) -> Points:
         """A point a ball; only where there is one."""
-        return self._kind.view(self._centres, self._count)
+        return self._kind.view(self._centers, self._count)
 
     @property
     def radii(self) -> Vector:
@@ -75,13 +75,13 @@ class Balls:
 
     @property
     def apart(self) -> Matrix:
-        """Distances between centres."""
+        """Distances between centers."""
         return self._apart[: self._count, : self._count]
 
     def distances(self, points: Points) -> Matrix:
-        """From every centre to every point, or InvalidContexts for points of another sort."""
-        self._kind.refuse_unlike(self.centres, points)
-        return self._metric(self.centres, points)
+        """From every center to every point, or InvalidContexts for points of another sort."""
+        self._kind.refuse_unlike(self.centers, points)
+        return self._metric(self.centers, points)
 
     def domains(self, distances: Matrix) -> NDArray[np.bool_]:
         """Which of these points lie in which domain, a row a ball."""
@@ -97,8 +97,8 @@ class Balls:
         to_others = self.distances(point)[:, 0] if count else np.zeros(0)
         if not count:
             self._metric(point, point)  # says no to what cannot be compared at all
-        self._journal.note(vars(self).update, {"_count": count, "_centres": self._centres})
-        self._centres = self._kind.grow(self._centres, count, point)
+        self._journal.note(vars(self).update, {"_count": count, "_centers": self._centers})
+        self._centers = self._kind.grow(self._centers, count, point)
         if count == len(self._apart):
             self._numbers = np.pad(self._numbers, ((0, 0), (0, count)))
             self._apart = np.pad(self._apart, (0, count))
@@ -119,18 +119,18 @@ class Balls:
         """Plain values and arrays that `restore` needs."""
         if not self._count:
             return {}
-        return {"centres": self._kind.pack(self.centres), "numbers": self._numbers[:, : self._count].copy()}
+        return {"centers": self._kind.pack(self.centers), "numbers": self._numbers[:, : self._count].copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state; only before there are balls."""
         if not state:
             return
-        centres = self._kind.check(self._kind.unpack(saved_part(state, "centres")))
-        numbers = saved_array(state, "numbers", "f", (3, self._kind.count(centres)))
+        centers = self._kind.check(self._kind.unpack(saved_part(state, "centers")))
+        numbers = saved_array(state, "numbers", "f", (3, self._kind.count(centers)))
         if numbers[0, 0] != 1.0 or (numbers[0] <= 0.0).any() or (numbers[1] < 0.0).any():
             raise DamagedFile("The balls in the file have to have radii above zero, the first 1, and counts from zero.")
         for ball, radius in enumerate(numbers[0]):  # one by one, as they came: the distances are the same to the bit
-            self.add(self._kind.take(centres, np.array([ball])), float(radius))
+            self.add(self._kind.take(centers, np.array([ball])), float(radius))
         self._numbers[:, : self._count] = numbers
 
 
@@ -172,7 +172,7 @@ class ContextualZooming(Policy):
 
         conf(b)  = confidence_factor · 4 sqrt(ln T / (1 + plays))
         pre(b)   = mean reward + radius + conf(b)
-        index(b) = radius + min over active b′ of [ pre(b′) + Dist(centre of b, centre of b′) ]
+        index(b) = radius + min over active b′ of [ pre(b′) + Dist(center of b, center of b′) ]
 
     where a ball without a reward has mean 0, and mean + conf of at least 1, the highest reward, whatever the factor.
     A round looks at the balls whose domain (the ball without all smaller active ones) holds an action, takes the one
@@ -262,7 +262,7 @@ class ContextualZooming(Policy):
     def _pick(self, actions: Actions) -> Selection:
         self._warn_beyond_horizon()
         balls = self.balls
-        if not len(balls):  # the first ball will have the first pair learnt as its centre
+        if not len(balls):  # the first ball will have the first pair learnt as its center
             return Selection(0, memo={"ball": np.array([0])})
         domains = balls.domains(balls.distances(actions.points))
         relevant = np.flatnonzero(domains.any(axis=1))
@@ -369,7 +369,7 @@ class ContextualZooming(Policy):
         return {}
 
     def _probe(self) -> Points | None:
-        return self.balls.centres if len(self.balls) else None
+        return self.balls.centers if len(self.balls) else None
 
     def _state(self) -> Parameters:
         return {"balls": self.balls.state()}

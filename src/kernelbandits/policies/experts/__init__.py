@@ -24,7 +24,7 @@ from kernelbandits.policies.experts.library import (
     ridge_experts,
     stump_experts,
 )
-from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centres
+from kernelbandits.policies.experts.pac_bayes import PACBayes, k_means_centers
 from kernelbandits.policies.experts.policy_elimination import PolicyElimination
 from kernelbandits.policies.experts.randomized_ucb import RandomizedUCB
 from kernelbandits.policies.experts.ve import VE
@@ -48,7 +48,7 @@ __all__ = [
     "StumpClass",
     "UniformExpert",
     "constant_experts",
-    "k_means_centres",
+    "k_means_centers",
     "linear_experts",
     "ridge_experts",
     "stump_experts",

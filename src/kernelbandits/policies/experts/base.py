@@ -96,7 +96,7 @@ def advice_of(experts: Sequence[Expert], contexts: Points, n_actions: int) -> Ma
 
 
 def picks_of(advice: Matrix) -> Indices:
-    """The action of each expert of a policy class, or InvalidParameter where one of them randomises."""
+    """The action of each expert of a policy class, or InvalidParameter where one of them randomizes."""
     picks: Indices = np.argmax(advice, axis=1)
     if not (advice[np.arange(len(advice)), picks] == 1.0).all():
         raise InvalidParameter(

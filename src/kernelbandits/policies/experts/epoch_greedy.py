@@ -15,7 +15,7 @@ from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomisedPolicy
+from kernelbandits.policies.randomized import Odds, RandomizedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
@@ -227,7 +227,7 @@ class EpochGreedy(ExpertPolicy):
         self._values = saved_array(state, "values", "f", self._values.shape)
 
 
-class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
+class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
     """Epoch-Greedy with a regression in place of a list of experts: kernel ridge on the uniform rounds.
 
     Uniform rounds come as in `EpochGreedy`, with `complexity` where that has ln M: epoch l is one of them and then
@@ -246,7 +246,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         Similarity of actions.
     n_actions
         N: actions of a round, for the schedule.
-    regularisation
+    regularization
         γ > 0.
     complexity
         What ln M is to a list of M policies; 5 stands for 150 of them. More explores more.
@@ -264,7 +264,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
     Examples
     --------
     >>> from kernelbandits.kernels import Gaussian
-    >>> policy = KernelEpochGreedy(Gaussian(length_scale=0.3), n_actions=5, regularisation=0.1, seed=0)
+    >>> policy = KernelEpochGreedy(Gaussian(length_scale=0.3), n_actions=5, regularization=0.1, seed=0)
     >>> contexts = np.linspace(0, 1, 5)[:, None]
     >>> for _ in range(61):
     ...     decision = policy.choose(contexts)
@@ -284,7 +284,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         kernel: KernelLike,
         *,
         n_actions: int,
-        regularisation: float = 1.0,
+        regularization: float = 1.0,
         complexity: float = 5.0,
         horizon: int | None = None,
         exploration_factor: float = 1.0,
@@ -295,7 +295,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(
-            make_posterior(self._form, self.kernel, regularisation),
+            make_posterior(self._form, self.kernel, regularization),
             Constant(0.0),  # actions are judged by their means
             reward_range=reward_range,
             seed=seed,
@@ -350,7 +350,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomisedPolicy):
         return {
             "kernel": self.kernel.describe(),
             "n_actions": self.n_actions,
-            "regularisation": self.posterior.regularisation,
+            "regularization": self.posterior.regularization,
             "complexity": self.complexity,
             "horizon": self.horizon,
             "exploration_factor": self.exploration_factor,

@@ -8,15 +8,15 @@ from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.experts.base import Expert, Panel
 from kernelbandits.policies.experts.serialization import packed_experts, unpacked_experts
-from kernelbandits.policies.randomized import RandomisedPolicy
-from kernelbandits.selection import CatalogueView
+from kernelbandits.policies.randomized import RandomizedPolicy
+from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 
 __all__ = ["ExpertPolicy", "UnitRewardPolicy"]
 
 
-class UnitRewardPolicy(RandomisedPolicy):
+class UnitRewardPolicy(RandomizedPolicy):
     """Draws actions of any kind, and needs to know the range of rewards: `_rewards.unit` gives their share of it."""
 
     needs_reward_range = True
@@ -24,7 +24,7 @@ class UnitRewardPolicy(RandomisedPolicy):
     def _kind(self, contexts: Points) -> PointKind:
         return kind_of(contexts)
 
-    def _catalogue_points(self, view: CatalogueView) -> Points:
+    def _catalog_points(self, view: CatalogView) -> Points:
         return plain_points(view)
 
 

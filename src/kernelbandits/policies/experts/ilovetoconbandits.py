@@ -143,7 +143,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
         )
         self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
         self._sparse = np.zeros(self.n_policies)  # Q
-        self._favourite = 0  # the best policy when Q was found
+        self._favorite = 0  # the best policy when Q was found
         self._least = 0.5 / self.n_actions  # m
         self._n_steps = 0
 
@@ -159,7 +159,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     def _mixture(self) -> ClassMixture:
         weights = self._sparse.copy()
-        weights[self._favourite] += max(0.0, 1.0 - weights.sum())
+        weights[self._favorite] += max(0.0, 1.0 - weights.sum())
         return ClassMixture(weights, self._least)
 
     def _after_round(self) -> None:
@@ -172,19 +172,19 @@ class ILOVETOCONBANDITS(ClassPolicy):
         self._least = min(0.5 / n_actions, sqrt(confidence / (n_actions * t)))
         penalties = self._regrets() / (self.regret_factor * self._least)  # b_π
         descent = sparse_weights(self._table, penalties, self._least, self._sparse)
-        self._sparse, self._favourite = descent.weights, self.best_policy
+        self._sparse, self._favorite = descent.weights, self.best_policy
         self._n_steps += descent.n_steps
 
     def _parameters(self) -> Parameters:
         return {**self._class_parameters(), "regret_factor": self.regret_factor}
 
     def _state(self) -> Parameters:
-        solution = {"sparse": self._sparse.copy(), "favourite": self._favourite, "least": self._least}
+        solution = {"sparse": self._sparse.copy(), "favorite": self._favorite, "least": self._least}
         return {**super()._state(), **solution, "n_steps": self._n_steps}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._sparse = saved_array(state, "sparse", "f", (self.n_policies,), least=0.0).copy()
-        self._favourite = saved_count(state, "favourite", most=self.n_policies - 1)
+        self._favorite = saved_count(state, "favorite", most=self.n_policies - 1)
         self._least = saved_number(state, "least", least=0.0, most=1.0)
         self._n_steps = saved_count(state, "n_steps")

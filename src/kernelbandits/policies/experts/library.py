@@ -217,7 +217,7 @@ def thresholds_between(values: Vector) -> Vector:
     distinct = np.unique(values)
     low, high = distinct[:-1], distinct[1:]
     middle = np.maximum(low / 2.0 + high / 2.0, low)
-    return np.where(middle < high, middle, low)  # neighbours in floating point have nothing between them
+    return np.where(middle < high, middle, low)  # neighbors in floating point have nothing between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +227,17 @@ class GreedyRidge:
     Made by `taught`: α are the dual weights of kernel ridge regression, α = (K + γI)⁻¹ y.
 
     >>> from kernelbandits.kernels import Linear
-    >>> GreedyRidge.taught(Linear(), [[1.0], [2.0]], [0.1, 0.4], regularisation=0.5).advise([[0.5], [3.0]])
+    >>> GreedyRidge.taught(Linear(), [[1.0], [2.0]], [0.1, 0.4], regularization=0.5).advise([[0.5], [3.0]])
     array([0., 1.])
     """
 
     kernel: Kernel
-    regularisation: float
+    regularization: float
     points: Points
     weights: Vector
 
     @classmethod
-    def taught(cls, kernel: KernelLike, contexts: Points, rewards: ArrayLike, *, regularisation: float) -> GreedyRidge:
+    def taught(cls, kernel: KernelLike, contexts: Points, rewards: ArrayLike, *, regularization: float) -> GreedyRidge:
         """The model of these actions and what they paid.
 
         Parameters
@@ -248,17 +248,17 @@ class GreedyRidge:
             Actions that were played, one per reward.
         rewards
             What they paid.
-        regularisation
+        regularization
             γ, above zero.
         """
-        posterior = ExactPosterior(as_kernel(kernel), regularisation=regularisation)
+        posterior = ExactPosterior(as_kernel(kernel), regularization=regularization)
         posterior.observe(contexts, rewards)
         if not posterior.n_observations:
             raise InvalidContexts("A ridge expert is taught by at least one action and its reward, got none.")
         points, weights, _, _ = posterior.support()
         kind = posterior.kernel.kind
         own = kind.take(points, np.arange(kind.count(points)))  # a copy: the caller's may change
-        return cls(posterior.kernel, posterior.regularisation, own, weights)
+        return cls(posterior.kernel, posterior.regularization, own, weights)
 
     def estimate(self, contexts: Points) -> Vector:
         """Estimated reward of each action."""
@@ -303,7 +303,7 @@ class GreedyRidge:
         return {
             "class": "GreedyRidge",
             "kernel": self.kernel.describe(),
-            "regularisation": self.regularisation,
+            "regularization": self.regularization,
             "points": self.points_digest(),
             "weights": hashlib.sha256(self.weights.tobytes()).hexdigest()[:16],
         }
@@ -313,7 +313,7 @@ class GreedyRidge:
         parameters, arrays = self.kernel.pack()
         return {
             "kernel": {"parameters": parameters, "arrays": arrays},
-            "regularisation": self.regularisation,
+            "regularization": self.regularization,
             "points": self.kernel.kind.pack(self.points),
             "weights": self.weights,
         }
@@ -322,7 +322,7 @@ class GreedyRidge:
     def unpack(cls, packed: Mapping[str, Any]) -> GreedyRidge:
         """Inverse of `pack`."""
         kernel = unpack_kernel(packed["kernel"]["parameters"], packed["kernel"]["arrays"])
-        return cls(kernel, packed["regularisation"], kernel.kind.unpack(packed["points"]), packed["weights"])
+        return cls(kernel, packed["regularization"], kernel.kind.unpack(packed["points"]), packed["weights"])
 
 
 MOST_EXPERTS: Final = 10**7
@@ -399,9 +399,9 @@ def ridge_experts(
     contexts: Points,
     rewards: ArrayLike,
     *,
-    regularisation: float | Sequence[float] = 1.0,
+    regularization: float | Sequence[float] = 1.0,
 ) -> list[GreedyRidge]:
-    """Greedy kernel ridge models, one per kernel and regularisation, all taught by the same history.
+    """Greedy kernel ridge models, one per kernel and regularization, all taught by the same history.
 
     Parameters
     ----------
@@ -411,18 +411,18 @@ def ridge_experts(
         Actions that were played, one per reward.
     rewards
         What they paid.
-    regularisation
+    regularization
         One γ or several.
 
     >>> from kernelbandits.kernels import Gaussian, Linear
-    >>> len(ridge_experts([Linear(), Gaussian(length_scale=0.5)], [[1.0], [2.0]], [0.1, 0.4], regularisation=[0.1, 1]))
+    >>> len(ridge_experts([Linear(), Gaussian(length_scale=0.5)], [[1.0], [2.0]], [0.1, 0.4], regularization=[0.1, 1]))
     4
     """
     listed = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
-    are_many = isinstance(regularisation, Iterable) and getattr(regularisation, "ndim", 1) > 0
-    gammas = a_list(regularisation, "The regularisations") if are_many else [regularisation]  # type: ignore[arg-type]
+    are_many = isinstance(regularization, Iterable) and getattr(regularization, "ndim", 1) > 0
+    gammas = a_list(regularization, "The regularizations") if are_many else [regularization]  # type: ignore[arg-type]
     return [
-        GreedyRidge.taught(kernel, contexts, rewards, regularisation=positive(gamma, "The regularisation"))  # type: ignore[arg-type]
+        GreedyRidge.taught(kernel, contexts, rewards, regularization=positive(gamma, "The regularization"))  # type: ignore[arg-type]
         for kernel in listed
         for gamma in gammas
     ]
@@ -436,7 +436,7 @@ class PolicyClass(Protocol):
         """All that the class needs to know of a round: always as many numbers."""
 
     def distinct(self, looks: Matrix) -> Sequence[Expert]:
-        """One policy per distinct labelling of these rounds: per way in which a policy of the class plays them."""
+        """One policy per distinct labeling of these rounds: per way in which a policy of the class plays them."""
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
@@ -460,7 +460,7 @@ class FiniteClass:
         return picks_of(self.panel.advice_on(contexts, n_actions)).astype(np.float64)
 
     def distinct(self, looks: Matrix) -> list[Expert]:
-        """The first policy of each labelling, in their order."""
+        """The first policy of each labeling, in their order."""
         _, first = np.unique(looks, axis=1, return_index=True)
         return self.panel.subset(np.sort(first))
 

@@ -18,36 +18,36 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 from kernelbandits.validation import a_count, a_generator, a_size, an_array, positive
 
-__all__ = ["PACBayes", "checked_centres", "k_means_centres"]
+__all__ = ["PACBayes", "checked_centers", "k_means_centers"]
 
 
-def k_means_centres(contexts: ArrayLike, *, n_centres: int, seed: Seed = None) -> Matrix:
-    """Centres of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
+def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -> Matrix:
+    """Centers of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
 
-    >>> k_means_centres([[0.0], [0.2], [5.0], [5.2]], n_centres=2, seed=0).ravel().round(3).tolist()
+    >>> k_means_centers([[0.0], [0.2], [5.0], [5.2]], n_centers=2, seed=0).ravel().round(3).tolist()
     [0.1, 5.1]
     """
     from scipy.cluster.vq import kmeans2
 
-    rows = checked_centres(contexts)
+    rows = checked_centers(contexts)
     unit = float(np.abs(rows).max()) or 1.0  # squares of what is far from 1 overflow, or vanish
     rows = rows / unit
     distinct = np.unique(rows, axis=0)
-    n_centres = min(a_count(n_centres, "The number of centres"), len(distinct))
-    start = distinct[a_generator(seed).permutation(len(distinct))[:n_centres]]
+    n_centers = min(a_count(n_centers, "The number of centers"), len(distinct))
+    start = distinct[a_generator(seed).permutation(len(distinct))[:n_centers]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of empty cells, which are left out here
-        centres, cells = kmeans2(rows, start, minit="matrix", iter=50)
-    kept: Matrix = unit * np.unique(centres[np.unique(cells)], axis=0)
+        centers, cells = kmeans2(rows, start, minit="matrix", iter=50)
+    kept: Matrix = unit * np.unique(centers[np.unique(cells)], axis=0)
     return kept
 
 
-def checked_centres(centres: ArrayLike) -> Matrix:
+def checked_centers(centers: ArrayLike) -> Matrix:
     """Rows of finite numbers, or InvalidParameter."""
-    rows = an_array(centres, "Centres")
+    rows = an_array(centers, "Centers")
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise InvalidParameter(
-            f"Centres are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
+            f"Centers are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
         )
     return rows
 
@@ -63,14 +63,14 @@ MOST_ACTIONS: Final = 10_000_000
 class PACBayes(UnitRewardPolicy):
     """For finitely many states: plays what is good in the state, as far as that pays for straying from the habit.
 
-    The state s of a round is the centre nearest to what its actions share: its first row, or the context of `Pairs`.
+    The state s of a round is the center nearest to what its actions share: its first row, or the context of `Pairs`.
     With N actions, n_s states, the round t, and R(a, s) the importance-weighted mean reward of action a in state s:
 
         ρ(a | s) ∝ ρ̄(a) exp(g_t R(a, s))                      g_t = learning_factor · (N t)^(1/3)
         play (1 − N e_t) ρ(· | s) + e_t                         e_t = min(1/(2N), exploration_factor · (N t)^(-1/3))
         ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the habit, 1/N at first
 
-    This is the fixed point of maximising the mean reward over equally likely states minus (1/g)·I(S; A), the
+    This is the fixed point of maximizing the mean reward over equally likely states minus (1/g)·I(S; A), the
     information that actions carry about states: many states that want the same action share it. Regret is of order
     T^(2/3). The two rates are reconstructed from the order of the bound, not taken from the paper's text.
 
@@ -82,8 +82,8 @@ class PACBayes(UnitRewardPolicy):
 
     Parameters
     ----------
-    centres
-        One row per state (states × columns). `k_means_centres` finds some; for states that are numbers 0, 1, 2… in one
+    centers
+        One row per state (states × columns). `k_means_centers` finds some; for states that are numbers 0, 1, 2… in one
         column: [[0], [1], [2], …].
     n_actions
         N.
@@ -113,7 +113,7 @@ class PACBayes(UnitRewardPolicy):
 
     def __init__(
         self,
-        centres: ArrayLike,
+        centers: ArrayLike,
         *,
         n_actions: int,
         exploration_factor: float = 1.0,
@@ -122,19 +122,19 @@ class PACBayes(UnitRewardPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
-        self._centres = checked_centres(centres).copy()
+        self._centers = checked_centers(centers).copy()
         self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
-        a_size("Sums of rewards per state and action", len(self._centres), self._n_actions)
+        a_size("Sums of rewards per state and action", len(self._centers), self._n_actions)
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._learning_factor = positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
-        self._sums: Matrix = np.zeros((len(self._centres), self.n_actions))  # Σ r/p of each state and action
-        self._visits: Vector = np.zeros(len(self._centres))
+        self._sums: Matrix = np.zeros((len(self._centers), self.n_actions))  # Σ r/p of each state and action
+        self._visits: Vector = np.zeros(len(self._centers))
 
     @property
-    def centres(self) -> Matrix:
+    def centers(self) -> Matrix:
         """One row per state."""
-        return self._centres.copy()
+        return self._centers.copy()
 
     @property
     def n_actions(self) -> int:
@@ -162,20 +162,20 @@ class PACBayes(UnitRewardPolicy):
         return self._sums / np.maximum(self._visits, 1.0)[:, None]
 
     def state_of(self, contexts: Points) -> int:
-        """The state of a round: its nearest centre, the first of those tied."""
+        """The state of a round: its nearest center, the first of those tied."""
         row = shared_row(contexts)
-        if len(row) != self._centres.shape[1]:
+        if len(row) != self._centers.shape[1]:
             raise InvalidContexts(
-                f"The centres have {self._centres.shape[1]} columns; what the actions of this round share has "
+                f"The centers have {self._centers.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        away = np.abs(self._centres / 2.0 - np.asarray(row) / 2.0)  # halves: a difference of giants is finite
+        away = np.abs(self._centers / 2.0 - np.asarray(row) / 2.0)  # halves: a difference of giants is finite
         unit = float(away.max()) or 1.0  # squares of what is far from 1 overflow, or vanish
         return int(np.argmin(((away / unit) ** 2).sum(axis=1)))
 
     def _parameters(self) -> Parameters:
         return {
-            "centres": self._centres.tolist(),
+            "centers": self._centers.tolist(),
             "n_actions": self.n_actions,
             "exploration_factor": self.exploration_factor,
             "learning_factor": self.learning_factor,
@@ -223,14 +223,14 @@ class PACBayes(UnitRewardPolicy):
         sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
         sums[state, decision.action] += earned
         visits[state] += 1.0
-        share = 1.0 / len(self._centres)
+        share = 1.0 / len(self._centers)
         habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
         self._sums, self._habit, self._visits = sums, habit, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
         rows = np.asarray(decision.memo.get("rows", ()))
         state = int(noted(decision, "state", 1)[0])
-        is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self._centres)
+        is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self._centers)
         if not is_known or rows.min() < 0 or rows.max() >= self.n_actions or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state

@@ -37,7 +37,7 @@ class Balance(NamedTuple):
 def balanced_weights(table: PickTable, active: Indices, mixing: float) -> Balance:
     """Weights P on the active policies with mean_x 1 / W'(x, π(x)) ≤ 2N for each of these.
 
-    The step P(π) ← P(π) · mean_x 1 / W'(x, π(x)), renormalised, is one of expectation-maximisation for
+    The step P(π) ← P(π) · mean_x 1 / W'(x, π(x)), renormalized, is one of expectation-maximization for
     Σ_x Σ_a ln W'(x, a). No policy's value exceeds the mean over P at the maximum, which is at most N / (1 − N m) ≤ 2N
     for m ≤ 1 / 2N; so the bound is met after finitely many steps. They start from equal weights.
 

@@ -33,7 +33,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class VarianceProgram:
-    """Minimise Σ P(π) Δ_π such that Σ Q(π) V_π(P) ≤ max(floor, curvature · (Σ Q(π) Δ_π)²) for all mixtures Q.
+    """Minimize Σ P(π) Δ_π such that Σ Q(π) V_π(P) ≤ max(floor, curvature · (Σ Q(π) Δ_π)²) for all mixtures Q.
 
     V_π(P) = mean_x 1 / W'(x, π(x)) is convex in P, so the program is convex too.
     """
@@ -123,9 +123,9 @@ class Solution(NamedTuple):
 def least_regret(program: VarianceProgram, inner: Vector, *, tolerance: float, most_steps: int) -> Solution:
     """Weights whose estimated regret is within `tolerance` of the least, by cutting planes.
 
-    Every step minimises the regret under the cuts so far, which gives a bound from below; walks from the inner point
-    towards the minimiser as far as the constraint allows, which gives weights that meet it; and adds two cuts, the
-    tangents of the constraint of the worst mixture at the minimiser and at the point where the walk ended. The weights
+    Every step minimizes the regret under the cuts so far, which gives a bound from below; walks from the inner point
+    towards the minimizer as far as the constraint allows, which gives weights that meet it; and adds two cuts, the
+    tangents of the constraint of the worst mixture at the minimizer and at the point where the walk ended. The weights
     returned meet the constraint also where `most_steps` cut the search short.
 
     Parameters
@@ -144,7 +144,7 @@ def least_regret(program: VarianceProgram, inner: Vector, *, tolerance: float, m
     best, bound, n_steps = inside, 0.0, 0
     while program.regret(best.weights) - bound > tolerance and n_steps < most_steps:
         n_steps += 1
-        weights = cuts.minimiser()
+        weights = cuts.minimizer()
         if weights is None:  # the cuts have become too fine for the linear solver
             break
         outside = _Point(weights, program.table.shares(weights))
@@ -194,7 +194,7 @@ class _Cuts:
         self._offsets.append(float(gradient @ point.weights - breach.excess) / scale)
         return breach
 
-    def minimiser(self) -> Vector | None:
+    def minimizer(self) -> Vector | None:
         """The weights of least regret that no cut rules out; None where the solver finds none."""
         from scipy.optimize import linprog  # SciPy only where it is needed
 
@@ -238,7 +238,7 @@ class RandomizedUCB(ClassPolicy):
     With N actions, M policies, C_t = 2 ln(M t / δ) and m_t = min(1 / 2N, sqrt(C_t / (2 N t))), round t draws from
     W'(x, a) = (1 − N m_t) Σ_π P(π) 1[π(x) = a] + m_t for the weights P that
 
-        minimise Σ_π P(π) Δ(π)  such that for every mixture Q of policies
+        minimize Σ_π P(π) Δ(π)  such that for every mixture Q of policies
         Σ_π Q(π) mean_x 1 / W'(x, π(x)) ≤ max(4N, (t − 1) Δ(Q)² / (c C_{t−1})),
 
     Δ being estimated regrets, Δ(Q) = Σ_π Q(π) Δ(π), and c = `regret_factor` 180 in the proof. Policies that look bad

@@ -30,7 +30,7 @@ class VE(UnitRewardPolicy):
     """Plays uniformly at first, to see which policies of a class differ at all; then EXP4.P on one of each kind.
 
         τ = sqrt(T (2d ln(eT/d) + ln(2/δ)))     rounds of uniform play (rounded up)
-        keep one policy per distinct labelling of these rounds, and the uniform expert
+        keep one policy per distinct labeling of these rounds, and the uniform expert
         play EXP4.P on them for the T − τ rounds that are left
 
     For contexts drawn independently from one law, and a class of VC dimension d, the regret against the best policy of
@@ -237,7 +237,7 @@ class VE(UnitRewardPolicy):
         looks.append(look)
 
     def _gather(self, looks: list[Vector]) -> None:
-        """One policy per labelling, each with the same weight."""
+        """One policy per labeling, each with the same weight."""
         experts = with_uniform(list(self.policies.distinct(np.array(looks))))
         failure, rounds = self.failure_probability / 2.0, self.horizon - self.uniform_rounds
         weights = ConfidentWeights(

@@ -95,7 +95,7 @@ def test_index_from_zero_and_action_from_one_are_the_same_action(tmp_path):
         assert log.actions.tolist() == [1]
 
 
-def test_flagged_and_unlabelled_lines_are_left_out_and_counted(tmp_path):
+def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
     log = read_lines(
         tmp_path,
         a_line(_skipLearn=True),
@@ -107,7 +107,7 @@ def test_flagged_and_unlabelled_lines_are_left_out_and_counted(tmp_path):
     )
 
     assert log.rewards.tolist() == [3.0, -1.0]
-    assert log.left_out == {"malformed": 0, "skip_learn": 1, "unlabelled": 2, "unknown_features": 0}
+    assert log.left_out == {"malformed": 0, "skip_learn": 1, "unlabeled": 2, "unknown_features": 0}
 
 
 @pytest.mark.parametrize(

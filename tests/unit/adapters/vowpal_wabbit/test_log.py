@@ -69,7 +69,7 @@ def test_negative_control_a_wrong_sign_or_index_shows(tmp_path, read, write):
 @both
 def test_a_second_writing_gives_the_same_bytes(tmp_path, read, write):
     names = Vocabulary(
-        context=[("User", "age"), ("", "hour")], action=[("Item", "colour=red"), ("Item", "colour=blue"), ("", "x")]
+        context=[("User", "age"), ("", "hour")], action=[("Item", "color=red"), ("Item", "color=blue"), ("", "x")]
     )
     rounds = [Pairs(csr_array([[3.5, 0.0]]), csr_array([[1.0, 0.0, 0.0], [0.0, 1.0, 2.5], [1.0, 1.0, 0.0]]))] * 2
     log = Log(rounds, [2, 0], [0.25, 1.0], [1.5, 0.0])
@@ -79,7 +79,7 @@ def test_a_second_writing_gives_the_same_bytes(tmp_path, read, write):
     write(again, tmp_path / "two.gz")
 
     assert_same_log(log, again)
-    assert again.left_out == {"malformed": 0, "skip_learn": 0, "unlabelled": 0, "unknown_features": 0}
+    assert again.left_out == {"malformed": 0, "skip_learn": 0, "unlabeled": 0, "unknown_features": 0}
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
 
 
@@ -279,7 +279,7 @@ def hashes(path):
 
 @pytest.mark.parametrize("second", [[2.0, 0.0], [-1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
 def test_a_column_is_one_feature_to_vowpal_wabbit_whatever_its_values(tmp_path, second):
-    names = Vocabulary(action=[("Item", "colour=red"), ("Item", "colour=blue")])
+    names = Vocabulary(action=[("Item", "color=red"), ("Item", "color=blue")])
     rows = np.array([[1.0, 0.0], second, [0.0, 1.0]])
 
     write_dsjson(Log([rows, rows[::-1]], [0, 0], [0.5, 0.5], [1.0, 2.0]), tmp_path / "log", vocabulary=names)

@@ -54,12 +54,12 @@ def test_tags_are_ids_where_all_have_one(tmp_path):
 
 
 def test_written_lines_are_plain(tmp_path):
-    names = Vocabulary(action=[("Item", "colour=red"), ("", "x")])
+    names = Vocabulary(action=[("Item", "color=red"), ("", "x")])
     log = Log([np.array([[1.0, 0.5], [0.0, 1.0]])], [1], [0.25], [3.0], [["a", "b"]])
 
     write_adf_text(log, tmp_path / "log.txt", vocabulary=names)
 
-    expected = "'a |Item colour=red | x:0.5\n0:-3.0:0.25 'b |Item colour=red:0.0 | x\n\n"
+    expected = "'a |Item color=red | x:0.5\n0:-3.0:0.25 'b |Item color=red:0.0 | x\n\n"
     assert (tmp_path / "log.txt").read_text() == expected
 
 
@@ -97,7 +97,7 @@ def test_events_without_a_cost_are_left_out_and_counted(tmp_path):
     log = read_text(tmp_path, "| a\n| b\n\n\n0:1:0.5 | a\n| b")
 
     assert len(log) == 1
-    assert log.left_out["unlabelled"] == 1
+    assert log.left_out["unlabeled"] == 1
 
 
 @pytest.mark.parametrize("name", ["two words", "a|b", "a:b", "tab\tbed", "", "half \ud800", "\ud800"])

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from kernelbandits.environments.datasets.files import read_arrays, read_header, read_table
 from kernelbandits.errors import ForeignFile
 
-TEXT = 'name,size,colour\n"a, b",1.5,red\nc,-2,?\n'
+TEXT = 'name,size,color\n"a, b",1.5,red\nc,-2,?\n'
 
 
 @pytest.fixture(params=["plain", "compressed"])
@@ -20,13 +20,13 @@ def path(request, tmp_path):
 
 
 def test_columns_are_read_in_the_order_of_the_file(path):
-    columns = read_table(path, name="test", words=["colour", "name"], numbers=["size"])
+    columns = read_table(path, name="test", words=["color", "name"], numbers=["size"])
 
-    assert list(columns) == ["name", "size", "colour"]
+    assert list(columns) == ["name", "size", "color"]
     assert columns["name"].tolist() == ["a, b", "c"]
-    assert columns["colour"].tolist() == ["red", "?"]
+    assert columns["color"].tolist() == ["red", "?"]
     assert_array_equal(columns["size"], [1.5, -2.0])
-    assert read_header(str(path), name="test") == ["name", "size", "colour"]
+    assert read_header(str(path), name="test") == ["name", "size", "color"]
 
 
 def test_columns_that_nobody_asked_for_are_left_out(path):
@@ -34,13 +34,13 @@ def test_columns_that_nobody_asked_for_are_left_out(path):
 
 
 def test_a_file_without_the_columns_is_refused(path):
-    with pytest.raises(ForeignFile, match=r"not the 'fruit' table.*\['weight'\].*name,size,colour.*was expected"):
+    with pytest.raises(ForeignFile, match=r"not the 'fruit' table.*\['weight'\].*name,size,color.*was expected"):
         read_table(path, name="fruit", words=["name"], numbers=["weight"])
 
 
 def test_words_where_numbers_should_be_are_refused(path):
-    with pytest.raises(ForeignFile, match=r"'colour'.*numbers only.*red"):
-        read_table(path, name="test", numbers=["colour"])
+    with pytest.raises(ForeignFile, match=r"'color'.*numbers only.*red"):
+        read_table(path, name="test", numbers=["color"])
 
 
 @pytest.mark.parametrize(

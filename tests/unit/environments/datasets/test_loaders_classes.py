@@ -24,13 +24,13 @@ def test_mushrooms_are_ordinal_codes_with_missing_entries_as_minus_one(tmp_path)
     rows = [["p", *"abcdefghijklmnopqrstuv"], ["e", *"bbcdefghij?lmnopqrstuv"]]
     path = written(tmp_path, ["class", *MUSHROOM_COLUMNS], *rows)
 
-    environment = mushroom(path, normalise_rows=True)
+    environment = mushroom(path, normalize_rows=True)
 
     expected = np.zeros((2, 22))
     expected[1, [0, 10]] = 1, -1
     assert_array_equal(environment.features, expected)
     assert environment.classes == ("e", "p")
-    assert environment.normalise_rows
+    assert environment.normalize_rows
 
 
 def test_parts_of_the_shuttle_table_can_be_asked_for(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from kernelbandits.environments import Candidates, Classification, FixedCatalogue
+from kernelbandits.environments import Candidates, Classification, FixedCatalog
 from kernelbandits.environments.datasets import agnews, newsfeeds, splice
 from kernelbandits.errors import ForeignFile, InvalidParameter
 
@@ -43,10 +43,10 @@ def test_sequences_are_classified_as_pairs_unless_told(write):
 
 
 @pytest.mark.parametrize(("wanted", "values"), [("junction", [1, 0, 1, 0]), ("N", [0, 1, 0, 1])])
-def test_texts_may_be_a_catalogue_without_noise(write, wanted, values):
-    environment = splice(write(GENES), task="catalogue", wanted=wanted)
+def test_texts_may_be_a_catalog_without_noise(write, wanted, values):
+    environment = splice(write(GENES), task="catalog", wanted=wanted)
 
-    assert isinstance(environment, FixedCatalogue)
+    assert isinstance(environment, FixedCatalog)
     assert environment.values.tolist() == values
     assert environment.reward_range == (0.0, 1.0)
 

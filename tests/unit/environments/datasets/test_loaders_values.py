@@ -20,7 +20,7 @@ def articles(tmp_path):
     return path
 
 
-def test_abalone_is_standardised_with_rings_from_0_to_1(tmp_path):
+def test_abalone_is_standardized_with_rings_from_0_to_1(tmp_path):
     path = tmp_path / "abalone.csv"
     lines = [",".join(["sex", *ABALONE_NUMBERS]), "M,1,1,1,1,1,1,1,5", "F,2,1,1,1,1,1,1,9", "I,6,1,1,1,1,1,1,25"]
     path.write_text("\n".join(lines))

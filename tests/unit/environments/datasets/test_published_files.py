@@ -75,7 +75,7 @@ def test_mushrooms_miss_only_some_stalk_roots(load):
         ("newsfeeds", {"wanted": "tech"}, 4_505, 0.140),
         ("newsfeeds", {"wanted": "sport"}, 4_505, 0.080),
         ("agnews", {}, 7_600, 0.25),
-        ("splice", {"task": "catalogue"}, 3_190, 0.481),
+        ("splice", {"task": "catalog"}, 3_190, 0.481),
     ],
 )
 def test_items_are_as_many_and_worth_as_much_as_known(load, name, options, n_items, mean):
@@ -89,7 +89,7 @@ def test_items_are_as_many_and_worth_as_much_as_known(load, name, options, n_ite
 @pytest.mark.parametrize(
     ("name", "options", "kernel"),
     [
-        ("mushroom", {"normalise_rows": True}, Matern(smoothness=0.5, length_scale=1.0)),
+        ("mushroom", {"normalize_rows": True}, Matern(smoothness=0.5, length_scale=1.0)),
         ("covertype", {"binary": True, "scaling": "standard"}, Gaussian(length_scale=3.0)),
         ("mnist", {"pixels": "standard", "encoding": "pairs"}, PairProduct(Gaussian(length_scale=20.0), Delta())),
         ("splice", {}, PairProduct(Positionwise(length_scale=7.0), Delta())),
@@ -101,7 +101,7 @@ def test_items_are_as_many_and_worth_as_much_as_known(load, name, options, n_ite
 )
 def test_a_policy_beats_chance_within_some_hundred_rounds(load, name, options, kernel):
     environment = load(name, **options)
-    policy = kb.KernelUCB(kernel, regularisation=0.1, exploration=0.1)
+    policy = kb.KernelUCB(kernel, regularization=0.1, exploration=0.1)
 
     trace = kb.simulate(environment, policy, horizon=300, seed=3)
 

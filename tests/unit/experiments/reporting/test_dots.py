@@ -8,8 +8,8 @@ from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room
 from kernelbandits.experiments.themes import DARK
 
 DOTS = [
-    Dot(label="IPS", colour="blue", value=0.3, low=0.1, high=0.4, claim=0.0),
-    Dot(label="direct method", colour="red", value=-2.0, low=-2.5, high=-1.0, is_hollow=True),
+    Dot(label="IPS", color="blue", value=0.3, low=0.1, high=0.4, claim=0.0),
+    Dot(label="direct method", color="red", value=-2.0, low=-2.5, high=-1.0, is_hollow=True),
 ]
 
 
@@ -40,7 +40,7 @@ def test_hollow_dots_show_the_paper():
     hollow, filled = (drawn(DOTS).lines[place] for place in (1, 3))
 
     assert hollow.get_markerfacecolor() == DARK.paper
-    assert filled.get_markerfacecolor() == DARK.colours["blue"]
+    assert filled.get_markerfacecolor() == DARK.colors["blue"]
 
 
 def test_longer_names_get_more_room_up_to_a_limit():

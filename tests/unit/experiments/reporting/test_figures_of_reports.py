@@ -100,27 +100,27 @@ def test_several_environments_stand_side_by_side_and_have_files_of_their_own(tmp
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["One & two", "One_two", "Three"]
 
 
-def test_many_policies_keep_few_colours(tmp_path):
+def test_many_policies_keep_few_colors(tmp_path):
     labels = [f"policy {n}" for n in range(12)] + ["chance"]
     recorded = a_study(tmp_path, labels, chance={"described": {"policy": {"class": "UniformRandom"}}})
 
     looks = looks_of(recorded)
     left, _ = drawing(recorded, "regret").draw("", LIGHT).axes
 
-    coloured = {label: look.colour for label, look in looks.items() if not look.is_quiet}
-    assert len(coloured) == len(set(coloured.values())) == 7
-    assert coloured["chance"] == "grey"
+    colored = {label: look.color for label, look in looks.items() if not look.is_quiet}
+    assert len(colored) == len(set(colored.values())) == 7
+    assert colored["chance"] == "gray"
     final = {label: played.final("regret").mean() for label, played in recorded.environments["w"].items()}
     best = sorted((label for label in final if label != "chance"), key=final.__getitem__)[:6]
-    assert set(best) == set(coloured) - {"chance"}
-    assert {text.get_text() for text in left.texts} == set(coloured)
-    assert "Thin and grey: 6 other policies" in drawing(recorded, "regret").caption
+    assert set(best) == set(colored) - {"chance"}
+    assert {text.get_text() for text in left.texts} == set(colored)
+    assert "Thin and gray: 6 other policies" in drawing(recorded, "regret").caption
 
 
-def test_few_policies_all_have_colours(tmp_path):
+def test_few_policies_all_have_colors(tmp_path):
     looks = looks_of(a_study(tmp_path, [f"p{n}" for n in range(7)]))
 
-    assert len({look.colour for look in looks.values()}) == 7
+    assert len({look.color for look in looks.values()}) == 7
     assert not any(look.is_quiet for look in looks.values())
 
 

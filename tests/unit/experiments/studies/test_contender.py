@@ -60,11 +60,11 @@ def test_a_contender_is_seeded_by_the_run():
 
 
 def test_a_policy_inside_is_a_contender_too():
-    contender = Contender(Mixed, Contender(KernelUCB, KERNEL, regularisation=Grid(3.0, 5.0)), epsilon=0.1)
+    contender = Contender(Mixed, Contender(KernelUCB, KERNEL, regularization=Grid(3.0, 5.0)), epsilon=0.1)
 
-    labels = {entrant.label: entrant.fresh(0).policy.posterior.regularisation for entrant in contender.entrants("M")}
+    labels = {entrant.label: entrant.fresh(0).policy.posterior.regularization for entrant in contender.entrants("M")}
 
-    assert labels == {"M, policy.regularisation=3.0": 3.0, "M, policy.regularisation=5.0": 5.0}
+    assert labels == {"M, policy.regularization=3.0": 3.0, "M, policy.regularization=5.0": 5.0}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from kernelbandits.environments import Clustered, DrawnRounds, FixedCatalogue, Round
+from kernelbandits.environments import Clustered, DrawnRounds, FixedCatalog, Round
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.experiments.studies import dimensions
 from kernelbandits.experiments.studies.dimensions import checkpoints, effective_dimensions
 from kernelbandits.kernels import Gaussian, Linear, PairProduct, Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
-from kernelbandits.selection import Catalogue
+from kernelbandits.selection import Catalog
 from kernelbandits.theory import effective_dimension
 from small_studies import KERNEL, Unknowing, rows_of_gram
 
@@ -15,7 +15,7 @@ from small_studies import KERNEL, Unknowing, rows_of_gram
 @pytest.mark.parametrize("environment", [Clustered(n_actions=6, fixed_actions=True), Clustered(n_actions=6)])
 def test_they_are_those_of_the_points_chosen_so_far(environment):
     kernel = Gaussian(length_scale=0.07)
-    policy = KernelUCB(kernel, regularisation=0.3, exploration=0.5)
+    policy = KernelUCB(kernel, regularization=0.3, exploration=0.5)
     trace = simulate(environment, policy, horizon=60, seed=4)
     rounds = np.array([2, 9, 60])
 
@@ -40,44 +40,44 @@ def test_points_that_the_kernel_does_not_take_have_none():
     assert effective_dimensions(Unknowing(), 1, policy, np.zeros(5, int), rounds=np.array([5]), horizon=5) == {}
 
 
-def test_a_catalogue_has_those_of_its_chosen_items():
+def test_a_catalog_has_those_of_its_chosen_items():
     kernel, items = Gaussian(length_scale=0.3), np.random.default_rng(2).random((40, 2))
-    environment = FixedCatalogue(items, np.sin(7.0 * items.sum(axis=1)))
-    policy = KernelUCB(kernel, regularisation=0.2, exploration=2.0)
+    environment = FixedCatalog(items, np.sin(7.0 * items.sum(axis=1)))
+    policy = KernelUCB(kernel, regularization=0.2, exploration=2.0)
     trace = simulate(environment, policy, horizon=50, seed=4)
     rounds = np.array([2, 9, 50])
 
     found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=50)
 
     grams = {t: kernel.gram(items[trace.action[:t]]) for t in rounds.tolist()}
-    assert found == {t: effective_dimension(gram, regularisation=0.2, horizon=50) for t, gram in grams.items()}
+    assert found == {t: effective_dimension(gram, regularization=0.2, horizon=50) for t, gram in grams.items()}
     assert found[50] > found[2]
 
 
-class PartsOfACatalogue:
-    """Shows other items of one catalogue in every round, joined with a context where that is asked for."""
+class PartsOfACatalog:
+    """Shows other items of one catalog in every round, joined with a context where that is asked for."""
 
     reward_range = None
 
     def __init__(self, items, *, is_joined=False):
         self.items, self.is_joined = items, is_joined
-        self.catalogue = Catalogue(items)
+        self.catalog = Catalog(items)
 
     def start(self, rng):
         return DrawnRounds(self._rounds(rng))
 
     def _rounds(self, rng):
         while True:
-            view = self.catalogue.only(rng.choice(len(self.items), size=5, replace=False))
+            view = self.catalog.only(rng.choice(len(self.items), size=5, replace=False))
             yield Round(view.given(rng.random(2)) if self.is_joined else view), rng.random(5)
 
     def describe(self):
-        return {"class": "PartsOfACatalogue"}
+        return {"class": "PartsOfACatalog"}
 
 
-def test_parts_of_a_catalogue_name_actions_by_their_rows_in_the_whole():
+def test_parts_of_a_catalog_name_actions_by_their_rows_in_the_whole():
     kernel, items = Gaussian(length_scale=0.2), np.random.default_rng(3).random((30, 2))
-    environment, policy = PartsOfACatalogue(items), KernelUCB(kernel, regularisation=0.4)
+    environment, policy = PartsOfACatalog(items), KernelUCB(kernel, regularization=0.4)
     trace = simulate(environment, policy, horizon=20, seed=1)
 
     found = effective_dimensions(environment, 1, policy, trace.action, rounds=np.array([3, 20]), horizon=20)
@@ -87,8 +87,8 @@ def test_parts_of_a_catalogue_name_actions_by_their_rows_in_the_whole():
 
 def test_items_joined_with_a_context_are_pairs():
     parts, items = Gaussian(length_scale=0.3), np.random.default_rng(3).random((30, 2))
-    environment = PartsOfACatalogue(items, is_joined=True)
-    policy = KernelUCB(PairProduct(parts, parts), regularisation=0.4)
+    environment = PartsOfACatalog(items, is_joined=True)
+    policy = KernelUCB(PairProduct(parts, parts), regularization=0.4)
     trace = simulate(environment, policy, horizon=20, seed=1)
 
     found = effective_dimensions(environment, 1, policy, trace.action, rounds=np.array([3, 20]), horizon=20)
@@ -96,14 +96,14 @@ def test_items_joined_with_a_context_are_pairs():
     world = start_world(environment, 1)
     contexts = np.array([world.show().contexts.context for _ in trace.action])
     gram = parts.gram(contexts) * parts.gram(items[trace.action])
-    assert found == {t: effective_dimension(gram[:t, :t], regularisation=0.4, horizon=20) for t in (3, 20)}
+    assert found == {t: effective_dimension(gram[:t, :t], regularization=0.4, horizon=20) for t in (3, 20)}
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(length_scale=0.4)])
 def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directions(monkeypatch, kernel):
     monkeypatch.setattr(dimensions, "MOST_POINTS", 4)
     environment = Clustered(n_actions=6)
-    policy = KernelUCB(kernel, regularisation=0.1)
+    policy = KernelUCB(kernel, regularization=0.1)
     trace = simulate(environment, policy, horizon=60, seed=4)
     rounds = np.array([2, 4, 25, 60])
 
@@ -117,7 +117,7 @@ def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directio
 def test_it_stops_where_the_directions_that_can_be_paid_for_do_not_settle_it(monkeypatch):
     monkeypatch.setattr(dimensions, "MOST_POINTS", 4)
     monkeypatch.setattr(dimensions, "MOST_WORK", 5)  # one direction of five points
-    policy = KernelUCB(KERNEL, regularisation=1e-3)
+    policy = KernelUCB(KERNEL, regularization=1e-3)
 
     found = effective_dimensions(Unknowing(), 1, policy, np.zeros(7, int), rounds=np.array([2, 4, 5, 7]), horizon=7)
 

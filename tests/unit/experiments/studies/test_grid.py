@@ -21,14 +21,14 @@ def test_every_combination_is_there_once_in_order():
 
 
 def test_grids_are_found_in_lists_and_in_recipes():
-    arguments = {"parts": [1, Grid(2, 3)], "policy": Contender(KernelUCB, "k", regularisation=Grid(4))}
+    arguments = {"parts": [1, Grid(2, 3)], "policy": Contender(KernelUCB, "k", regularization=Grid(4))}
 
     ((first, made), (second, _)) = settings_of(arguments)
 
-    assert first == {"parts.1": 2, "policy.regularisation": 4}
+    assert first == {"parts.1": 2, "policy.regularization": 4}
     assert second["parts.1"] == 3
     assert made["parts"] == [1, 2]
-    assert made["policy"].arguments == {"kernel": "k", "regularisation": 4}
+    assert made["policy"].arguments == {"kernel": "k", "regularization": 4}
 
 
 def test_without_grids_there_is_one_setting():

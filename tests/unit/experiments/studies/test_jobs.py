@@ -42,7 +42,7 @@ def test_another_run_has_another_id(change):
 
 
 def test_names_and_other_jobs_are_no_part_of_the_id():
-    few = small_study(policies={"Other name": Contender(KernelUCB, KERNEL, exploration=0.3, regularisation=2.0)})
+    few = small_study(policies={"Other name": Contender(KernelUCB, KERNEL, exploration=0.3, regularization=2.0)})
 
     assert {job.id for job in few.jobs} < {job.id for job in small_study().jobs}
 

@@ -21,8 +21,8 @@ def test_all_rows_are_there(results):
     assert results.is_complete
     assert table.num_rows == 6 * 5
     assert set(table["policy"].to_pylist()) == {
-        "KernelUCB, regularisation=0.5",
-        "KernelUCB, regularisation=2.0",
+        "KernelUCB, regularization=0.5",
+        "KernelUCB, regularization=2.0",
         "Random",
     }
 
@@ -48,8 +48,8 @@ def test_the_summary_is_over_seeds_at_the_end(results):
     standing = results.summary()[1]
 
     frame = results.frame()
-    ends = frame[(frame["policy"] == "KernelUCB, regularisation=2.0") & (frame["round"] == 23)]
-    assert (standing.environment, standing.policy, standing.n_seeds) == ("groups", "KernelUCB, regularisation=2.0", 2)
+    ends = frame[(frame["policy"] == "KernelUCB, regularization=2.0") & (frame["round"] == 23)]
+    assert (standing.environment, standing.policy, standing.n_seeds) == ("groups", "KernelUCB, regularization=2.0", 2)
     assert standing.regret.mean == pytest.approx(ends["regret"].mean())
     assert standing.regret.deviation == pytest.approx(ends["regret"].std())
     assert standing.total_reward.half_width == pytest.approx(float(mean_band(ends["total_reward"]).half_width))
@@ -57,7 +57,7 @@ def test_the_summary_is_over_seeds_at_the_end(results):
 
 def test_jobs_say_what_they_are(results):
     assert [said["seed"] for said in results.jobs] == [3, 3, 3, 8, 8, 8]
-    assert results.jobs[1]["parameters"] == {"regularisation": 2.0}
+    assert results.jobs[1]["parameters"] == {"regularization": 2.0}
 
 
 def test_what_is_missing_is_said(tmp_path):

@@ -13,7 +13,7 @@ def test_jobs_are_all_combinations_seed_by_seed():
     assert [(job.policy, job.seed) for job in jobs] == [
         (label, seed)
         for seed in (3, 8)
-        for label in ("KernelUCB, regularisation=0.5", "KernelUCB, regularisation=2.0", "Random")
+        for label in ("KernelUCB, regularization=0.5", "KernelUCB, regularization=2.0", "Random")
     ]
     assert len({job.id for job in jobs}) == 6
 
@@ -26,9 +26,9 @@ def test_it_describes_itself_in_plain_values():
     described = small_study().describe()
 
     assert described["environments"]["groups"]["class"] == "Clustered"
-    told = described["policies"]["KernelUCB, regularisation=2.0"]
-    assert (told["contender"], told["parameters"]) == ("KernelUCB", {"regularisation": 2.0})
-    assert told["policy"]["regularisation"] == 2.0
+    told = described["policies"]["KernelUCB, regularization=2.0"]
+    assert (told["contender"], told["parameters"]) == ("KernelUCB", {"regularization": 2.0})
+    assert told["policy"]["regularization"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_the_same_policy_that_stops_learning_is_another():
 
 
 def test_a_bad_value_in_a_grid_names_the_policy():
-    study = small_study(policies={"A": Contender(KernelUCB, KERNEL, regularisation=-1)})
+    study = small_study(policies={"A": Contender(KernelUCB, KERNEL, regularization=-1)})
 
-    with pytest.raises(InvalidParameter, match=r"policies\.A: The regularisation"):
+    with pytest.raises(InvalidParameter, match=r"policies\.A: The regularization"):
         _ = study.jobs
     assert isinstance(study, Study)

@@ -30,7 +30,7 @@ class = "KernelUCB"
 kernel = { class = "Gaussian", length_scale = 0.1 }
 exploration = { class = "Mixture", noise_scale = 0.1, norm_bound = 1.0, failure_probability = 0.1 }
 reward_range = [-9, 9]
-grid = { regularisation = [1, 10], "kernel.length_scale" = [0.05, 0.1] }
+grid = { regularization = [1, 10], "kernel.length_scale" = [0.05, 0.1] }
 learn_rounds = 15
 
 [policies.Mixed]
@@ -68,7 +68,7 @@ def test_a_file_says_what_python_says(tmp_path):
                 kernel,
                 exploration=width,
                 reward_range=(-9, 9),
-                regularisation=Grid(1, 10),
+                regularization=Grid(1, 10),
                 learn_rounds=15,
             ),
             "Mixed": Contender(Mixed, Contender(KernelThompson, Gaussian(length_scale=0.1)), epsilon=0.1),
@@ -79,7 +79,7 @@ def test_a_file_says_what_python_says(tmp_path):
 
     assert read.describe() == ours.describe()
     assert [job.id for job in read.jobs] == [job.id for job in ours.jobs]
-    assert read.entrants[0].label == "KernelUCB, kernel.length_scale=0.05, regularisation=1"
+    assert read.entrants[0].label == "KernelUCB, kernel.length_scale=0.05, regularization=1"
 
 
 @pytest.mark.parametrize(

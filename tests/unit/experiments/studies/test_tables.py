@@ -24,7 +24,7 @@ def test_every_so_many_rounds_and_the_last_are_kept(n_rounds, every, kept):
 
 
 def test_sums_are_over_all_rounds_up_to_theirs():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL, exploration=0.8, regularisation=0.4))
+    study, job = of_one_policy(Contender(KernelUCB, KERNEL, exploration=0.8, regularization=0.4))
     trace = simulate(study.environments["groups"], study.entrants[0].fresh(3), horizon=23, seed=3)
 
     table = job_table(job, trace, {5: 2})

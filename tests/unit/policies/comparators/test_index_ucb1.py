@@ -24,7 +24,7 @@ def agreements_with_kernel_ucb(schedule, seed):
     """How often UCB1 and KernelUCB with the delta kernel and γ = 1e-6 choose alike, after one pull each."""
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.2, 0.8, size=6)
-    index, kernel = kb.UCB1(), kb.KernelUCB(Delta(), regularisation=1e-6, exploration=schedule)
+    index, kernel = kb.UCB1(), kb.KernelUCB(Delta(), regularization=1e-6, exploration=schedule)
     alike = []
     for round_index in range(400):
         offered = [round_index] if round_index < 6 else list(range(6))
@@ -88,14 +88,14 @@ def test_contexts_are_not_looked_at():
         texts.learn(right, reward)
 
 
-def test_a_catalogue_gives_its_ids_with_and_without_a_context():
-    catalogue = kb.Catalogue(["x", "y", "z"], ids=["first", "second", "third"])
+def test_a_catalog_gives_its_ids_with_and_without_a_context():
+    catalog = kb.Catalog(["x", "y", "z"], ids=["first", "second", "third"])
     policy = kb.UCB1()
 
-    policy.learn(policy.choose(catalogue), 0.4)
+    policy.learn(policy.choose(catalog), 0.4)
 
-    assert policy.choose(catalogue.given([0.5, 1.0])).item == "second"
-    assert policy.choose(catalogue.only(["first"])).mean == 0.4
+    assert policy.choose(catalog.given([0.5, 1.0])).item == "second"
+    assert policy.choose(catalog.only(["first"])).mean == 0.4
 
 
 def test_awaited_plays_count_in_the_width_and_not_in_the_mean():

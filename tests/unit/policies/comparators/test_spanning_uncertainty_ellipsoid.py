@@ -41,7 +41,7 @@ def test_spanning_actions_come_first_and_then_the_highest_score(exploration):
 
 def test_the_definition_is_not_met_by_a_ridge():
     """Negative control: LinUCB's estimate differs, so that the comparison above can fail."""
-    policy, ridge, rng = kb.UncertaintyEllipsoid(ACTIONS), kb.LinUCB(regularisation=1.0), np.random.default_rng(2)
+    policy, ridge, rng = kb.UncertaintyEllipsoid(ACTIONS), kb.LinUCB(regularization=1.0), np.random.default_rng(2)
     for _ in range(20):
         decision, reward = policy.choose(ACTIONS), float(rng.normal())
         policy.learn(decision, reward)

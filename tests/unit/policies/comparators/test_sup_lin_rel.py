@@ -179,7 +179,7 @@ def test_contexts_longer_than_one_are_refused():
     with pytest.raises(InvalidContexts, match=r"length at most 1, got one of length 1\.5"):
         policy.choose([[0.5, 0.0], [0.0, 1.5]])
     with pytest.raises(InvalidContexts, match="length at most 1"):
-        policy.choose(kb.Catalogue([[0.5, 0.0], [0.0, 1.5]]))
+        policy.choose(kb.Catalog([[0.5, 0.0], [0.0, 1.5]]))
 
 
 def test_columns_that_change_are_refused_once_something_was_learnt():

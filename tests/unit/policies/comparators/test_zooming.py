@@ -15,7 +15,7 @@ class SlowZooming:
 
     def __init__(self, kernel, *, horizon=HORIZON, norm_bound=NORM, factor=FACTOR):
         self.kernel, self.horizon, self.norm_bound, self.factor = kernel, horizon, norm_bound, factor
-        self.balls = []  # [centre, radius, plays, reward]
+        self.balls = []  # [center, radius, plays, reward]
         self.known = {}
 
     def dist(self, p, q):
@@ -107,7 +107,7 @@ def test_the_domains_cover_every_pair():
     policy = trained()
     anywhere = np.random.default_rng(2).normal(size=(500, 2)) * 10.0 ** np.arange(500)[:, None].clip(0, 3)
 
-    domains = policy.domains(np.vstack([anywhere, policy.balls.centres]))
+    domains = policy.domains(np.vstack([anywhere, policy.balls.centers]))
 
     assert domains.any(axis=0).all()
 

@@ -136,7 +136,7 @@ def test_a_round_of_too_many_actions_is_refused(make_policy):
     assert policy.choose(np.zeros((5, 3)), eligible=np.array([True] * 4 + [False])).n_actions == 4
 
 
-def test_an_expert_that_randomises_is_refused(make_class):
+def test_an_expert_that_randomizes_is_refused(make_class):
     policy = make_class([ConstantExpert(0), UniformExpert()], n_actions=3, failure_probability=0.1)
 
     with pytest.raises(InvalidParameter, match="put all probability on one action"):

@@ -10,7 +10,7 @@ GAMMA, KERNEL = 0.3, Gaussian(length_scale=0.8)
 
 
 def a_policy(**options):
-    return kb.KernelEpochGreedy(KERNEL, n_actions=4, regularisation=GAMMA, exploration_factor=0.2, seed=1, **options)
+    return kb.KernelEpochGreedy(KERNEL, n_actions=4, regularization=GAMMA, exploration_factor=0.2, seed=1, **options)
 
 
 def test_greedy_rounds_play_the_ridge_estimate_of_the_uniform_ones():
@@ -62,7 +62,7 @@ def test_amended_and_unlearnt_rewards_are_as_if_they_had_come_right():
 
 
 def test_history_counts_and_any_points_will_do():
-    policy = kb.KernelEpochGreedy(Spectrum(n=2), n_actions=2, regularisation=0.5, seed=0)
+    policy = kb.KernelEpochGreedy(Spectrum(n=2), n_actions=2, regularization=0.5, seed=0)
     policy.warm_start(["cheap flights", "slow cooking"], [1.0, 0.0])
     policy.learn(policy.choose(["abc", "abd"]), 0.0)
 

@@ -6,13 +6,13 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.policies.experts import k_means_centres
+from kernelbandits.policies.experts import k_means_centers
 
-CENTRES = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 2.0]])
+CENTERS = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 2.0]])
 
 
 def a_policy(n_actions=4, **options):
-    return kb.PACBayes(CENTRES, n_actions=n_actions, exploration_factor=0.6, learning_factor=1.7, seed=0, **options)
+    return kb.PACBayes(CENTERS, n_actions=n_actions, exploration_factor=0.6, learning_factor=1.7, seed=0, **options)
 
 
 class Printed:
@@ -46,7 +46,7 @@ def test_it_is_the_algorithm_as_printed():
 
     for _ in range(80):
         state, reward = int(rng.integers(3)), float(rng.uniform())
-        contexts = np.tile(CENTRES[state] + rng.normal(size=2) * 0.05, (4, 1))
+        contexts = np.tile(CENTERS[state] + rng.normal(size=2) * 0.05, (4, 1))
         np.testing.assert_allclose(policy.probabilities(contexts), printed.probabilities(state), rtol=1e-9)
         decision = policy.choose(contexts)
         policy.learn(decision, 4.0 * reward - 3.0)
@@ -58,7 +58,7 @@ def test_it_is_the_algorithm_as_printed():
 
 def test_estimates_are_unbiased_by_enumeration():
     policy, rng = a_policy(), np.random.default_rng(2)
-    contexts, rewards, decisions = np.tile(CENTRES[1], (4, 1)), rng.uniform(size=4), {}
+    contexts, rewards, decisions = np.tile(CENTERS[1], (4, 1)), rng.uniform(size=4), {}
     while len(decisions) < 4:
         decision = policy.choose(contexts)
         decisions[decision.action] = decision
@@ -75,7 +75,7 @@ def test_estimates_are_unbiased_by_enumeration():
     assert not np.allclose(biased[1], rewards)
 
 
-def test_the_state_is_the_nearest_centre_of_what_actions_share():
+def test_the_state_is_the_nearest_center_of_what_actions_share():
     policy = a_policy()
 
     assert policy.state_of(np.array([[0.9, 1.2], [-1.0, 2.0]])) == 1
@@ -129,29 +129,29 @@ def test_a_decision_about_other_actions_or_states_is_refused():
     policy.learn(decision, 0.5)
 
 
-def test_k_means_finds_the_clouds_and_no_more_centres_than_points():
+def test_k_means_finds_the_clouds_and_no_more_centers_than_points():
     rng = np.random.default_rng(3)
-    clouds = np.vstack([centre + 0.01 * rng.normal(size=(20, 2)) for centre in CENTRES])
+    clouds = np.vstack([center + 0.01 * rng.normal(size=(20, 2)) for center in CENTERS])
 
-    centres = k_means_centres(clouds, n_centres=3, seed=1)
-    few = k_means_centres(np.repeat(CENTRES[:2], 5, axis=0), n_centres=9, seed=0)
+    centers = k_means_centers(clouds, n_centers=3, seed=1)
+    few = k_means_centers(np.repeat(CENTERS[:2], 5, axis=0), n_centers=9, seed=0)
 
-    assert 1 <= len(centres) <= 3
-    np.testing.assert_allclose(few, CENTRES[:2])
-    assert kb.PACBayes(centres, n_actions=2).probabilities(clouds[:2]).tolist() == [0.5, 0.5]
+    assert 1 <= len(centers) <= 3
+    np.testing.assert_allclose(few, CENTERS[:2])
+    assert kb.PACBayes(centers, n_actions=2).probabilities(clouds[:2]).tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("centres", [[], [1.0, 2.0], [[np.nan]], [["a"]]])
-def test_centres_are_rows_of_numbers(centres):
+@pytest.mark.parametrize("centers", [[], [1.0, 2.0], [[np.nan]], [["a"]]])
+def test_centers_are_rows_of_numbers(centers):
     with pytest.raises(InvalidParameter):
-        kb.PACBayes(centres, n_actions=2)
+        kb.PACBayes(centers, n_actions=2)
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1.0, 1e170, 1e300])
 def test_states_and_cells_do_not_depend_on_the_scale(scale):
-    centres = k_means_centres(scale * np.array([[0.0], [0.2], [5.0], [5.2]]), n_centres=2, seed=0)
+    centers = k_means_centers(scale * np.array([[0.0], [0.2], [5.0], [5.2]]), n_centers=2, seed=0)
 
-    policy = kb.PACBayes(centres, n_actions=2)
+    policy = kb.PACBayes(centers, n_actions=2)
 
-    np.testing.assert_allclose(centres.ravel() / scale, [0.1, 5.1])
+    np.testing.assert_allclose(centers.ravel() / scale, [0.1, 5.1])
     assert [policy.state_of([[scale * x], [scale * x]]) for x in (0.3, 4.0, 1e3)] == [0, 1, 1]

@@ -1,4 +1,4 @@
-"""Choosing from a catalogue is choosing from its items, found faster."""
+"""Choosing from a catalog is choosing from its items, found faster."""
 
 import gc
 
@@ -15,9 +15,9 @@ ITEMS = RNG.uniform(size=(60, 2))
 MIXTURE = schedules.Mixture(noise_scale=0.3, norm_bound=1.0, failure_probability=0.1)
 
 POLICIES = {
-    "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=0.4),
-    "linear kernel": lambda: kb.KernelUCB(Linear() + 0.5, regularisation=0.2, exploration=0.4),
-    "schedule": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularisation=0.2, exploration=MIXTURE),
+    "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.2, exploration=0.4),
+    "linear kernel": lambda: kb.KernelUCB(Linear() + 0.5, regularization=0.2, exploration=0.4),
+    "schedule": lambda: kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.2, exploration=MIXTURE),
     "GPUCB": lambda: kb.GPUCB(Gaussian(length_scale=0.3), noise_variance=0.1),
     "LinUCB": lambda: kb.LinUCB(exploration=0.4),
     "disjoint": lambda: kb.LinUCB(model="disjoint", exploration=0.4),
@@ -31,18 +31,18 @@ def test_it_is_choosing_from_the_items(name):
     """With repeats, late and amended and removed rewards, restrictions and growth on the way."""
     rng = np.random.default_rng(1)
     ids = [f"item {row}" for row in range(60)]
-    catalogue = kb.Catalogue(ITEMS[:50], ids=ids[:50])
+    catalog = kb.Catalog(ITEMS[:50], ids=ids[:50])
     whole, plain = POLICIES[name](), POLICIES[name]()
     waiting = []
     for number in range(120):
         if number == 60:
-            catalogue.add(ITEMS[50:], ids=ids[50:])
-        n_items = len(catalogue)
+            catalog.add(ITEMS[50:], ids=ids[50:])
+        n_items = len(catalog)
         if number % 5 == 2:
             allowed = rng.choice(n_items, size=20, replace=False)
-            view = catalogue.only([ids[row] for row in allowed])
+            view = catalog.only([ids[row] for row in allowed])
         else:
-            allowed, view = np.arange(n_items), catalogue
+            allowed, view = np.arange(n_items), catalog
         mask = np.zeros(n_items, dtype=bool)
         mask[allowed] = True
         left = whole.choose(view)
@@ -69,20 +69,20 @@ def test_it_is_choosing_from_the_items(name):
 
 
 def test_awaited_decisions_and_slates_work_as_ever():
-    catalogue = kb.Catalogue(ITEMS)
+    catalog = kb.Catalog(ITEMS)
     whole, plain = POLICIES["KernelUCB"](), POLICIES["KernelUCB"]()
-    for policy, contexts in ((whole, catalogue), (plain, ITEMS)):
+    for policy, contexts in ((whole, catalog), (plain, ITEMS)):
         for _ in range(10):
             policy.learn(policy.choose(contexts), 0.3)
         policy.expect(policy.choose(contexts))
 
-    left, right = whole.choose(catalogue, k=5, diverse=True), plain.choose(ITEMS, k=5, diverse=True)
+    left, right = whole.choose(catalog, k=5, diverse=True), plain.choose(ITEMS, k=5, diverse=True)
 
     assert left.actions.tolist() == right.actions.tolist()
-    assert whole.choose(catalogue).action == plain.choose(ITEMS).action
+    assert whole.choose(catalog).action == plain.choose(ITEMS).action
 
 
-def test_strings_tables_and_pairs_can_be_catalogues():
+def test_strings_tables_and_pairs_can_be_catalogs():
     words = ["red boat", "red coat", "blue goat", "blue coat"]
     for kernel, items in [
         (Spectrum(n=2), words),
@@ -91,51 +91,51 @@ def test_strings_tables_and_pairs_can_be_catalogues():
         (Delta(), [7, "x", 9, 11]),
     ]:
         policy, plain = kb.KernelUCB(kernel, exploration=0.5), kb.KernelUCB(kernel, exploration=0.5)
-        catalogue = kb.Catalogue(items)
+        catalog = kb.Catalog(items)
         for reward in (0.1, 0.9, 0.3, 0.8):
-            left, right = policy.choose(catalogue), plain.choose(items)
+            left, right = policy.choose(catalog), plain.choose(items)
             assert left.context == right.context
             policy.learn(left, reward)
             plain.learn(right, reward)
     pairs = kb.CGPUCB(context_kernel=Linear(), action_kernel=Delta(), noise_variance=0.1)
-    decision = pairs.choose(kb.Catalogue(words, ids=list("abcd")).given([0.5, 1.0]))
+    decision = pairs.choose(kb.Catalog(words, ids=list("abcd")).given([0.5, 1.0]))
     assert decision.item in "abcd"
     pairs.learn(decision, 1.0)
 
 
-def test_an_engine_is_used_reported_and_dropped_with_its_catalogue():
+def test_an_engine_is_used_reported_and_dropped_with_its_catalog():
     policy = POLICIES["KernelUCB"]()
-    catalogue = kb.Catalogue(ITEMS)
-    policy.learn(policy.choose(catalogue), 0.5)
-    cost = policy.choose(catalogue).cost
+    catalog = kb.Catalog(ITEMS)
+    policy.learn(policy.choose(catalog), 0.5)
+    cost = policy.choose(catalog).cost
     assert cost.engine != "exhaustive"
     assert cost.n_actions == 60
     assert policy.choose(ITEMS).cost.engine == "exhaustive"
 
     copied = policy.copy()
-    del catalogue
+    del catalog
     gc.collect()
 
     assert len(policy._selectors) == len(copied._selectors) == 0
 
 
-def test_probabilities_are_those_of_the_whole_catalogue():
+def test_probabilities_are_those_of_the_whole_catalog():
     policy = POLICIES["KernelUCB"]()
-    catalogue = kb.Catalogue(ITEMS, ids=[f"item {row}" for row in range(60)])
+    catalog = kb.Catalog(ITEMS, ids=[f"item {row}" for row in range(60)])
 
-    probabilities = policy.probabilities(catalogue.only(["item 7", "item 3"]))
+    probabilities = policy.probabilities(catalog.only(["item 7", "item 3"]))
 
     assert probabilities.shape == (60,)
     assert np.flatnonzero(probabilities).tolist() == [3]
 
 
-def test_ids_belong_to_the_catalogue():
+def test_ids_belong_to_the_catalog():
     policy = POLICIES["KernelUCB"]()
 
-    with pytest.raises(InvalidParameter, match="A catalogue has its own ids"):
-        policy.choose(kb.Catalogue(ITEMS), ids=list(range(60)))
+    with pytest.raises(InvalidParameter, match="A catalog has its own ids"):
+        policy.choose(kb.Catalog(ITEMS), ids=list(range(60)))
     with pytest.raises(UnknownItem, match="No item 'z'"):
-        kb.Catalogue(ITEMS, ids=[f"item {row}" for row in range(60)]).only(["z"])
+        kb.Catalog(ITEMS, ids=[f"item {row}" for row in range(60)]).only(["z"])
 
 
 @pytest.mark.parametrize("size", [1e154, 1e200])
@@ -144,32 +144,32 @@ def test_items_whose_similarities_overflow_are_refused_like_rows(size):
     policy.warm_start([[1.0, 2.0]], [1.0])
     rows = np.array([[1.0, 1.0], [size, size]])
 
-    for contexts in (rows, kb.Catalogue(rows)):
+    for contexts in (rows, kb.Catalog(rows)):
         with pytest.raises(InvalidContexts, match="overflow"):
             policy.choose(contexts)
 
 
-def test_items_too_large_for_the_regularisation_are_all_scored():
+def test_items_too_large_for_the_regularization_are_all_scored():
     rng = np.random.default_rng(3)
-    policy = kb.KernelUCB(kb.kernels.Linear(), regularisation=1e-3)
-    catalogue = kb.Catalogue(rng.uniform(size=(30, 2)))
-    policy.learn(policy.choose(catalogue), 0.5)
-    assert policy.choose(catalogue).cost.engine == "column log"
+    policy = kb.KernelUCB(kb.kernels.Linear(), regularization=1e-3)
+    catalog = kb.Catalog(rng.uniform(size=(30, 2)))
+    policy.learn(policy.choose(catalog), 0.5)
+    assert policy.choose(catalog).cost.engine == "column log"
 
-    catalogue.add(1e4 * rng.uniform(size=(5, 2)))
+    catalog.add(1e4 * rng.uniform(size=(5, 2)))
 
-    assert policy.choose(catalogue).cost.engine != "column log"
+    assert policy.choose(catalog).cost.engine != "column log"
 
 
 def test_objects_in_an_array_are_copied():
     items = np.empty(2, dtype=object)
     items[0], items[1] = {1, 2}, {3}
-    catalogue = kb.Catalogue(items)
+    catalog = kb.Catalog(items)
     items[0].add(9)
 
-    assert kb.KernelUCB(kb.kernels.Jaccard()).choose(catalogue).context == frozenset({1, 2})
+    assert kb.KernelUCB(kb.kernels.Jaccard()).choose(catalog).context == frozenset({1, 2})
 
 
-def test_a_single_value_is_no_catalogue():
+def test_a_single_value_is_no_catalog():
     with pytest.raises(InvalidContexts, match="single value"):
-        kb.Catalogue(np.array(3.0))
+        kb.Catalog(np.array(3.0))

@@ -1,4 +1,4 @@
-"""Every randomised policy and every wrapper keeps every promise."""
+"""Every randomized policy and every wrapper keeps every promise."""
 
 import numpy as np
 import pytest
@@ -28,14 +28,14 @@ class TestKernelThompson(_OverRows):
     )
     def make_policy(self, request):
         options = {"propensity_draws": 40, "seed": 5, **request.param}
-        return lambda: kb.KernelThompson(2.0 * Gaussian(length_scale=0.7), regularisation=0.3, **options)
+        return lambda: kb.KernelThompson(2.0 * Gaussian(length_scale=0.7), regularization=0.3, **options)
 
 
 class TestKernelThompsonLinear(_OverRows):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.KernelThompson(
-            Linear(), regularisation=0.3, draws="features", propensity_draws=30, reward_range=(0, 1), seed=5
+            Linear(), regularization=0.3, draws="features", propensity_draws=30, reward_range=(0, 1), seed=5
         )
 
 
@@ -48,7 +48,7 @@ class TestKernelThompsonOneDraw(_OverRows):
 class TestKernelThompsonOverStrings(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.KernelThompson(Delta(), regularisation=0.3, propensity_draws=30, ties="random", seed=5)
+        return lambda: kb.KernelThompson(Delta(), regularization=0.3, propensity_draws=30, ties="random", seed=5)
 
     @pytest.fixture
     def make_round(self):
@@ -59,21 +59,21 @@ class TestKernelSquareCB(_OverRows):
     @pytest.fixture(params=[None, 7.0], ids=str)
     def make_policy(self, request):
         return lambda: kb.KernelSquareCB(
-            Gaussian(length_scale=0.7), regularisation=0.3, gap_weight=request.param, seed=2
+            Gaussian(length_scale=0.7), regularization=0.3, gap_weight=request.param, seed=2
         )
 
 
 INSIDE = {
-    "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularisation=0.3, exploration=0.4),
+    "KernelUCB": lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularization=0.3, exploration=0.4),
     "KernelUCB with a schedule": lambda: kb.KernelUCB(
         Gaussian(length_scale=0.7),
-        regularisation=0.3,
+        regularization=0.3,
         exploration=schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1),
         reward_range=(0, 1),
     ),
     "KernelUCB with random ties": lambda: kb.KernelUCB(Delta(kind=kb.kernels.Rows()), ties="random", seed=4),
-    "LinUCB": lambda: kb.LinUCB(regularisation=0.6, exploration=0.5),
-    "LinUCB disjoint": lambda: kb.LinUCB(model="disjoint", regularisation=0.6, exploration=0.5),
+    "LinUCB": lambda: kb.LinUCB(regularization=0.6, exploration=0.5),
+    "LinUCB disjoint": lambda: kb.LinUCB(model="disjoint", regularization=0.6, exploration=0.5),
 }
 ANYTHING = {
     **{name: INSIDE[name] for name in ("KernelUCB with random ties", "LinUCB disjoint")},

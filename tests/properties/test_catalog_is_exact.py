@@ -1,4 +1,4 @@
-"""A catalogue's engine chooses what brute force chooses, in every round."""
+"""A catalog's engine chooses what brute force chooses, in every round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.selection import CatalogueEngine, batch_updates, tied_for_best
+from kernelbandits.selection import CatalogEngine, batch_updates, tied_for_best
 from kernelbandits.selection import active_set as fronts_module
 from kernelbandits.selection.active_set import Front
 from kernelbandits.selection.column_log import ColumnLog
@@ -71,10 +71,10 @@ def early_fronts(monkeypatch):
 class Watched:
     """An engine beside a posterior that is asked for everything, every time."""
 
-    def __init__(self, kernel, items, regularisation, exploration, **settings):
+    def __init__(self, kernel, items, regularization, exploration, **settings):
         self.kernel, self.items, self.exploration = kernel, kernel.kind.check(items), exploration
-        self.posterior = ExactPosterior(kernel, regularisation=regularisation)
-        self.engine = CatalogueEngine(self.items, kernel, regularisation, **settings)
+        self.posterior = ExactPosterior(kernel, regularization=regularization)
+        self.engine = CatalogEngine(self.items, kernel, regularization, **settings)
 
     def record(self):
         return self.posterior.record
@@ -105,7 +105,7 @@ class Watched:
         exact, ours = self.posterior.predict(self.items), self.engine.estimate()
         scale = max(1.0, float(np.abs(exact.mean).max()))
         assert_allclose(ours.mean, exact.mean, rtol=0, atol=tolerance * scale)
-        gamma, prior = self.posterior.regularisation, float(self.kernel.diagonal(self.items).max())
+        gamma, prior = self.posterior.regularization, float(self.kernel.diagonal(self.items).max())
         assert_allclose(gamma * ours.width**2, gamma * exact.width**2, rtol=0, atol=tolerance * prior)
 
 
@@ -113,7 +113,7 @@ def assert_same_choice(ours, theirs, scores, watched):
     """The same set; where rounding is larger than the tolerance of ties, a choice that is as good as rounding tells."""
     if np.array_equal(ours, theirs):
         return
-    gamma = watched.posterior.regularisation
+    gamma = watched.posterior.regularization
     rounding = 1e-13 * max(1.0, watched.posterior.n_observations / gamma) ** 0.75
     best = scores[int(theirs[0])]
     assert rounding > 1e-11, (ours, theirs)
@@ -124,25 +124,25 @@ def assert_same_choice(ours, theirs, scores, watched):
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_choice_is_that_of_brute_force(world, regime, passes):
     rng = np.random.default_rng(len(world))
-    regularisation, exploration = REGIMES[regime]
+    regularization, exploration = REGIMES[regime]
     kernel, items = WORLDS[world](rng, 60)
-    watched = Watched(kernel, items, regularisation, exploration)
+    watched = Watched(kernel, items, regularization, exploration)
     values = rng.uniform(size=60)
 
     for _ in range(120):
         row = int(watched.choose()[0])
         watched.posterior.observe(watched.point(row), [values[row] + 0.1 * rng.normal()])
 
-    watched.compare_estimates(1e-9 if regularisation > 1e-3 else 1e-6)
+    watched.compare_estimates(1e-9 if regularization > 1e-3 else 1e-6)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("world", WORLDS)
 def test_so_is_every_choice_from_a_front(world, regime, early_fronts, passes):
     rng = np.random.default_rng(len(world))
-    regularisation, exploration = REGIMES[regime]
+    regularization, exploration = REGIMES[regime]
     kernel, items = WORLDS[world](rng, 120)
-    watched = Watched(kernel, items, regularisation, exploration)
+    watched = Watched(kernel, items, regularization, exploration)
     values = rng.uniform(size=120)
 
     n_from_front = 0
@@ -151,7 +151,7 @@ def test_so_is_every_choice_from_a_front(world, regime, early_fronts, passes):
         n_from_front += watched.engine.cost().engine == "front"
         watched.posterior.observe(watched.point(row), [values[row] + 0.1 * rng.normal()])
 
-    watched.compare_estimates(1e-9 if regularisation > 1e-3 else 1e-6)
+    watched.compare_estimates(1e-9 if regularization > 1e-3 else 1e-6)
     assert n_from_front > 10 or regime == "tiny"
 
 
@@ -166,29 +166,29 @@ EVENTS = st.lists(
 )
 
 
-@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
+@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None)
-def test_whatever_happens_to_the_record_is_followed(events, seed, regularisation):
-    follow(events, seed, regularisation)
+def test_whatever_happens_to_the_record_is_followed(events, seed, regularization):
+    follow(events, seed, regularization)
 
 
-@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
+@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_so_it_is_with_a_front(events, seed, regularisation, early_fronts):
-    follow(events, seed, regularisation)
+def test_so_it_is_with_a_front(events, seed, regularization, early_fronts):
+    follow(events, seed, regularization)
 
 
-@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularisation=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
+@given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_and_where_runs_are_merged_often(events, seed, regularisation, monkeypatch):
+def test_and_where_runs_are_merged_often(events, seed, regularization, monkeypatch):
     monkeypatch.setattr(batch_updates, "TAILS", (2, 4, 8))
-    follow(events, seed, regularisation)
+    follow(events, seed, regularization)
 
 
-def follow(events, seed, regularisation):  # noqa: C901 – one branch an event
+def follow(events, seed, regularization):  # noqa: C901 – one branch an event
     rng = np.random.default_rng(seed)
     items = rows_of(rng, 30)
-    watched = Watched(Gaussian(length_scale=0.6), items, regularisation, 0.7)
+    watched = Watched(Gaussian(length_scale=0.6), items, regularization, 0.7)
     history: list[tuple[np.ndarray, float]] = []
 
     def observe(points, rewards):
@@ -217,7 +217,7 @@ def follow(events, seed, regularisation):  # noqa: C901 – one branch an event
         elif event == "bolder":
             watched.exploration *= 1.3
         elif event == "new record":
-            fresh = ExactPosterior(watched.kernel, regularisation=regularisation)
+            fresh = ExactPosterior(watched.kernel, regularization=regularization)
             if history:
                 fresh.observe(np.array([point for point, _ in history]), [reward for _, reward in history])
             watched.posterior = fresh
@@ -232,8 +232,8 @@ def test_the_estimates_are_the_definition():
     items, rewards = rng.uniform(size=(40, 2)), rng.normal(size=25)
     rows = rng.integers(10, size=25)
     kernel = Matern(smoothness=2.5, length_scale=0.4)
-    posterior = ExactPosterior(kernel, regularisation=0.3)
-    engine = CatalogueEngine(items, kernel, 0.3)
+    posterior = ExactPosterior(kernel, regularization=0.3)
+    engine = CatalogEngine(items, kernel, 0.3)
 
     for row, reward in zip(rows, rewards, strict=True):
         posterior.observe(items[[row]], [reward])
@@ -282,13 +282,13 @@ def test_those_who_join_a_front_with_wrong_means_are_noticed(monkeypatch, early_
         test_so_is_every_choice_from_a_front("gaussian", "C", None, None)
 
 
-def after_many_rounds(n_rounds, regularisation, *, checks_drift=True, n_items=150):
+def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=150):
     """Largest errors of mean and γ width² against a fresh factor, after many rounds of repeats on a line."""
     rng = np.random.default_rng(3)
     items = np.linspace(0.0, 1.0, n_items)[:, None]
     kernel = Gaussian(length_scale=0.2)
-    posterior = ExactPosterior(kernel, regularisation=regularisation)
-    engine = CatalogueEngine(items, kernel, regularisation)
+    posterior = ExactPosterior(kernel, regularization=regularization)
+    engine = CatalogEngine(items, kernel, regularization)
     engine.checks_drift = checks_drift
     counts, sums = np.zeros(n_items), np.zeros(n_items)
     posterior.observe(items, np.zeros(n_items))
@@ -302,17 +302,17 @@ def after_many_rounds(n_rounds, regularisation, *, checks_drift=True, n_items=15
     counts, sums = record.counts, record.sums
     roots = np.sqrt(counts)
     similarity = kernel.gram(items)
-    factor = np.linalg.cholesky(regularisation * np.eye(n_items) + roots[:, None] * similarity * roots)
+    factor = np.linalg.cholesky(regularization * np.eye(n_items) + roots[:, None] * similarity * roots)
     whitened = np.linalg.solve(factor, roots[:, None] * similarity)
     mean = whitened.T @ np.linalg.solve(factor, sums / roots)
     ours = engine.estimate()
     variance = 1.0 - np.einsum("mn,mn->n", whitened, whitened)
-    return np.abs(ours.mean - mean).max(), np.abs(regularisation * ours.width**2 - variance).max(), engine
+    return np.abs(ours.mean - mean).max(), np.abs(regularization * ours.width**2 - variance).max(), engine
 
 
-@pytest.mark.parametrize("regularisation", [1e-3, 1e-2, 1.0])
-def test_rounding_errors_do_not_add_up(regularisation):
-    mean_error, variance_error, _ = after_many_rounds(3_000, regularisation)
+@pytest.mark.parametrize("regularization", [1e-3, 1e-2, 1.0])
+def test_rounding_errors_do_not_add_up(regularization):
+    mean_error, variance_error, _ = after_many_rounds(3_000, regularization)
 
     assert mean_error < 1e-9
     assert variance_error < 1e-9
