@@ -42,7 +42,7 @@ def test_an_error_ends_workers_at_once():
     with pytest.raises(KeyboardInterrupt):
         interrupted()
 
-    assert waiting[0].canceled() or isinstance(waiting[0].exception(), BrokenProcessPool)
+    assert waiting[0].cancelled() or isinstance(waiting[0].exception(), BrokenProcessPool)
 
 
 def test_the_environment_is_as_it_was(monkeypatch):
