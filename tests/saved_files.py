@@ -11,6 +11,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,6 +52,10 @@ FIXED = np.random.default_rng(0).uniform(size=(N_ACTIONS, 3))
 
 def rows(rng):
     return rng.normal(size=(N_ACTIONS, 3))
+
+
+def short_rows(rng):
+    return rng.uniform(-0.5, 0.5, size=(N_ACTIONS, 3))
 
 
 def sparse_rows(rng):
@@ -101,6 +106,14 @@ def forgetful(name, **options):
     return kb.KernelUCB(Gaussian(length_scale=0.7), posterior=posterior_factory(name, **options))
 
 
+def merged(model, **options):
+    """LinUCB that keeps few contexts, and of older ones sums."""
+    policy = kb.LinUCB(model=model, **options)
+    policy.posterior.keep = 2
+    policy.warm_start(FIXED, np.linspace(0.0, 1.0, N_ACTIONS))
+    return policy
+
+
 MIXTURE = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
 EXPERTS = [*linear_experts(3, n_experts=3, seed=1), *constant_experts(3), UniformExpert()]
 
@@ -121,13 +134,29 @@ FAMILIES = {
     "LinUCB shared": (lambda: kb.LinUCB(), rows),
     "LinUCB disjoint": (lambda: kb.LinUCB(model="disjoint"), rows),
     "LinUCB hybrid": (lambda: kb.LinUCB(model="hybrid", shared_columns=[0, 2]), rows),
+    "LinUCB merged": (lambda: merged("shared"), rows),
+    "LinUCB disjoint merged": (lambda: merged("disjoint"), rows),
+    "LinUCB hybrid merged": (lambda: merged("hybrid", shared_columns=[0, 2]), rows),
+    "GPUCB": (lambda: kb.GPUCB(Gaussian(length_scale=0.7), noise_variance=0.1), rows),
+    "CGPUCB": (
+        lambda: kb.CGPUCB(context_kernel=Gaussian(length_scale=1.0), action_kernel=Spectrum(n=2), noise_variance=0.1),
+        pairs,
+    ),
     "OFUL": (lambda: kb.OFUL(noise_scale=0.5, norm_bound=1.5, switching=5.0), rows),
     "ConfidenceBall": (lambda: kb.ConfidenceBall(FIXED, beta_factor=0.01), fixed_rows),
+    "ConfidenceBall of norm 1": (lambda: kb.ConfidenceBall(FIXED, norm=1, beta_factor=0.01), fixed_rows),
     "PEGE": (lambda: kb.PEGE(FIXED), fixed_rows),
+    "UncertaintyEllipsoid": (lambda: kb.UncertaintyEllipsoid(FIXED, exploration=0.3), fixed_rows),
     "SupKernelUCB": (
         lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), horizon=50, n_actions=N_ACTIONS, scale=0.5),
         rows,
     ),
+    "SupKernelUCB anytime": (lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), norm_bound=1.0), rows),
+    "SupKernelUCB doubling": (
+        lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), scale=0.5, unknown_horizon="doubling"),
+        rows,
+    ),
+    "SupLinRel": (lambda: kb.SupLinRel(horizon=50, n_actions=N_ACTIONS, scale=0.5), short_rows),
     "SupLinUCB": (lambda: kb.SupLinUCB(horizon=50, n_actions=N_ACTIONS, scale=0.5), rows),
     "PhasedElimination": (lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), FIXED, scale=0.3), fixed_rows),
     "GridGP": (lambda: kb.GridGP(FIXED, horizon=60), fixed_rows),
@@ -161,6 +190,7 @@ FAMILIES = {
     "KLUCB": (lambda: kb.KLUCB(), ids),
     "UniformRandom": (lambda: kb.UniformRandom(seed=1), rows),
     "ContextualZooming": (lambda: kb.ContextualZooming(Gaussian(length_scale=0.7), horizon=60), rows),
+    "Mixed PEGE": (lambda: kb.Mixed(kb.PEGE(FIXED), epsilon=0.2, seed=2), fixed_rows),
     "Mixed": (
         lambda: kb.Mixed(kb.KernelUCB(Gaussian(length_scale=0.7)), epsilon=0.1, seed=2),
         rows,
@@ -306,6 +336,10 @@ def lie_over(rng, head, body):
     return head, body
 
 
+def content(body, dtype, count, offset):
+    return np.frombuffer(body, dtype=dtype, count=count, offset=offset).copy()
+
+
 def change_content(rng, head, body):
     """Other numbers in an array."""
     dtype, shape, offset = pick(rng, [note for note in notes(head) if 0 not in note[1]])
@@ -314,10 +348,10 @@ def change_content(rng, head, body):
         raise Untouchable
     if not 0 <= offset <= len(body) - count * np.dtype(dtype).itemsize:
         raise Untouchable
-    array = np.frombuffer(body, dtype=dtype, count=count, offset=offset).copy()
+    array = content(body, dtype, count, offset)
     place = int(rng.integers(count))
     if dtype == "<f8":
-        array[place] = pick(rng, [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e300, -1e300, 1e17, 5e-324, -array[place]])
+        array[place] = pick(rng, [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e17, *EXTREMES["<f8"], -array[place]])
     elif dtype == "<i8":
         array[place] = pick(rng, [-1, 0, 1, 7, 10**6, 2**31, 2**40, 2**62, -(2**63), 2**63 - 1])
     else:
@@ -370,7 +404,44 @@ def pick(rng, options):
     return options[int(rng.integers(len(options)))]
 
 
-def changed_file(data, rng):
+EXTREMES = {"<f8": [1e308, -1e308, 5e-324], "<i8": [2**62, -(2**63)], "|u1": [255]}
+"""Finite values that arithmetic with others may not survive."""
+
+
+def extreme_files(data):
+    """The file with every array, in turn, full of one extreme value; then with one in its first or last place.
+
+    Gives functions that make these files.
+    """
+    _, head, body = taken_apart(data)
+
+    def filled(note, value, where):
+        dtype, shape, offset = note
+        array = content(body, dtype, int(np.prod(shape, dtype=object)), offset)
+        array[where] = value
+        return put_together(head, body[:offset] + array.tobytes() + body[offset + array.nbytes :])
+
+    return [
+        partial(filled, note, value, where)
+        for where in (slice(None), 0, -1)
+        for note in notes(head)
+        if 0 not in note[1]
+        for value in EXTREMES[note[0]]
+    ]
+
+
+def extreme_file(data, _rng, turn):
+    """One of the `extreme_files` after the other; None where there are no more."""
+    files = extreme_files(data)
+    return files[turn]() if turn < len(files) else None
+
+
+def same_file(data, _rng, _turn):
+    """The file as it is."""
+    return data
+
+
+def changed_file(data, rng, _turn):
     """The file with one change, or two, and a right checksum."""
     _, head, body = taken_apart(data)
     weights = np.array(list(CHANGES.values()))
@@ -417,7 +488,9 @@ def _use(policy, family, path):
     policy.learn(decision, 0.5)
     for awaited in list(policy.pending.values()):
         policy.learn(awaited, 0.5)
-    policy.probabilities(contexts)
+    probabilities = policy.probabilities(contexts)
+    assert (probabilities >= 0.0).all()
+    assert abs(probabilities.sum() - 1.0) < 1e-6
     policy.save(path)
 
 
@@ -439,8 +512,8 @@ def run_cases(numbers, seed, setup, change, results):
         for number in numbers:
             rng = np.random.default_rng([seed, number])
             family = list(FAMILIES)[number % len(FAMILIES)]
-            data = changed_file(files[family], rng) if change else files[family]
-            results.send((number, family, *outcome_of(data, family, folder)))
+            data = change(files[family], rng, number // len(FAMILIES))
+            results.send((number, family, *(("nothing", "") if data is None else outcome_of(data, family, folder))))
     results.close()
 
 
@@ -456,10 +529,10 @@ def _limit_memory():
         return
 
 
-def outcomes(n_cases, seed=0, setup=None, change=True, patience=PATIENCE):
+def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=PATIENCE):
     """Count of each outcome, and all that is no clean one: crashes and hangs end their process, and only it.
 
-    `setup` is called in the process that reads the files.
+    `setup` is called in the process that reads the files; `change` makes the file of a case, or None.
     """
     counts, bad, first = Counter(), [], 0
     context = multiprocessing.get_context("spawn")

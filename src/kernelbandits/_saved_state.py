@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import DamagedFile
 
-__all__ = ["below", "saved_array", "saved_count", "saved_number", "saved_part", "saved_value"]
+__all__ = [
+    "below",
+    "saved_array",
+    "saved_count",
+    "saved_number",
+    "saved_part",
+    "saved_shares",
+    "saved_sums",
+    "saved_value",
+]
+
+ROUNDED: Final = 2.0**-52
+"""Largest rounding error of a sum, relative to it."""
+
+SUMS_TO_ONE: Final = 1e-9
+"""By how much probabilities that were divided by their sum may miss 1."""
 
 NAMES = {"f": "float64", "i": "int64", "u": "uint8"}
 
@@ -65,6 +80,41 @@ def saved_array(
             f"{name!r} in the file has to hold numbers from {least} to {most}, got {array.min()} to {array.max()}."
         )
     return array
+
+
+def saved_shares(
+    state: Any, name: str, n_shares: int, *, is_whole: bool = True, rounding: float = SUMS_TO_ONE
+) -> NDArray[np.float64]:
+    """Probabilities by their name, or DamagedFile: none is below zero, and their sum is 1, or at most 1.
+
+    Parameters
+    ----------
+    is_whole
+        Whether the sum is 1.
+    rounding
+        By how much the sum may be off.
+    """
+    shares = saved_array(state, name, "f", (n_shares,), least=0.0, most=1.0 + rounding)
+    total = float(shares.sum())
+    if total > 1.0 + rounding or (is_whole and total < 1.0 - rounding):
+        rule = "1" if is_whole else "at most 1"
+        raise DamagedFile(f"{name!r} in the file has to hold probabilities whose sum is {rule}, got {total:.6g}.")
+    return shares
+
+
+def saved_sums(state: Any, counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of so many rewards each, and their rounding errors, or DamagedFile.
+
+    What has no reward has no sum, and what has some has a finite mean. An error is one that rounding can have left.
+    """
+    sums, errors = (saved_array(state, name, "f", counts.shape) for name in ("sums", "errors"))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        is_right = np.where(counts > 0, np.isfinite(sums / counts), sums == 0.0)
+    if not is_right.all():
+        raise DamagedFile("A sum of rewards in the file is larger than so many rewards can have.")
+    if (np.abs(errors) > np.abs(sums) * ROUNDED + np.finfo(float).tiny).any():
+        raise DamagedFile("A rounding error in the file is larger than the sum that it belongs to can have.")
+    return sums, errors
 
 
 def saved_number(state: Any, name: str, *, least: float = -inf, most: float = inf) -> float:

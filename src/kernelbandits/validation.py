@@ -177,6 +177,11 @@ def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[
         raise InvalidParameter(
             f"{name} is two finite numbers a finite length apart, the lower one first, got {shown(ends)}."
         )
+    if max(-low, high) > LARGEST or high - low < 1.0 / LARGEST:
+        raise InvalidParameter(
+            f"{name} has to lie within ±{LARGEST:g} and be at least {1.0 / LARGEST:g} long, got {shown(ends)}. Rescale "
+            "the rewards."
+        )
     return low, high
 
 

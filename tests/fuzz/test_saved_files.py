@@ -7,9 +7,11 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.policies import serialization
-from saved_files import FAMILIES, PATIENCE, outcomes
+from saved_files import FAMILIES, PATIENCE, extreme_file, outcomes, same_file
 
 N_CASES = 400
+N_EXTREMES, N_EXTREMES_LONG = 48, 150
+"""Per family."""
 N_CASES_LONG = int(os.environ.get("KERNELBANDITS_FUZZ_CASES", "20000"))
 
 
@@ -24,7 +26,7 @@ def complaints(bad):
 
 
 def test_every_family_is_saved_and_works():
-    counts, bad = outcomes(len(FAMILIES), change=False)
+    counts, bad = outcomes(len(FAMILIES), change=same_file)
 
     assert counts == {"works": len(FAMILIES)}, complaints(bad)
 
@@ -44,6 +46,22 @@ def test_a_file_changed_in_thousands_of_ways_is_refused_or_holds_a_policy_that_w
 
     assert not bad, complaints(bad)
     assert sum(counts.values()) == N_CASES_LONG
+
+
+def test_a_file_full_of_extreme_numbers_is_refused_or_holds_a_policy_that_works():
+    counts, bad = outcomes(N_EXTREMES * len(FAMILIES), change=extreme_file)
+
+    assert not bad, complaints(bad)
+    assert counts["refused"] > 5 * len(FAMILIES)
+    assert counts["works"] > len(FAMILIES)
+
+
+@pytest.mark.long
+def test_so_it_is_with_extreme_numbers_in_any_array():
+    counts, bad = outcomes(N_EXTREMES_LONG * len(FAMILIES), change=extreme_file)
+
+    assert not bad, complaints(bad)
+    assert counts["nothing"] > N_EXTREMES_LONG  # all of a family's arrays were changed
 
 
 def test_a_raw_error_would_be_noticed():

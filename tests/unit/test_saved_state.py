@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from kernelbandits._saved_state import below, saved_array, saved_count, saved_number, saved_part, saved_value
+from kernelbandits._saved_state import (
+    below,
+    saved_array,
+    saved_count,
+    saved_number,
+    saved_part,
+    saved_shares,
+    saved_sums,
+    saved_value,
+)
 from kernelbandits.errors import DamagedFile
 
 STATE = {
@@ -73,3 +82,41 @@ def test_values_are_what_they_have_to_be():
 def test_values_that_break_a_rule_are_damaged(read):
     with pytest.raises(DamagedFile, match="file"):
         read()
+
+
+@pytest.mark.parametrize(
+    ("shares", "options"),
+    [([0.25, 0.75], {}), ([0.25, 0.5], {"is_whole": False}), ([0.0, 0.995], {"rounding": 0.01}), ([1.0, 1e-12], {})],
+)
+def test_probabilities_that_keep_their_rules_are_given_back(shares, options):
+    assert saved_shares({"shares": np.array(shares)}, "shares", 2, **options).tolist() == shares
+
+
+@pytest.mark.parametrize(
+    ("shares", "options", "message"),
+    [
+        ([0.25, 0.5], {}, "whose sum is 1, got 0.75"),
+        ([0.75, 0.5], {"is_whole": False}, "whose sum is at most 1, got 1.25"),
+        ([1e308, 1e308], {}, "from 0.0 to 1.0"),
+        ([-0.5, 1.5], {}, "from 0.0 to 1.0"),
+        ([0.5, 0.25, 0.25], {}, "has to have the shape"),
+        ([np.nan, 1.0], {}, "finite"),
+    ],
+)
+def test_probabilities_that_break_a_rule_are_damaged(shares, options, message):
+    with pytest.raises(DamagedFile, match=message):
+        saved_shares({"shares": np.array(shares)}, "shares", 2, **options)
+
+
+def test_sums_are_those_of_so_many_rewards():
+    state = {"sums": np.array([0.0, -3.0, 1e308]), "errors": np.array([0.0, 1e-17, 0.0])}
+    sums, errors = saved_sums(state, np.array([0.0, 2.0, 1.0]))
+
+    assert sums.tolist() == [0.0, -3.0, 1e308]
+    assert errors.tolist() == [0.0, 1e-17, 0.0]
+    with pytest.raises(DamagedFile, match="A sum of rewards in the file is larger"):
+        saved_sums(state, np.array([0, 0, 1]))
+    with pytest.raises(DamagedFile, match="A sum of rewards in the file is larger"):
+        saved_sums(state, np.array([0.0, 2.0, 5e-324]))
+    with pytest.raises(DamagedFile, match="A rounding error in the file is larger"):
+        saved_sums({**state, "errors": np.array([0.0, 0.5, 0.0])}, np.array([0.0, 2.0, 1.0]))

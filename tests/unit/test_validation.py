@@ -79,6 +79,12 @@ def test_what_is_no_range_is_refused(ends):
         a_range(ends, "The thing")
 
 
+@pytest.mark.parametrize("ends", [(-1e308, 1.0), (0.0, 1e151), (1e200, 2e200), (0.0, 1e-200), (0.0, 5e-324)])
+def test_a_range_has_an_ordinary_size(ends):
+    with pytest.raises(InvalidParameter, match=r"within ±1e\+150 and be at least 1e-150 long, got .* Rescale"):
+        a_range(ends, "The thing")
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, nan])
 def test_probabilities_lie_between(value):
     with pytest.raises(InvalidParameter, match="strictly between 0 and 1"):

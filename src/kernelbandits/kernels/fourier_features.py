@@ -56,7 +56,10 @@ class RandomFeatures:
             raise InvalidContexts(
                 f"These features were drawn for {self.n_columns} columns, and the points have {rows.shape[1]}."
             )
-        phases = np.asarray(rows @ self.frequencies.T)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            phases = np.asarray(rows @ self.frequencies.T)
+        if not np.isfinite(phases).all():
+            raise InvalidContexts("The random features of these contexts overflow. Check the scale of the contexts.")
         n_waves = phases.shape[1]
         features = np.empty((len(phases), 2 * n_waves))
         np.cos(phases, out=features[:, :n_waves])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelbandits._text import encodable
+from kernelbandits.errors import InvalidReward
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Point, Points, Prediction
 from kernelbandits.validation import a_count
@@ -107,7 +108,10 @@ def _contributions(posterior: Posterior, point: Points, *, most: int) -> tuple[C
         return ()
     past, weights, counts, sums = posterior.support()
     similarity = posterior.kernel.gram(past, point)[:, 0]
-    shares = weights * similarity
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        shares = weights * similarity
+    if not np.isfinite(shares).all():
+        raise InvalidReward("The parts of this mean are more than a float64 holds. Scale the rewards down.")
     largest = np.argsort(-np.abs(shares), kind="stable")[:most]
     return tuple(
         Contribution(

@@ -27,6 +27,9 @@ __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 MOST_STAGES: Final = 64
 """More levels than any walk visits: S = 64 would take a horizon of 2¹²⁸."""
 
+MOST_EPOCHS: Final = 64
+"""More epochs than any run has: epoch m begins in round 2^m."""
+
 
 class BaseKernelUCB:
     """Ridge estimates from one level's rounds only (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
@@ -295,10 +298,8 @@ class LevelPolicy(Policy):
             level.posterior._note_change()
 
     def _validate_decision(self, decision: Decision) -> None:
-        for name in ("level", "epoch"):
-            noted = np.asarray(decision.memo.get(name, [0]))
-            if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
-                raise DecisionError(f"A decision of levels has one whole number as memo[{name!r}], got {noted!r:.60}.")
+        self._noted(decision, "level", default=0)
+        self._epoch_of(decision)
         if decision.stage is not None:
             self._checked_stage(decision)
 
@@ -320,17 +321,17 @@ class LevelPolicy(Policy):
         return self._levels[stage - 1] if stage <= len(self._levels) else None
 
     def _epoch_of(self, decision: Decision) -> int:
-        return self._noted(decision, "epoch", default=self._epoch)
+        return self._noted(decision, "epoch", default=self._epoch, most=MOST_EPOCHS)
 
     @staticmethod
-    def _noted(decision: Decision, name: str, *, default: int) -> int:
+    def _noted(decision: Decision, name: str, *, default: int, most: int = MOST_STAGES) -> int:
         if name not in decision.memo:
             return default
         noted = np.asarray(decision.memo[name])
-        if noted.shape != (1,) or noted.dtype.kind not in "iu" or noted[0] < 0:
+        if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] <= most:
             raise DecisionError(
-                f"Decision {decision.id!r} has to bring a whole number as memo[{name!r}], got {noted!r:.60}. Keep the "
-                "decision that `choose` gave, memo included: to_dict() has it all."
+                f"Decision {decision.id!r} has to bring a whole number from 0 to {most} as memo[{name!r}], got "
+                f"{noted!r:.60}. Keep the decision that `choose` gave, memo included: to_dict() has it all."
             )
         return int(noted[0])
 
@@ -374,7 +375,8 @@ class LevelPolicy(Policy):
             level = self._joined_level()
             level.posterior.restore(saved)
             self._levels.append(level)
-        self._epoch, self._most_actions = saved_count(state, "epoch"), saved_count(state, "most_actions")
+        self._epoch = saved_count(state, "epoch", most=MOST_EPOCHS)
+        self._most_actions = saved_count(state, "most_actions")
 
 
 class SupKernelUCB(LevelPolicy):

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits._saved_state import below, saved_array
+from kernelbandits._saved_state import below, saved_array, saved_sums
 from kernelbandits._transactions import Journal, Transactional, handles_transaction
 from kernelbandits.errors import (
     DamagedFile,
@@ -65,10 +65,6 @@ ROUNDING: Final = 4.0 * float(np.finfo(np.float64).eps)
 
 MOST_TIMES: Final = 2**53
 """That a point counts: larger whole numbers have no exact float."""
-
-
-ROUNDED: Final = 2.0**-52
-"""Largest rounding error of a sum, relative to it."""
 
 
 class Posterior(Transactional, ABC):
@@ -589,10 +585,7 @@ def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Po
     if len(set(keys)) != len(keys):
         raise DamagedFile("A point stands in the file twice.")
     counts = saved_array(state, "counts", "f", (len(keys),), least=SMALLEST_COUNT, most=LARGEST_COUNT)
-    sums, errors = (saved_array(state, name, "f", counts.shape) for name in ("sums", "errors"))
-    if (np.abs(errors) > np.abs(sums) * ROUNDED + np.finfo(float).tiny).any():
-        raise DamagedFile("A rounding error in the file is larger than the sum that it belongs to can have.")
-    return points, counts, sums, errors
+    return points, counts, *saved_sums(state, counts)
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:

@@ -100,3 +100,10 @@ def test_what_does_not_fit_is_refused():
         random_features(Gaussian(length_scale=[1.0, 2.0]), 3, 10)
     with pytest.raises(InvalidContexts, match="drawn for 3 columns, and the points have 2"):
         random_features(Gaussian(length_scale=1.0), 3, 10, seed=0).features(np.eye(2))
+
+
+def test_contexts_whose_phases_overflow_are_refused():
+    features = random_features(Gaussian(length_scale=0.5), 2, 10, np.random.default_rng(0))
+
+    with pytest.raises(InvalidContexts, match="random features of these contexts overflow"):
+        features.features(np.array([[1e308, -1e308]]))

@@ -15,6 +15,7 @@ from kernelbandits import _files
 from kernelbandits._files import read_container, write_container
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, InvalidParameter, NewerFile, SavedFileError
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Precomputed, SimilarityTable, TfIdf
+from kernelbandits.policies.experts import constant_experts
 from kernelbandits.theory import exploration as schedules
 
 
@@ -224,6 +225,50 @@ def test_a_state_that_no_policy_has_is_refused(tmp_path, change):
 
     with pytest.raises(SavedFileError):
         kb.load(path)
+
+
+EXPERTS, FIXED = constant_experts(5), np.random.default_rng(0).uniform(size=(5, 2))
+EXTREMES = {
+    "RandomizedUCB weights": (lambda: kb.RandomizedUCB(EXPERTS, n_actions=5, seed=1), "weights", 1e308),
+    "RandomizedUCB less": (lambda: kb.RandomizedUCB(EXPERTS, n_actions=5, seed=1), "weights", 0.1),
+    "RandomizedUCB mixing": (lambda: kb.RandomizedUCB(EXPERTS, n_actions=5, seed=1), "mixing", 0.9),
+    "RandomizedUCB sums": (lambda: kb.RandomizedUCB(EXPERTS, n_actions=5, seed=1), "sums", 1e149),
+    "ILOVETOCONBANDITS sparse": (lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=5, seed=1), "sparse", 1e308),
+    "ILOVETOCONBANDITS least": (lambda: kb.ILOVETOCONBANDITS(EXPERTS, n_actions=5, seed=1), "least", 0.11),
+    "PACBayes habit": (lambda: kb.PACBayes(np.eye(2), n_actions=5, seed=1), "habit", 1e308),
+    "PACBayes sums": (lambda: kb.PACBayes(np.eye(2), n_actions=5, seed=1), "sums", 1e308),
+    "EXP4": (lambda: kb.EXP4(EXPERTS, horizon=50, seed=1), "log_weights", -1e308),
+    "EXP4P": (lambda: kb.EXP4P(EXPERTS, horizon=50, seed=1), "log_weights", 1e308),
+    "EpochGreedy": (lambda: kb.EpochGreedy(EXPERTS, n_actions=5, seed=1), "values", 1e308),
+    "GridGP": (lambda: kb.GridGP(FIXED, n_points=3), "sums", 1e308),
+    "PEGE": (lambda: kb.PEGE(FIXED), "errors", 1e308),
+    "SupKernelUCB": (lambda: kb.SupKernelUCB(Linear(), scale=1.0, unknown_horizon="doubling"), "epoch", 10**6),
+    "ContextualZooming": (lambda: kb.ContextualZooming(Linear(), horizon=50), "balls.numbers", [[1.0], [1.0], [1e308]]),
+}
+
+
+@pytest.mark.parametrize("case", EXTREMES)
+def test_numbers_that_fit_and_mean_nothing_are_refused(tmp_path, case):
+    make, name, value = EXTREMES[case]
+    policy = make()
+    for _ in range(3):
+        policy.learn(policy.choose(FIXED), 0.5)
+
+    def change(content):
+        *parts, last = name.split(".")
+        part = content["model"]
+        for inner in parts:
+            part = part[inner]
+        if isinstance(part[last], np.ndarray):
+            part[last][...] = value
+        else:
+            part[last] = value
+
+    changed(policy, tmp_path / "policy.kb", lambda content: None)
+    kb.load(tmp_path / "policy.kb").choose(FIXED)
+    changed(policy, tmp_path / "policy.kb", change)
+    with pytest.raises(DamagedFile):
+        kb.load(tmp_path / "policy.kb")
 
 
 @pytest.mark.parametrize(

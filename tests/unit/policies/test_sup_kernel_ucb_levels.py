@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import islice, pairwise
 from math import log, pi, sqrt
 
@@ -7,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from definitions import ridge
-from kernelbandits.errors import GuaranteeVoid, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import BaseKernelUCB
 
@@ -240,3 +241,17 @@ def test_slates_and_warm_starts_have_no_meaning_here():
 def test_bad_parameters_are_refused(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.SupKernelUCB(KERNEL, **arguments)
+
+
+@pytest.mark.parametrize("name", ["epoch", "level"])
+@pytest.mark.parametrize("noted", [2**60, 65, -1])
+def test_epochs_and_levels_that_no_run_reaches_are_refused(name, noted):
+    """Epoch m has 2^m rounds: one of 2^60 would take for ever to compute."""
+    policy = kb.SupKernelUCB(KERNEL, scale=1.0, unknown_horizon="doubling")
+    decision = policy.choose(np.eye(2))
+    forged = replace(decision, memo={**decision.memo, name: np.array([noted])})
+
+    for call in (lambda: policy.learn(forged, 0.5), lambda: policy.expect(forged)):
+        with pytest.raises(DecisionError, match=rf"whole number from 0 to 64 as memo\['{name}'\]"):
+            call()
+    policy.learn(decision, 0.5)

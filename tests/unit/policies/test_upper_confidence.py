@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from definitions import log_det_gain, ridge
-from kernelbandits.errors import GuaranteeVoid, InvalidParameter
+from kernelbandits.errors import GuaranteeVoid, InvalidParameter, InvalidReward
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.theory import exploration as schedules
 
@@ -369,3 +369,12 @@ def test_permuting_the_actions_permutes_the_choice():
     order = np.random.default_rng(3).permutation(7)
 
     assert order[policy.choose(ROUND[order]).action] == policy.choose(ROUND).action
+
+
+def test_parts_of_a_mean_that_overflow_are_refused():
+    """The mean is finite: they cancel."""
+    policy = kb.LinUCB(regularization=1.0)
+    policy.warm_start([[1.0], [1.001]], [1e308, -1e308])
+
+    with pytest.raises(InvalidReward, match="more than a float64 holds"):
+        policy.explain(policy.choose([[3.0]]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits._saved_state import saved_array
+from kernelbandits._saved_state import saved_array, saved_sums
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidReward, NotLearnt, NotSupported
 from kernelbandits.kernels import PointKind, Rows
@@ -185,5 +185,5 @@ class RowTally:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a saved state."""
         self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
-        self.sums = saved_array(state, "sums", "f", self.sums.shape).copy()
-        self._errors = saved_array(state, "errors", "f", self.sums.shape).copy()
+        sums, errors = saved_sums(state, self.counts)
+        self.sums, self._errors = sums.copy(), errors.copy()

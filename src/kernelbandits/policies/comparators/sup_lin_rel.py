@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import log, sqrt
 from typing import Any, Final, Literal, NamedTuple
@@ -166,12 +167,7 @@ class SupLinRel(LevelPolicy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _walk(self, points: Points, n_actions: int) -> Any:
-        longest = float(Linear().diagonal(points).max())
-        if not longest <= (1.0 + NORM_TOLERANCE) ** 2:
-            raise InvalidContexts(
-                f"SupLinRel is defined for contexts of length at most 1, got one of length {sqrt(longest):.6g}. Divide "
-                "all contexts of all rounds by the largest length there can be, and multiply norm_bound by it."
-            )
+        _refuse_long(points)
         return super()._walk(points, n_actions)
 
     def _step(self, stage: int, active: Indices, prediction: Prediction, rules: Any) -> StageStep:
@@ -186,6 +182,10 @@ class SupLinRel(LevelPolicy):
         raise NotSupported("SupLinRel's mean is made along eigenvectors, not of past actions. SupLinUCB explains.")
 
     # -- learning --------------------------------------------------------------------------------------------------
+
+    def _validate_decision(self, decision: Decision) -> None:
+        super()._validate_decision(decision)
+        _refuse_long(self._point(decision))
 
     def _note_model(self) -> None:
         super()._note_model()
@@ -208,3 +208,20 @@ class SupLinRel(LevelPolicy):
         own = ("horizon", "n_actions", "failure_probability", "norm_bound", "reward_range", "scale", "explore")
         everything = self._level_parameters()
         return {name: everything[name] for name in own}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        for level in self._levels:
+            if level.posterior.size:
+                _refuse_long(level.posterior.support()[0])
+
+
+def _refuse_long(points: Points) -> None:
+    """InvalidContexts for contexts that are longer than 1."""
+    with np.errstate(over="ignore"):  # what overflows is longer
+        longest = float(Linear().diagonal(points).max())
+    if not longest <= (1.0 + NORM_TOLERANCE) ** 2:
+        raise InvalidContexts(
+            f"SupLinRel is defined for contexts of length at most 1, got one of length {sqrt(longest):.6g}. Divide "
+            "all contexts of all rounds by the largest length there can be, and multiply norm_bound by it."
+        )

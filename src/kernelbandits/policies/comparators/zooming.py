@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._saved_state import saved_array, saved_part
+from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_part
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import (
     CannotSave,
@@ -127,8 +127,13 @@ class Balls:
             return
         centers = self._kind.check(self._kind.unpack(saved_part(state, "centers")))
         numbers = saved_array(state, "numbers", "f", (3, self._kind.count(centers)))
-        if numbers[0, 0] != 1.0 or (numbers[0] <= 0.0).any() or (numbers[1] < 0.0).any():
-            raise DamagedFile("The balls in the file have to have radii above zero, the first 1, and counts from zero.")
+        radii, plays, rewards = numbers
+        if radii[0] != 1.0 or not (radii.min() > 0.0 and radii.max() <= 1.0 and plays.min() >= 0.0):
+            raise DamagedFile(
+                "The balls in the file have to have radii above zero and at most 1, the first 1, and counts from zero."
+            )
+        if plays.max() > 2.0**53 or rewards.min() < 0.0 or (rewards > plays * (1.0 + SUMS_TO_ONE)).any():
+            raise DamagedFile("The rewards of a ball in the file have to lie between zero and the number of its plays.")
         for ball, radius in enumerate(numbers[0]):  # one by one, as they came: the distances are the same to the bit
             self.add(self._kind.take(centers, np.array([ball])), float(radius))
         self._numbers[:, : self._count] = numbers

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from kernelbandits._saved_state import saved_array
 from kernelbandits._sparse import sound
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.pairs import PairRows
@@ -29,6 +30,7 @@ __all__ = [
     "noted",
     "noted_shares",
     "picks_of",
+    "saved_log_weights",
     "shared_row",
     "shares",
 ]
@@ -216,6 +218,15 @@ def shares(log_weights: Vector) -> Vector:
     weights: Vector = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     return weights
+
+
+LARGEST_LOG_WEIGHT: Final = 1e300
+"""In a file: differences of two such numbers are finite."""
+
+
+def saved_log_weights(state: Any, n_weights: int) -> Vector:
+    """Log-weights in a file, or DamagedFile; `shares` takes any of these."""
+    return saved_array(state, "log_weights", "f", (n_weights,), least=-LARGEST_LOG_WEIGHT, most=LARGEST_LOG_WEIGHT)
 
 
 def shared_row(contexts: Points) -> Vector:

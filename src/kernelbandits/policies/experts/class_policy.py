@@ -10,16 +10,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._saved_state import saved_array
+from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_number
 from kernelbandits._transactions import Journal
-from kernelbandits.errors import DecisionError, InvalidContexts
+from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts
 from kernelbandits.policies.experts.base import Expert, known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomized import Odds
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Indices, Matrix, Parameters, Seed, Vector
-from kernelbandits.validation import LARGEST, a_count, a_probability, a_size
+from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Seed, Vector
+from kernelbandits.validation import a_count, a_probability, a_size
 
 __all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
 
@@ -164,10 +164,13 @@ class PickTable:
         labels = labels.astype(self._dtype)
         sizes = saved_array(state, "sizes", "i", (len(labels),), least=1, most=self.n_actions)
         counts = saved_array(state, "counts", "i", (len(labels),), least=1, most=2**53)
+        n_rounds = sum(counts.tolist())  # which may be more than an int64 holds
+        if n_rounds > 2**53:
+            raise DamagedFile(f"The rounds in the file add up to {n_rounds}, which is more than can be counted.")
         self._start(len(labels), labels)
         self._sizes[:], self._counts[:] = sizes, counts
         self._places = {(int(self._sizes[place]), row.tobytes()): place for place, row in enumerate(labels)}
-        self.n_rounds = int(self._counts.sum())
+        self.n_rounds = n_rounds
 
     def _agreement(self, picks: Indices) -> NDArray[Any]:
         """Numbers of the picked actions in the order of their first picks; n_actions for SPREAD."""
@@ -354,7 +357,12 @@ class ClassPolicy(ExpertPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._table.restore(state["table"])
-        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=-LARGEST, most=LARGEST).copy()
+        most = self._table.n_rounds / SMALLEST_PROPENSITY * (1.0 + SUMS_TO_ONE)
+        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=0.0, most=most).copy()
+
+    def _saved_mixing(self, state: Mapping[str, Any], name: str) -> float:
+        """The least probability of an action, which leaves at least half of all to the policies."""
+        return saved_number(state, name, least=0.0, most=0.5 / self.n_actions)
 
 
 def is_power_of_two(n_rounds: int) -> bool:

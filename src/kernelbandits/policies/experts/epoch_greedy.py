@@ -22,7 +22,7 @@ from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant
 from kernelbandits.types import Decision, Parameters, Points, Seed, Selection, Vector
-from kernelbandits.validation import a_count, positive
+from kernelbandits.validation import LARGEST, a_count, positive
 
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
 
@@ -224,7 +224,7 @@ class EpochGreedy(ExpertPolicy):
         return {"values": self._values}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._values = saved_array(state, "values", "f", self._values.shape)
+        self._values = saved_array(state, "values", "f", self._values.shape, least=-LARGEST, most=LARGEST)
 
 
 class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.policies.experts.base import Expert, known_propensity, noted, noted_shares, shares
+from kernelbandits.policies.experts.base import Expert, known_propensity, noted, noted_shares, saved_log_weights, shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.library import with_uniform
 from kernelbandits.policies.randomized import Odds
@@ -149,7 +148,7 @@ class EXP4(ExpertPolicy):
         return {"log_weights": self._log_weights}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._log_weights = saved_array(state, "log_weights", "f", self._log_weights.shape)
+        self._log_weights = saved_log_weights(state, len(self._log_weights))
 
 
 class ConfidentWeights:
@@ -363,7 +362,7 @@ class EXP4P(ExpertPolicy):
         return {"log_weights": self._weights.log_weights}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._weights.log_weights = saved_array(state, "log_weights", "f", self._weights.log_weights.shape)
+        self._weights.log_weights = saved_log_weights(state, len(self._weights.log_weights))
 
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:

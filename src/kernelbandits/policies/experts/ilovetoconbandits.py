@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits._saved_state import saved_array, saved_count, saved_number
+from kernelbandits._saved_state import saved_count, saved_shares
 from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.selection import tied_for_best
@@ -184,7 +184,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._sparse = saved_array(state, "sparse", "f", (self.n_policies,), least=0.0).copy()
+        self._sparse = saved_shares(state, "sparse", self.n_policies, is_whole=False).copy()
         self._favorite = saved_count(state, "favorite", most=self.n_policies - 1)
-        self._least = saved_number(state, "least", least=0.0, most=1.0)
+        self._least = self._saved_mixing(state, "least")
         self._n_steps = saved_count(state, "n_steps")

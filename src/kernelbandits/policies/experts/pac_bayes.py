@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits._saved_state import saved_array
-from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_shares
+from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies.experts.base import known_propensity, noted, noted_shares, shared_row, shares
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.randomized import Odds
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Seed, Vector
+from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Points, Seed, Vector
 from kernelbandits.validation import a_count, a_generator, a_size, an_array, positive
 
 __all__ = ["PACBayes", "checked_centers", "k_means_centers"]
@@ -51,6 +51,9 @@ def checked_centers(centers: ArrayLike) -> Matrix:
         )
     return rows
 
+
+HABIT_ROUNDING: Final = 0.01
+"""By how much the sum of the marginal may have drifted from 1: the rules in decisions may be 1e-6 off."""
 
 TINIEST = 1e-300
 """A marginal that has underflowed counts as this, so that its logarithm is finite."""
@@ -239,6 +242,8 @@ class PACBayes(UnitRewardPolicy):
         return {"habit": self._habit, "sums": self._sums, "visits": self._visits}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._habit = saved_array(state, "habit", "f", self._habit.shape)
-        self._sums = saved_array(state, "sums", "f", self._sums.shape)
-        self._visits = saved_array(state, "visits", self._visits.dtype.kind, self._visits.shape, least=0)
+        self._habit = saved_shares(state, "habit", self.n_actions, rounding=HABIT_ROUNDING)
+        self._visits = saved_array(state, "visits", "f", self._visits.shape, least=0.0, most=2.0**53)
+        self._sums = saved_array(state, "sums", "f", self._sums.shape, least=0.0)
+        if (self._sums > self._visits[:, None] / SMALLEST_PROPENSITY * (1.0 + SUMS_TO_ONE)).any():
+            raise DamagedFile("A sum of rewards in the file is larger than so many visits of its state can have.")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits._saved_state import saved_array, saved_count, saved_number
+from kernelbandits._saved_state import saved_count, saved_number, saved_shares
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
@@ -391,6 +391,6 @@ class RandomizedUCB(ClassPolicy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        weights = saved_array(state, "weights", "f", (self.n_policies,), least=0.0)
-        self._found = ClassMixture(weights.copy(), saved_number(state, "mixing", least=0.0, most=1.0))
+        weights = saved_shares(state, "weights", self.n_policies)
+        self._found = ClassMixture(weights.copy(), self._saved_mixing(state, "mixing"))
         self._gap, self._n_steps = saved_number(state, "gap"), saved_count(state, "n_steps")

@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
 from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.experts.base import Expert, Panel, noted
+from kernelbandits.policies.experts.base import Expert, Panel, noted, saved_log_weights
 from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, with_uniform
@@ -264,5 +264,4 @@ class VE(UnitRewardPolicy):
         if state["log_weights"] is not None:
             self._gather(self._looks)
             if self._weights is not None:
-                shape = self._weights.log_weights.shape
-                self._weights.log_weights = saved_array(state, "log_weights", "f", shape)
+                self._weights.log_weights = saved_log_weights(state, len(self._weights.log_weights))

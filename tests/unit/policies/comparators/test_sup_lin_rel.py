@@ -180,6 +180,8 @@ def test_contexts_longer_than_one_are_refused():
         policy.choose([[0.5, 0.0], [0.0, 1.5]])
     with pytest.raises(InvalidContexts, match="length at most 1"):
         policy.choose(kb.Catalog([[0.5, 0.0], [0.0, 1.5]]))
+    with pytest.raises(InvalidContexts, match="length at most 1"):
+        policy.learn(kb.Decision(action=0, context=np.array([1e17, 0.0]), stage=1, n_actions=2), 0.5)
 
 
 def test_columns_that_change_are_refused_once_something_was_learnt():

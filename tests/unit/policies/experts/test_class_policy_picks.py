@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kernelbandits.errors import DamagedFile
 from kernelbandits.policies.experts.class_policy import SPREAD, PickTable, odds_from, shares_of
 from policy_classes import random_rounds, slow_variances, table_of, takes
 
@@ -111,3 +112,12 @@ def test_an_empty_table_is_restored_empty():
 
     table.add(np.array([0, 1, 1]), 2)
     assert table.n_rounds == table.n_distinct == 1
+
+
+def test_rounds_that_add_up_to_more_than_an_integer_holds_are_refused():
+    table = PickTable(2, 3)
+    counts = np.full(1024, 2**53)  # 2^63 in all
+    labels = np.zeros((1024, 2), dtype=np.int64)
+
+    with pytest.raises(DamagedFile, match="add up to 9223372036854775808, which is more than can be counted"):
+        table.restore({"labels": labels, "sizes": np.ones(1024, dtype=np.int64), "counts": counts})
