@@ -54,7 +54,10 @@ def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
     """
     if not SMALLEST < n_multiplications < LARGEST or (_inside and get_ident() in _inside.values()):
         return NOTHING
-    if not _inside and all(library.get() <= 1 for library in _libraries()):
+    if not _inside:
+        for library in _libraries():
+            if library.get() > 1:
+                return _OneThread()
         return NOTHING  # every BLAS has one thread already, as with OMP_NUM_THREADS=1
     return _OneThread()
 

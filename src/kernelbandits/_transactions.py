@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from threading import RLock
 from types import FunctionType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakSet
+
+from kernelbandits.errors import InvalidParameter
 
 __all__ = ["ForkedLock", "Journal", "Transactional", "handles_transaction", "inside_transaction", "transaction"]
 
@@ -49,6 +51,11 @@ def _begin_in_child() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_in_child)
 
+
+BRITISH_TO_AMERICAN: Final = {"regularisation": "regularization", "centres": "centers"}
+"""Parameters of models that are often spelled otherwise."""
+
+BRITISH: Final = frozenset(BRITISH_TO_AMERICAN)
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -145,7 +152,9 @@ class Transactional:
 
     _journal: Journal
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        if not BRITISH.isdisjoint(options):
+            raise _spelled_otherwise(cls, options)
         made = super().__new__(cls)
         made._journal = Journal()  # here, so that a subclass need not call this class's __init__
         return made
@@ -193,6 +202,12 @@ class Transactional:
     def _noting_parts(self) -> tuple[object, ...]:
         """Parts that note their changes by themselves."""
         return ()
+
+
+def _spelled_otherwise(model: type, options: Mapping[str, Any]) -> InvalidParameter:
+    wrong = next(name for name in options if name in BRITISH)
+    right = BRITISH_TO_AMERICAN[wrong]
+    return InvalidParameter(f"{model.__name__} has no parameter {wrong!r}. American spelling is used: {right!r}.")
 
 
 def adopt(model: object, state: dict[str, Any]) -> None:

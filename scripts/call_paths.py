@@ -1,0 +1,99 @@
+"""Counts the Python calls, modules and packages that a round passes through: the table of docs/architecture.md.
+
+    python -m scripts.call_paths
+
+Profile events of functions inside the package are counted; a compiled loop counts once. Policies are warm, and
+everything is compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import kernelbandits as kb
+
+SOURCE: Final = str(Path(kb.__file__).parent)
+N_ROUNDS: Final = 60
+"""Rounds before one is counted: every cache is filled, and the automatic posterior has taken its form."""
+
+
+class CallPath(NamedTuple):
+    """What one call passed through."""
+
+    calls: int
+    cross_module: int
+    modules: int
+    packages: int
+    depth: int
+
+
+def main() -> None:
+    """Print the table."""
+    kb.compile_ahead()
+    print("| path | Python calls | cross-module calls | modules | packages | depth |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, (policy, contexts) in _cases().items():
+        for round_index in range(N_ROUNDS):
+            decision = policy.choose(contexts(round_index))
+            policy.learn(decision, float(np.sin(decision.action)))
+        decision, choose = _traced(lambda policy=policy, contexts=contexts: policy.choose(contexts(N_ROUNDS)))
+        _, learn = _traced(lambda policy=policy, decision=decision: policy.learn(decision, 0.5))
+        for method, path in (("choose", choose), ("learn", learn)):
+            print(f"| {name}, `{method}` | " + " | ".join(map(str, path)) + " |")
+
+
+def _cases() -> dict[str, tuple[Any, Callable[[int], Any]]]:
+    rng = np.random.default_rng(0)
+    fresh = rng.uniform(size=(N_ROUNDS + 1, 40, 5))
+    catalog = kb.Catalog(rng.uniform(size=(2_000, 5)))
+
+    def kernel_ucb() -> kb.KernelUCB:
+        return kb.KernelUCB(kb.kernels.Gaussian(length_scale=0.5), regularization=0.5, exploration=0.5)
+
+    return {
+        "KernelUCB, 40 fresh rows": (kernel_ucb(), lambda t: fresh[t]),
+        "KernelUCB, catalog of 2,000": (kernel_ucb(), lambda _: catalog),
+        "LinUCB shared": (kb.LinUCB(exploration=0.5), lambda t: fresh[t]),
+        "LinUCB disjoint": (kb.LinUCB(model="disjoint", exploration=0.5), lambda t: fresh[t]),
+        "Mixed(KernelUCB), 40 fresh rows": (kb.Mixed(kernel_ucb(), epsilon=0.1, seed=0), lambda t: fresh[t]),
+        "Mixed(LinUCB)": (kb.Mixed(kb.LinUCB(exploration=0.5), epsilon=0.1, seed=0), lambda t: fresh[t]),
+    }
+
+
+def _traced(call: Callable[[], Any]) -> tuple[Any, CallPath]:
+    """The result of a call, and what it passed through."""
+    stack: list[str] = []
+    calls: list[tuple[str, str]] = []  # module of the caller, module
+    deepest = 0
+
+    def trace(frame: Any, event: str, _: Any) -> None:
+        nonlocal deepest
+        file = frame.f_code.co_filename
+        if not file.startswith(SOURCE):
+            return
+        if event == "call":
+            module = file[len(SOURCE) + 1 : -3].replace("/", ".")
+            calls.append((stack[-1] if stack else module, module))
+            stack.append(module)
+            deepest = max(deepest, len(stack))
+        elif event == "return" and stack:
+            stack.pop()
+
+    sys.setprofile(trace)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(None)
+    modules = {module for _, module in calls}
+    packages = {module.split(".")[0] for module in modules if "." in module}
+    crossing = sum(caller != module for caller, module in calls)
+    return result, CallPath(len(calls), crossing, len(modules), len(packages), deepest)
+
+
+if __name__ == "__main__":
+    main()
