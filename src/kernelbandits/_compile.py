@@ -1,8 +1,8 @@
 """Background compilation of Numba kernels.
 
-Until then NumPy answers in their place, so the first rounds wait for no compiler, and importing the library does not
-import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it. Where Numba is missing or
-fails, NumPy goes on answering, and one warning is logged.
+Until then exhaustive scoring in NumPy answers, so the first rounds wait for no compiler, and importing the library does
+not import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it. Where Numba is missing
+or fails, NumPy goes on answering, and one warning is logged.
 
 Numba works for us only while `_compiler` is held, one step at a time. A fork interrupts the step at the next pass of
 the compiler and repeats it in the parent, so that the child finds none of Numba's locks taken by a thread that it does
@@ -352,10 +352,9 @@ class Background(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A function in the form that Numba likes, the same in NumPy, and how to compile the first."""
+    """A function in the form that Numba compiles, and how to compile it."""
 
     loop: Callable[..., Any]
-    twin: Callable[..., Any] | None
     signature: str
     fast: frozenset[str] = frozenset()
     parts: Sequence[Callable[..., Any]] = ()
@@ -363,13 +362,13 @@ class Loop:
 
 
 class Loops(Background):
-    """A group of loops by name: the attribute of that name is the twin until compiling has finished."""
+    """A group of loops by name: the attribute of that name is None until compiling has finished."""
 
     def __init__(self, **loops: Loop) -> None:
         super().__init__()
         self._loops = loops
-        for name, loop in loops.items():
-            setattr(self, name, loop.twin)
+        for name in loops:
+            setattr(self, name, None)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # for type checkers: the names are set in __init__

@@ -15,7 +15,6 @@ from kernelbandits.selection import CatalogEngine, batch_updates, tied_for_best
 from kernelbandits.selection import active_set as fronts_module
 from kernelbandits.selection.active_set import Front
 from kernelbandits.selection.column_log import ColumnLog
-from kernelbandits.selection.loops import loops, make_loops
 
 REGIMES = {"A": (0.1, 0.2), "B": (1.0, 0.5), "C": (1.0, 1.0), "D": (0.1, 1.0), "tiny": (1e-6, 0.01)}
 
@@ -45,17 +44,9 @@ WORLDS = {
 }
 
 
-@pytest.fixture(params=["twins", "compiled"])
-def passes(request, monkeypatch):
-    """Both forms of the passes."""
-    chosen = make_loops()
-    if request.param == "compiled":
-        chosen.compile()
-    else:
-        chosen._work = -(10**18)
-    for name in ("pull", "screen", "best", "changes", "rest", "round", "is_compiled", "_work"):
-        monkeypatch.setattr(loops, name, getattr(chosen, name))
-    return request.param
+@pytest.fixture
+def passes():
+    return "compiled"
 
 
 @pytest.fixture
@@ -247,8 +238,8 @@ def test_the_estimates_are_the_definition():
 
 @pytest.fixture
 def no_compiled_rounds(monkeypatch):
-    """Rounds pass by pass, so that a part can be replaced by a wrong one."""
-    monkeypatch.setattr(loops, "round", None)
+    """Pulls one by one, whose parts can be made wrong."""
+    monkeypatch.setattr(ColumnLog, "round", lambda *_: -1)
 
 
 def test_a_wrong_update_is_noticed(monkeypatch, no_compiled_rounds):

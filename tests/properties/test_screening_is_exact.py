@@ -26,7 +26,6 @@ from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import screening as module
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.screening import Terms
-from kernelbandits.selection.screening_loops import ScreeningLoops, screening_loops
 from kernelbandits.selection.similarities import AnyKernel, Distances
 
 REGIMES = {
@@ -95,20 +94,13 @@ WORLDS = {
 }
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def passes(request, monkeypatch):
-    use(request.param == "compiled", monkeypatch)
+@pytest.fixture
+def passes(monkeypatch):
+    use(monkeypatch)
 
 
-def use(is_compiled, monkeypatch):
+def use(monkeypatch):
     """Screening from the first rounds on, over many small panels."""
-    chosen = ScreeningLoops()
-    if is_compiled:
-        chosen.compile()
-    else:
-        chosen._work = -(10**18)
-    for name, value in vars(chosen).items():
-        monkeypatch.setattr(screening_loops, name, value)
     monkeypatch.setattr(module, "LEAST_SIZE", 3)
     monkeypatch.setattr(module, "FIRST", 5)
     monkeypatch.setattr(module, "LEADERS", 2)
@@ -183,7 +175,7 @@ def play_many(worlds, regimes):
 
 
 def test_most_actions_need_no_width(monkeypatch):
-    use(True, monkeypatch)
+    use(monkeypatch)
     rng = np.random.default_rng(0)
     watched = Watched(Gaussian(length_scale=0.3), 0.1, 0.2)
     center = np.full(3, 0.5)
@@ -204,12 +196,11 @@ EVENTS = st.lists(
 )
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_happens_in_between_is_followed(events, seed, regularization, is_compiled):
+def test_whatever_happens_in_between_is_followed(events, seed, regularization):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        use(is_compiled, monkeypatch)
+        use(monkeypatch)
         follow(events, seed, regularization)
 
 
@@ -279,7 +270,7 @@ def test_ties_are_those_of_brute_force(passes):
 @pytest.mark.parametrize("loosened", ["reach", "explained"])
 def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
     """Negative control: an action that would win is left behind."""
-    use(True, monkeypatch)
+    use(monkeypatch)
     if loosened == "reach":
         vector = Terms.vector
 
@@ -302,7 +293,7 @@ def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
 
 def test_a_wrong_row_of_the_factor_is_noticed(monkeypatch):
     """Negative control: what is expected to be observed next belongs to another point."""
-    use(True, monkeypatch)
+    use(monkeypatch)
     expect = ExactPosterior.expect
     monkeypatch.setattr(
         ExactPosterior, "expect", lambda self, point, column, prior: expect(self, point, 0.99 * column, prior)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._compile import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops
-from kernelbandits._threads import few_threads
-from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
+from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["feature_loops"]
 
@@ -208,86 +207,6 @@ def play_loop(
     return len(rounds)
 
 
-def take_in_twin(
-    row: Vector,
-    reward: float,
-    most: float,
-    precision: Matrix,
-    upper: Matrix,
-    moments: Vector,
-    weights: Vector,
-    spare: Vector,  # noqa: ARG001 – what the loop needs
-) -> bool:
-    """`take_in_loop` in NumPy, by a fresh factor."""
-    if not np.vdot(row, row) <= most:
-        return False
-    precision += row[:, None] * row
-    moments += reward * row
-    with few_threads(float(precision.size) * len(row)):
-        lower = np.linalg.cholesky(precision)
-        upper[:] = lower.T
-        weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
-    return True
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def best_twin(
-    features: Matrix,
-    weights: Vector,
-    upper: Matrix,
-    direction: Vector,  # noqa: ARG001 – what the loop needs
-    flat: float,  # noqa: ARG001
-    peak: float,  # noqa: ARG001
-    most: float,
-    exploration: float,
-    bounds: Vector,  # noqa: ARG001
-    spare: Vector,  # noqa: ARG001
-    tied: Indices,
-) -> tuple[int, float, float, int]:
-    """`best_loop` in NumPy, by the widths of all rows."""
-    with few_threads(float(upper.size) * (len(upper) + len(features))):
-        means = features @ weights
-        widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
-    scores = means + exploration * widths
-    best = float(scores.max())
-    if not (isfinite(best) and np.square(features).sum(axis=1).max() <= most):
-        return 0, 0.0, 0.0, 0
-    found = np.flatnonzero(scores >= best - TIE_TOLERANCE * max(1.0, abs(best)))
-    tied[: len(found)] = found[: len(tied)]
-    return len(found), float(means[found[0]]), float(widths[found[0]]), len(scores)
-
-
-def play_twin(
-    rounds: NDArray[np.float64],
-    rewards: Matrix,
-    precision: Matrix,
-    upper: Matrix,
-    moments: Vector,
-    weights: Vector,
-    direction: Vector,
-    flat: float,
-    peak: float,
-    most: float,
-    exploration: float,
-    bounds: Vector,
-    spare: Vector,
-    tied: Indices,
-    rows: Indices,
-    means: Vector,
-    widths: Vector,
-) -> int:
-    """`play_loop` in NumPy."""
-    for t, features in enumerate(rounds):
-        n_tied, mean, width, _ = best_twin(
-            features, weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
-        )
-        if not n_tied:
-            return t
-        rows[t], means[t], widths[t] = tied[0], mean, width
-        take_in_twin(features[tied[0]], rewards[t, tied[0]], inf, precision, upper, moments, weights, spare)
-    return len(rounds)
-
-
 ROW, ROWS = "Array(float64, 1, 'C', readonly=True)", "Array(float64, 2, 'C', readonly=True)"
 ROUNDS, PLACES = "Array(float64, 3, 'C', readonly=True)", "int64[::1]"
 MODEL = f"{MATRIX}, {MATRIX}, {VECTOR}, {VECTOR}"
@@ -296,21 +215,18 @@ SEARCH = f"{VECTOR}, float64, float64, float64, float64, {VECTOR}, {VECTOR}, {PL
 feature_loops: Final = Loops(
     take_in=Loop(
         loop=take_in_loop,
-        twin=take_in_twin,
         signature=f"boolean({ROW}, float64, float64, {MODEL}, {VECTOR})",
         fast=SUMS_IN_ANY_ORDER,
         parts=(solve_upper,),
     ),
     best=Loop(
         loop=best_loop,
-        twin=best_twin,
         signature=f"Tuple((int64, float64, float64, int64))({ROWS}, {VECTOR}, {MATRIX}, {SEARCH})",
         fast=SUMS_IN_ANY_ORDER,
         parts=(estimate_row, bound_rows),
     ),
     play=Loop(
         loop=play_loop,
-        twin=play_twin,
         signature=f"int64({ROUNDS}, {ROWS}, {MODEL}, {SEARCH}, {PLACES}, {VECTOR}, {VECTOR})",
         fast=SUMS_IN_ANY_ORDER,
         parts=(solve_upper, take_in_loop, estimate_row, bound_rows, best_loop),

@@ -134,6 +134,8 @@ class PrimalPosterior(RecordedPosterior):
         row = self._features(point)[0]
         if not feature_loops.is_compiled:
             feature_loops.note(row.size**2)
+            super()._observe_one(point, reward)
+            return
         model = self._precision, self._upper, self._moments, self._weights, self._spare
         self._journal.notes.append((self._roll_back, (self.record, 0, self._largest_similarity)))
         if not feature_loops.take_in(row, reward, self._largest_similarity, *model):
@@ -253,6 +255,7 @@ class PrimalPosterior(RecordedPosterior):
             self._bounds = np.empty(2 * n_points)
         if not feature_loops.is_compiled:
             feature_loops.note(features.size)
+            return None
         weights, bound = self._mean_weights(), self._width_bound()
         n_tied, mean, width, n_widths = feature_loops.best(
             features, weights, self._factor(), bound.direction, bound.flat, bound.peak, LARGEST, exploration,
@@ -269,7 +272,7 @@ class PrimalPosterior(RecordedPosterior):
     @property
     @handles_transaction
     def plays(self) -> bool:
-        return self._precision is not None
+        return self._precision is not None and feature_loops.is_compiled
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
@@ -277,7 +280,7 @@ class PrimalPosterior(RecordedPosterior):
         self._settle()
         self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
-        if self._precision is not None and exploration >= 0.0 and is_moderate:
+        if self.plays and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])
             if not isinstance(self.kernel, Linear):  # others may not show every number to the loop, which looks at all
                 points = self.kernel.kind.check(points)
@@ -287,8 +290,6 @@ class PrimalPosterior(RecordedPosterior):
                 bound, weights, upper = self._width_bound(), self._mean_weights(), self._factor()
                 turns = min(self._minorant_until - self.n_observations + 1, self._turns_left)
                 part = slice(done, min(len(rounds), done + turns))
-                if not feature_loops.is_compiled:
-                    feature_loops.note(features[part].size)
                 n_played = feature_loops.play(
                     features[part], rewards[part], self._precision, upper, self._moments, weights, bound.direction,
                     bound.flat, bound.peak, most, exploration, np.empty(n_points), self._spare, self._tied,

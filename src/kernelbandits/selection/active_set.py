@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelbandits._threads import few_threads
 from kernelbandits.selection import batch_updates
+from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.batch_updates import SMALL_PRODUCT, mixed
 from kernelbandits.selection.column_log import (
     BEST,
@@ -25,7 +26,6 @@ from kernelbandits.selection.column_log import (
     columns_for,
     part_of,
 )
-from kernelbandits.selection.loops import loops
 from kernelbandits.selection.synchronized_columns import Follower
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Vector

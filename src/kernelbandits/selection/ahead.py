@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelbandits._compile import groups
 from kernelbandits.posterior import _primal_loops  # noqa: F401
-from kernelbandits.selection import loops, screening_loops  # noqa: F401
+from kernelbandits.selection import _catalog_loops, screening_loops  # noqa: F401
 
 __all__ = ["compile_ahead"]
 

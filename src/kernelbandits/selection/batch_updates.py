@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelbandits._threads import few_threads, for_each_part
 from kernelbandits.posterior.base import too_small
+from kernelbandits.selection._catalog_loops import BLOCK
 from kernelbandits.selection.column_log import DRIFT, LARGEST, UPDATES, ColumnLog, Similarities
-from kernelbandits.selection.passes import BLOCK
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["SMALL_PRODUCT", "mixed", "pull_many", "rebuild", "shorten"]

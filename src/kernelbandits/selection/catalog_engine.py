@@ -12,10 +12,10 @@ import numpy as np
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batch_updates
+from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.active_set import Front, Fronts
 from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
-from kernelbandits.selection.loops import loops
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import Follower
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied

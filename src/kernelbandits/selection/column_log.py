@@ -10,8 +10,7 @@ import numpy as np
 
 from kernelbandits._threads import few_threads, for_each_part, threads_for
 from kernelbandits.posterior.base import too_small
-from kernelbandits.selection.loops import loops
-from kernelbandits.selection.passes import BLOCK, Flags
+from kernelbandits.selection._catalog_loops import BLOCK, Flags, loops
 from kernelbandits.selection.ties import lowered
 from kernelbandits.types import Indices, Matrix, Vector
 
@@ -179,8 +178,6 @@ class ColumnLog:
 
         Gives how many are tied, listed in `tied`; −1 where nothing was done as it takes more than one compiled call.
         """
-        if loops.round is None:
-            return -1
         if self.n_runs == len(self.rows):
             self.reserve(1)
         n_read = ENTRIES_PER_CALL // self.size - 6
@@ -270,8 +267,6 @@ class ColumnLog:
         """`pull_loop` over all actions, in threads where it pays."""
         rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.hits, loops.pull
         entries = (last - first + 6) * self.size
-        if not loops.is_compiled:
-            loops.note(entries)
         for_each_part(
             lambda start, stop: pull(
                 rows, base, factor, first, last, coefficients, target, gain, shrink, items, start, stop, *screen, hits
@@ -282,8 +277,6 @@ class ColumnLog:
     def screen(self, beta: float, score: float) -> None:
         """Mark the blocks that may hold an action tied with this score or better."""
         items, hits, squared, bar = self.items, self.hits, beta * beta, lowered(score)
-        if not loops.is_compiled:
-            loops.note(3 * self.size)
         for_each_part(
             lambda start, stop: loops.screen(items, start, stop, squared, bar, hits),
             self.size, align=BLOCK, n_bytes=16 * self.size,

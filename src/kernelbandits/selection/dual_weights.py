@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower_transposed
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.exact import Whitening
 from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.types import Vector
@@ -76,12 +76,7 @@ class DualWeights:
     def _measure(self, whitening: Whitening, table: NDArray[np.int64], regularization: float, beta: float) -> None:
         new = whitening.targets[self.size :]
         innovation = float(new @ new)  # H
-        if screening_loops.trailing is not None:
-            squared = screening_loops.trailing(table, self.size, new)
-        else:
-            solved = new[:, None].copy()
-            solve_lower_transposed(whitening.factor.trailing(self.size), solved)
-            squared = float(np.vdot(solved, solved))
+        squared = screening_loops.trailing(table, self.size, new)
         # The difference cancels when D is small; what rounding can take from it is added: a substitution with |B| rows
         # is off by |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
         loss = 1e-12 + 4.0 * len(new) * EPSILON * sqrt(len(new) + self._spread)
@@ -92,10 +87,7 @@ class DualWeights:
         factor, targets, diagonal = whitening
         size = factor.size
         solved = targets.copy()
-        if screening_loops.back is not None:
-            screening_loops.back(table, solved)
-        else:
-            factor.solve_transposed(solved[:, None])
+        screening_loops.back(table, solved)
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; as much again
         # for the substitution that gives w.
         trace = float(counts @ diagonal) + size * regularization

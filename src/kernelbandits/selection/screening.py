@@ -21,7 +21,7 @@ from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities,
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, Selection, SelectionCost, Vector, new_cost
 
-__all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "rank", "screened", "tied_in_each"]
+__all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "screened", "tied_in_each"]
 
 PREFIX: Final = 4
 """Leaders are looked for after one in so many rows of the factor."""
@@ -89,38 +89,11 @@ class Group(NamedTuple):
         return cls(rows, columns, state)
 
 
-def rank(
-    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
-) -> tuple[float, int]:
-    """As `contest_loop.rank_loop`, by whatever is there."""
-    loop = screening_loops.rank
-    return (rank_twin if loop is None else loop)(mean, explained, prior, terms, upper, leading)
-
-
-def rank_twin(
-    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
-) -> tuple[float, int]:
-    """`contest_loop.rank_loop` in NumPy."""
-    reach, drift, floor, slack, allowance, rounding, safety = terms[:7]
-    deviation = np.sqrt(np.maximum(prior - explained, prior * floor) + prior * slack)
-    off = allowance + rounding * np.sqrt(prior)
-    upper[:] = mean + reach * deviation + off
-    upper += safety * np.maximum(1.0, np.abs(upper))
-    if not np.isfinite(upper).all():
-        return np.nan, 0
-    lowest = mean - drift * deviation - off
-    lowest -= safety * np.maximum(1.0, np.abs(lowest))
-    bar = _bar(float(lowest.max()), safety)
-    leading[:] = np.argsort(-upper, kind="stable")[: len(leading)]
-    return bar, int(np.count_nonzero(upper >= bar))
-
-
 def _bar(score: float, safety: float) -> float:
     return score - (TIE_TOLERANCE + safety) * max(1.0, abs(score))
 
 
 def contest(
-    factor: GrowingCholesky,
     table: NDArray[np.int64],
     group: Group,
     targets: Vector,
@@ -135,24 +108,11 @@ def contest(
     Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
     rows before `size`.
     """
-    loop = screening_loops.contest
-    if loop is None:
-        return contest_twin(factor, group, targets, terms, bar), group.rows
     order, n_first = np.arange(len(group.rows)), len(targets) // PREFIX // 64 * 64 if n_leaders else 0
-    bar, n_done = loop(table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar)
+    bar, n_done = screening_loops.contest(
+        table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar
+    )
     return bar, group.rows[order[:n_done]]
-
-
-def contest_twin(factor: GrowingCholesky, group: Group, targets: Vector, terms: Vector, bar: float) -> float:
-    """`contest_loop.contest_loop` in NumPy, where nobody is left behind."""
-    columns, state = group.columns, group.state
-    columns[:] = factor.solve(np.ascontiguousarray(columns.T)).T
-    floor, safety, regularization, exploration = terms[[2, 6, 7, 8]]
-    state[:, 1] = np.einsum("nm,nm->n", columns, columns)
-    state[:, 4] = columns @ targets
-    left = np.maximum(state[:, 2] - state[:, 1], state[:, 2] * floor)
-    state[:, 5] = np.sqrt(left / regularization)
-    return max(bar, _bar(float((state[:, 4] + exploration * state[:, 5]).max()), float(safety)))
 
 
 class PanelTable:
@@ -206,6 +166,9 @@ def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     """What would be screened for a round of so many actions; None where all have to be scored."""
     exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
     if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.record.size < LEAST_SIZE or not exact.is_sure:
+        return None
+    if not screening_loops.is_compiled:
+        screening_loops.note(n_actions * exact.record.size)
         return None
     return exact
 
@@ -297,16 +260,14 @@ class Screening(Selector):
         prior = self._prior = posterior.kernel.diagonal(points)
         terms = Terms.vector(posterior, weights, scan.error, exploration)
         upper, leading = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
-        bar, n_able = rank(scan.mean, scan.explained, prior, terms, upper, leading)
+        bar, n_able = screening_loops.rank(scan.mean, scan.explained, prior, terms, upper, leading)
         if isnan(bar):
             return None
         roots = np.sqrt(posterior.record.counts)
 
         def meet(rows: Indices, n_leaders: int) -> float:
             group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
-            higher, done = contest(
-                factor, table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar
-            )
+            higher, done = contest(table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar)
             self._note(done, group, exploration)
             return higher
 

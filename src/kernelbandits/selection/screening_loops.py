@@ -1,4 +1,4 @@
-"""The compiled loops of screening. Until they are there, NumPy and the kernels answer in their place."""
+"""The compiled loops of screening. Until they exist, all actions are scored."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ PATIENCE: Final = 20_000_000
 
 
 class ScreeningLoops(Background):
-    """Six loops; None until `compile` has run."""
+    """Six loops; they exist when `is_compiled`."""
 
     def __init__(self) -> None:
         super().__init__(patience=PATIENCE)
-        self.scan: Callable[..., None] | None = None
-        self.rows: Callable[..., None] | None = None
-        self.rank: Callable[..., tuple[float, int]] | None = None
-        self.contest: Callable[..., tuple[float, int]] | None = None
-        self.trailing: Callable[..., float] | None = None
-        self.back: Callable[..., None] | None = None
+        self.scan: Callable[..., None]
+        self.rows: Callable[..., None]
+        self.rank: Callable[..., tuple[float, int]]
+        self.contest: Callable[..., tuple[float, int]]
+        self.trailing: Callable[..., float]
+        self.back: Callable[..., None]
 
     @property
     def names(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from kernelbandits.posterior import Posterior
 from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
 from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.catalog import Catalog
 from kernelbandits.selection.catalog_engine import CatalogEngine
@@ -63,6 +64,9 @@ class Selectors:
         """
         record = getattr(posterior, "record", None)
         if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
+            return None
+        if not loops.is_compiled:
+            loops.note(catalog.n_items * (1 + record.size))
             return None
         latest = self._latest  # mostly it is the same again
         is_latest = latest is not None and latest[0]() is catalog and latest[1].is_finished

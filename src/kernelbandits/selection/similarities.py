@@ -99,7 +99,6 @@ class AnyKernel(Similarities):
         mean, explained = np.empty(kind.count(points)), np.empty(kind.count(points))
         for block, part in blocks(kind, points, SMALLER_BLOCKS * self._record.n_slots):
             similarity = self._kernel.gram(part, known)
-            screening_loops.note(similarity.size)
             mean[block] = similarity[:, :n_known] @ weights
             squared = similarity[:, :n_known] * similarity[:, :n_known]
             squared *= shares
@@ -180,8 +179,8 @@ class Distances(Similarities):
         rows = self._relative(points)
         farthest = max(self._farthest, largest_norm(rows))
         loop, n_known = screening_loops.scan, len(weights)
-        self._is_plain = loop is None or farthest > FARTHEST
-        if loop is None or self._is_plain:
+        self._is_plain = farthest > FARTHEST
+        if self._is_plain:
             return self._plain.scan(points, weights, shares)
         number, _, factor = self._profile
         n_actions, n_columns = rows.shape
@@ -203,12 +202,12 @@ class Distances(Similarities):
         return Scan(factor * mean, explained, factor * error)
 
     def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
-        loop = screening_loops.rows
-        if loop is None or self._is_plain:
+        if self._is_plain:
             return self._plain.rows(points, chosen, roots)
         number, _, factor = self._profile
         result = np.empty((len(chosen), self._n_known))
-        loop(self._relative(points[chosen]), self._columns, self._n_known, factor * roots, number, result)
+        relative = self._relative(points[chosen])
+        screening_loops.rows(relative, self._columns, self._n_known, factor * roots, number, result)
         return result
 
 
@@ -257,7 +256,6 @@ class SharedContext(Similarities):
         mean, explained = np.empty(n_actions), np.empty(n_actions)
         for block, part in blocks(kind, points.actions, SMALLER_BLOCKS * n_distinct):
             similarity = self._kernel.action.gram(part, self._distinct)
-            screening_loops.note(similarity.size)
             mean[block] = similarity @ grouped
             similarity *= similarity
             similarity *= largest
@@ -338,7 +336,6 @@ class Collection:
             self._write_plainly(points, out)
             return
         loop, number = screening_loops.rows, 0 if self._profile is None else self._profile.number
-        assert loop is not None
 
         def part(first: int, last: int) -> None:
             for place in range(first, last):
@@ -352,7 +349,7 @@ class Collection:
 
     def _relative(self, points: Points) -> Matrix | None:
         """The points as the loop wants them; None where it cannot be used."""
-        if self._profile is None or screening_loops.rows is None:
+        if self._profile is None or not screening_loops.is_compiled:
             return None
         if not self._columns:
             whole = (self._points - self._points[0]) / self._profile.scale

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batch_updates, column_log
+from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.column_log import DRIFT, DRIFT_LIMIT, UPDATES, ColumnLog
-from kernelbandits.selection.loops import loops
 from kernelbandits.selection.similarities import Collection
 from kernelbandits.types import Indices, Matrix, Points
 

@@ -1,21 +1,96 @@
-"""The loops over features against their NumPy twins, compiled and not."""
+"""The loops over features against their definitions in NumPy, compiled and not."""
 
 import numpy as np
 import pytest
 
 from kernelbandits.posterior._primal_loops import (
     best_loop,
-    best_twin,
     feature_loops,
     play_loop,
-    play_twin,
     take_in_loop,
-    take_in_twin,
 )
 from kernelbandits.posterior.primal import minorant_of
 from kernelbandits.types import TIE_TOLERANCE
 
 GAMMA = 0.3
+
+
+def take_in_in_numpy(
+    row,
+    reward,
+    most,
+    precision,
+    upper,
+    moments,
+    weights,
+    spare,
+):
+    """The update by a fresh factor."""
+    if not np.vdot(row, row) <= most:
+        return False
+    precision += row[:, None] * row
+    moments += reward * row
+    lower = np.linalg.cholesky(precision)
+    upper[:] = lower.T
+    weights[:] = np.linalg.solve(upper, np.linalg.solve(lower, moments))
+    return True
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def best_in_numpy(
+    features,
+    weights,
+    upper,
+    direction,
+    flat,
+    peak,
+    most,
+    exploration,
+    bounds,
+    spare,
+    tied,
+):
+    """The best by the widths of all rows."""
+    means = features @ weights
+    widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
+    scores = means + exploration * widths
+    best = float(scores.max())
+    if not (np.isfinite(best) and np.square(features).sum(axis=1).max() <= most):
+        return 0, 0.0, 0.0, 0
+    found = np.flatnonzero(scores >= best - TIE_TOLERANCE * max(1.0, abs(best)))
+    tied[: len(found)] = found[: len(tied)]
+    return len(found), float(means[found[0]]), float(widths[found[0]]), len(scores)
+
+
+def play_in_numpy(
+    rounds,
+    rewards,
+    precision,
+    upper,
+    moments,
+    weights,
+    direction,
+    flat,
+    peak,
+    most,
+    exploration,
+    bounds,
+    spare,
+    tied,
+    rows,
+    means,
+    widths,
+):
+    """Rounds in turn."""
+    for t, features in enumerate(rounds):
+        n_tied, mean, width, _ = best_in_numpy(
+            features, weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
+        )
+        if not n_tied:
+            return t
+        rows[t], means[t], widths[t] = tied[0], mean, width
+        take_in_in_numpy(features[tied[0]], rewards[t, tied[0]], np.inf, precision, upper, moments, weights, spare)
+    return len(rounds)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +124,7 @@ def test_an_observation_is_taken_in(loop, size):
     for _ in range(5):
         row, reward = rng.normal(size=size), float(rng.normal())
         assert loop(row, reward, np.inf, *ours, np.empty(size))
-        assert take_in_twin(row, reward, np.inf, *theirs, np.empty(size))
+        assert take_in_in_numpy(row, reward, np.inf, *theirs, np.empty(size))
     precision, upper, moments, weights = ours
     for left, right in zip(ours, theirs, strict=True):
         assert np.abs(np.triu(left) - np.triu(right)).max() < 1e-12 if left.ndim == 2 else True
@@ -57,7 +132,7 @@ def test_an_observation_is_taken_in(loop, size):
     assert np.abs(precision @ weights - moments).max() < 1e-11
 
 
-@pytest.mark.parametrize("loop", [take_in_loop, take_in_twin, lambda *given: feature_loops.take_in(*given)])
+@pytest.mark.parametrize("loop", [take_in_loop, take_in_in_numpy, lambda *given: feature_loops.take_in(*given)])
 @pytest.mark.parametrize("row", [[3.0, 4.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_a_row_that_is_too_long_changes_nothing(loop, row):
     ours, before = model(np.random.default_rng(0), 2), model(np.random.default_rng(0), 2)
@@ -82,7 +157,7 @@ def test_the_best_row_is_that_of_all_widths(loop, exploration):
         ours = room[-1]
         n_tied, mean, width, n_widths = loop(features, weights, upper, *simple, exploration, *room)
         theirs = np.zeros(8, dtype=np.int64)
-        expected = best_twin(features, weights, upper, *simple, exploration, *room[:2], theirs)
+        expected = best_in_numpy(features, weights, upper, *simple, exploration, *room[:2], theirs)
         assert n_tied == expected[0]
         assert mean == pytest.approx(expected[1], abs=1e-12)
         assert width == pytest.approx(expected[2], abs=1e-12)
@@ -108,7 +183,7 @@ def test_a_bound_that_is_none_finds_another_row():
         (direction, *_), room = search(precision, 30)
         feature_loops.best(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
         loosened = int(room[-1][0])
-        best_twin(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
+        best_in_numpy(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
         wrong += loosened != int(room[-1][0])
     assert wrong > 5
 
@@ -137,7 +212,7 @@ def test_rounds_are_played_in_turn(loop):
     rng = np.random.default_rng(4)
     rounds, rewards = rng.normal(size=(40, 6, 3)), rng.normal(size=(40, 6))
     answers = []
-    for play in (loop, play_twin):
+    for play in (loop, play_in_numpy):
         state = model(np.random.default_rng(5), 3)
         simple, room = search(state[0], 6)
         rows, means, widths = np.zeros(40, dtype=np.int64), np.zeros(40), np.zeros(40)

@@ -8,8 +8,8 @@ from kernelbandits import Catalog, KernelUCB, _threads
 from kernelbandits.errors import NumericalError
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import batch_updates, set_threads
+from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.column_log import ColumnLog
-from kernelbandits.selection.loops import loops
 
 N_ACTIONS, N_SLOTS = 9_000, 12
 

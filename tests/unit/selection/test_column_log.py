@@ -4,9 +4,9 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from kernelbandits.kernels import Gaussian
-from kernelbandits.selection import column_log, passes, ties
+from kernelbandits.selection import _catalog_loops, column_log, ties
+from kernelbandits.selection._catalog_loops import loops, make_loops
 from kernelbandits.selection.column_log import BEST, FALL, LARGEST, LEADER, ColumnLog, Screen
-from kernelbandits.selection.loops import loops, make_loops
 
 N_ACTIONS, BETA, REGULARIZATION = 1_500, 0.9, 0.3
 PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
@@ -46,7 +46,7 @@ class Scene:
 
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])
 def test_a_round_in_one_call_is_a_pull_and_a_search(form, compiled, monkeypatch):
-    monkeypatch.setattr(loops, "round", compiled.round if form == "compiled" else passes.round_loop)
+    monkeypatch.setattr(loops, "round", compiled.round if form == "compiled" else _catalog_loops.round_loop)
     one_call, by_passes = Scene(), Scene()
 
     for slot in PULLS:
@@ -94,12 +94,6 @@ def test_what_takes_more_than_one_call_is_left_undone(compiled, monkeypatch):
     assert np.array_equal(scene.log.items, before)
 
 
-def test_there_is_no_such_call_before_compiling(monkeypatch):
-    monkeypatch.setattr(loops, "round", None)
-
-    assert Scene().round() == -1
-
-
 def test_a_changed_sum_moves_the_means_alone():
     scene, other = Scene(), Scene()
     for slot in PULLS:
@@ -133,7 +127,7 @@ def test_the_best_is_found_where_variances_cancel(gamma):
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])
 @pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_a_round_leaves_sums_that_fell_from_far_above_to_a_rebuild(form, scale, compiled, monkeypatch):
-    monkeypatch.setattr(loops, "round", compiled.round if form == "compiled" else passes.round_loop)
+    monkeypatch.setattr(loops, "round", compiled.round if form == "compiled" else _catalog_loops.round_loop)
     scene = Scene()
     scene.sums[1] = -scale
     scene.observe(1)

@@ -7,17 +7,12 @@ from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import dual_weights as module
 from kernelbandits.selection.dual_weights import DualWeights
 from kernelbandits.selection.screening import PanelTable
-from kernelbandits.selection.screening_loops import ScreeningLoops
 
 EXPLORATION = 0.6
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def passes(request, monkeypatch):
-    chosen = ScreeningLoops()
-    if request.param == "compiled":
-        chosen.compile()
-    monkeypatch.setattr(module, "screening_loops", chosen)
+@pytest.fixture
+def passes(monkeypatch):
     monkeypatch.setattr(cholesky, "PANEL", 7)
     monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
 

@@ -7,19 +7,14 @@ import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection import similarities as module
-from kernelbandits.selection.screening_loops import ScreeningLoops
 from kernelbandits.selection.similarities import AnyKernel, Distances, SharedContext, similarities_for
 
 SHIFT = np.array([0.0, 1e4, -7.0])
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def passes(request, monkeypatch):
-    chosen = ScreeningLoops()
-    if request.param == "compiled":
-        chosen.compile()
-    monkeypatch.setattr(module, "screening_loops", chosen)
-    return request.param
+@pytest.fixture
+def passes():
+    return "compiled"
 
 
 def rows(rng, n):
@@ -126,9 +121,6 @@ def test_rows_too_far_for_single_precision_are_left_to_the_kernel(distance, pass
 
 
 def test_threads_change_nothing(monkeypatch):
-    chosen = ScreeningLoops()
-    chosen.compile()
-    monkeypatch.setattr(module, "screening_loops", chosen)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     rng = np.random.default_rng(3)
     kernel = Gaussian(length_scale=1.0)

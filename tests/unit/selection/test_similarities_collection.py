@@ -24,7 +24,7 @@ def form(request, monkeypatch):
     if request.param == "compiled":
         screening_loops.ensure()
     else:
-        monkeypatch.setattr(screening_loops, "rows", None)
+        monkeypatch.setattr(screening_loops, "is_compiled", False)
     return request.param
 
 

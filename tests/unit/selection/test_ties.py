@@ -1,7 +1,7 @@
 import numpy as np
 
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.passes import best_loop
+from kernelbandits.selection._catalog_loops import best_loop
 from kernelbandits.selection.ties import best_of_each, worst_tied, worst_tied_of_each
 from kernelbandits.types import TIE_TOLERANCE
 

@@ -11,9 +11,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["BLOCK", "best_loop", "changes_loop", "pull_loop", "rest_loop", "round_loop", "screen_loop"]
+__all__ = [
+    "BLOCK",
+    "best_loop",
+    "changes_loop",
+    "loops",
+    "make_loops",
+    "pull_loop",
+    "rest_loop",
+    "round_loop",
+    "screen_loop",
+]
 
 BLOCK: Final = 1024
 """Actions in a block: a block of column, means and variances (24 kB) stays in the first-level cache."""
@@ -266,3 +277,43 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
     if n_tied > 0:
         state[6] = tied[0]
     return n_tied
+
+
+FLAGS, PLACES, TABLE = "uint8[::1]", "int64[::1]", "int64[:, ::1]"
+PART = f"{MATRIX}, int64, int64"
+
+
+def make_loops() -> Loops:
+    """A group of its own. No sum is reordered, so threads change nothing; a maximum may be."""
+    return Loops(
+        pull=Loop(
+            loop=pull_loop,
+            signature=f"void({MATRIX}, int64, float64, int64, int64, {VECTOR}, int64, float64, float64, {PART}, "
+            f"float64, float64, {FLAGS})",
+        ),
+        screen=Loop(loop=screen_loop, signature=f"void({PART}, float64, float64, {FLAGS})"),
+        best=Loop(
+            loop=best_loop,
+            signature=f"Tuple((float64, int64))({MATRIX}, float64, int64, {FLAGS}, {PLACES})",
+        ),
+        changes=Loop(
+            loop=changes_loop,
+            signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {PLACES})",
+        ),
+        rest=Loop(
+            loop=rest_loop,
+            signature=f"void({VECTOR}, {VECTOR}, {VECTOR}, {VECTOR})",
+            fast=frozenset({"reassoc", "nnan"}),
+        ),
+        # A whole round in one call.
+        round=Loop(
+            loop=round_loop,
+            signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, "
+            f"{PLACES}, {VECTOR}, int64, int64, int64, int64, int64, boolean, float64, float64)",
+            parts=(pull_loop, screen_loop, best_loop),
+        ),
+    )
+
+
+loops: Final = make_loops()
+"""Shared by all engines of the process."""

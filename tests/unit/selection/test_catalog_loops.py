@@ -3,9 +3,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits._compile import PATIENCE, Loops
-from kernelbandits.selection import passes, twins
-from kernelbandits.selection.loops import make_loops
-from kernelbandits.selection.passes import BLOCK
+from kernelbandits.selection import _catalog_loops
+from kernelbandits.selection._catalog_loops import BLOCK, make_loops
+from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import TIE_TOLERANCE
 
 
@@ -16,9 +16,85 @@ def compiled():
     return loops
 
 
+def pull_in_numpy(
+    rows,
+    base,
+    factor,
+    first,
+    last,
+    weights,
+    target,
+    gain,
+    shrink,
+    items,
+    start,
+    stop,
+    squared,
+    bar,
+    hits,
+):
+    """The definition."""
+    column = factor * rows[base, start:stop]
+    if last > first:
+        column -= weights[first:last] @ rows[first:last, start:stop]
+    if target >= 0:
+        rows[target, start:stop] = column
+    items[0, start:stop] += gain * column
+    column *= column
+    column *= shrink
+    items[1, start:stop] -= column
+    screen_in_numpy(items, start, stop, squared, bar, hits)
+
+
+def screen_in_numpy(items, start, stop, squared, bar, hits):
+    """The definition."""
+    gap = np.maximum(bar - items[0, start:stop], 0.0)
+    hit = gap * gap <= squared * np.maximum(items[1, start:stop], 0.0)
+    first, last = start // BLOCK, -(-stop // BLOCK)
+    hits[first:last] = np.logical_or.reduceat(hit, np.arange(0, stop - start, BLOCK))
+
+
+def best_in_numpy(
+    items,
+    exploration,
+    stop,
+    hits,
+    tied,
+):
+    """The definition; blocks without a hit are looked at too, and cannot win."""
+    scores = items[0, :stop] + exploration * np.sqrt(np.maximum(items[1, :stop], 0.0))
+    best = float(scores.max())
+    found = np.flatnonzero(scores >= worst_tied(best))
+    tied[: len(found)] = found[: len(tied)]
+    return best, len(found)
+
+
+def changes_in_numpy(counts, sums, taken, found):
+    """The definition."""
+    n_slots = len(counts)
+    changed = np.flatnonzero((counts != taken[0, :n_slots]) | (sums != taken[1, :n_slots]))
+    found[: len(changed)] = changed
+    return len(changed)
+
+
+def rest_in_numpy(mean, roots, factors, highest):
+    """The definition."""
+    for place, factor in enumerate(factors):
+        highest[place] = (mean + roots * factor).max()
+
+
+IN_NUMPY = {
+    "pull": pull_in_numpy,
+    "screen": screen_in_numpy,
+    "best": best_in_numpy,
+    "changes": changes_in_numpy,
+    "rest": rest_in_numpy,
+}
+
+
 def forms(name, compiled):
-    """The compiled loop, the same in Python, and the twin."""
-    return getattr(compiled, name), getattr(passes, f"{name}_loop"), getattr(twins, f"{name}_twin")
+    """The compiled loop, the same in Python, and the definition in NumPy."""
+    return getattr(compiled, name), getattr(_catalog_loops, f"{name}_loop"), IN_NUMPY[name]
 
 
 def a_state(n, rng):
