@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from math import inf, isfinite, nan, prod
 from os import PathLike, fsencode
 from typing import Any, Final, TypeVar
@@ -17,6 +17,8 @@ __all__ = [
     "LARGEST",
     "MOST_IN_MEMORY",
     "MOST_NUMBERS",
+    "MOST_ROUNDS",
+    "MOST_RUNS",
     "a_confidence",
     "a_count",
     "a_flag",
@@ -37,6 +39,7 @@ __all__ = [
     "counted",
     "is_number",
     "is_one_of",
+    "length_of",
     "not_negative",
     "positive",
     "shown",
@@ -55,6 +58,12 @@ MOST_IN_MEMORY: Final = 2**31 - 1
 
 MOST_NUMBERS: Final = 500_000_000
 """Of an array that is made because a user asks for it: 4 GB."""
+
+MOST_ROUNDS: Final = 100_000_000
+"""Of a run whose rounds are kept: about 100 bytes of each."""
+
+MOST_RUNS: Final = 1_000_000
+"""Of a study, each with a seed: two files of each are kept."""
 
 MOST_SHOWN: Final = 80
 """Characters of a value in a message."""
@@ -218,6 +227,18 @@ def a_size(name: str, *lengths: int) -> None:
     if prod(lengths) > MOST_NUMBERS:
         sizes = " × ".join(f"{length:,}" for length in lengths)
         raise InvalidParameter(f"{name} have to be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
+
+
+def length_of(values: Sized) -> float:
+    """How many there are; infinitely many where Python cannot say it.
+
+    >>> length_of([7, 8]), length_of(range(10**30))
+    (2, inf)
+    """
+    try:
+        return len(values)
+    except OverflowError:
+        return inf
 
 
 def a_flag(value: bool, name: str) -> bool:

@@ -359,6 +359,10 @@ class QuadraticForm(Spherical):
     True
     """
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        a_size("The entries of A", self.n_features, self.n_features)
+
     def function(self, rng: np.random.Generator) -> Callable[[Matrix], Vector]:
         """Draw A."""
         matrix = rng.standard_normal((self.n_features, self.n_features))

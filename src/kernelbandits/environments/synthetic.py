@@ -158,6 +158,7 @@ class SyntheticRKHS:
         object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
         a_size("The contexts of a round", self.n_actions, self.n_features)
         a_size("The centers", self.n_centers, self.n_features)
+        a_size("The similarities of the centers", self.n_centers, self.n_centers)
         if not is_one_of(self.noise, ("gaussian", "bernoulli")):
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {shown(self.noise)}.')
         if self.seed is not None:
