@@ -1,4 +1,4 @@
-"""The passes over a catalog, compiled in the background, with a NumPy twin of each until then."""
+"""Kernels of the catalog engine, compiled in the background, with NumPy fallbacks until then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PART = f"{MATRIX}, int64, int64"
 
 
 def make_loops() -> Loops:
-    """A group of its own. No sum is reordered, so threads change nothing; a maximum may be."""
+    """Create a group of kernels. No sum is reordered, so results do not depend on threads; a maximum may be."""
     return Loops(
         pull=Loop(
             loop=passes.pull_loop,
@@ -41,7 +41,7 @@ def make_loops() -> Loops:
             signature=f"void({VECTOR}, {VECTOR}, {VECTOR}, {VECTOR})",
             fast=frozenset({"reassoc", "nnan"}),
         ),
-        # A whole round in one call; there is none before compiling, when the other passes are called one by one.
+        # A whole round in one call; it has no fallback: before compilation the other kernels are called one by one.
         round=Loop(
             loop=passes.round_loop,
             twin=None,
@@ -53,4 +53,4 @@ def make_loops() -> Loops:
 
 
 loops: Final = make_loops()
-"""Shared by all engines of the process."""
+"""Kernel group shared by all engines of the process."""

@@ -1,4 +1,4 @@
-"""The passes in NumPy: for small problems, and for the first rounds until the loops are compiled."""
+"""NumPy fallbacks of the compiled kernels, for small problems and for the first rounds before compilation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pull_twin(
     bar: float,
     hits: Flags,
 ) -> None:
-    """`pull_loop` in NumPy."""
+    """NumPy fallback of `pull_loop`."""
     column = factor * rows[base, start:stop]
     if last > first:
         column -= weights[first:last] @ rows[first:last, start:stop]
@@ -42,7 +42,7 @@ def pull_twin(
 
 
 def screen_twin(items: Matrix, start: int, stop: int, squared: float, bar: float, hits: Flags) -> None:
-    """`screen_loop` in NumPy."""
+    """NumPy fallback of `screen_loop`."""
     gap = np.maximum(bar - items[0, start:stop], 0.0)
     hit = gap * gap <= squared * np.maximum(items[1, start:stop], 0.0)
     first, last = start // BLOCK, -(-stop // BLOCK)
@@ -53,10 +53,10 @@ def best_twin(
     items: Matrix,
     exploration: float,
     stop: int,
-    hits: Flags,  # noqa: ARG001 – what the loop needs
+    hits: Flags,  # noqa: ARG001 – used by the compiled kernel
     tied: Indices,
 ) -> tuple[float, int]:
-    """`best_loop` in NumPy; blocks without a hit are looked at too, and cannot win."""
+    """NumPy fallback of `best_loop`; unmarked blocks are scored too, and cannot contain the best."""
     scores = items[0, :stop] + exploration * np.sqrt(np.maximum(items[1, :stop], 0.0))
     best = float(scores.max())
     found = np.flatnonzero(scores >= worst_tied(best))
@@ -65,7 +65,7 @@ def best_twin(
 
 
 def changes_twin(counts: Vector, sums: Vector, taken: Matrix, found: Indices) -> int:
-    """`changes_loop` in NumPy."""
+    """NumPy fallback of `changes_loop`."""
     n_slots = len(counts)
     changed = np.flatnonzero((counts != taken[0, :n_slots]) | (sums != taken[1, :n_slots]))
     found[: len(changed)] = changed
@@ -73,6 +73,6 @@ def changes_twin(counts: Vector, sums: Vector, taken: Matrix, found: Indices) ->
 
 
 def rest_twin(mean: Vector, roots: Vector, factors: Vector, highest: Vector) -> None:
-    """`rest_loop` in NumPy."""
+    """NumPy fallback of `rest_loop`."""
     for place, factor in enumerate(factors):
         highest[place] = (mean + roots * factor).max()
