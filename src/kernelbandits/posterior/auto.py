@@ -25,7 +25,8 @@ logger: Final = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 128
 LOOK_AGAIN: Final = 1.5
-"""Growth factor of the size between two measurements of the rank; the first is made at a query with 128 points."""
+"""Growth factor of the size between two measurements of the rank; the first is made when a query finds 128 distinct
+points."""
 
 LOW_RANK: Final = 0.5
 HIGH_RANK: Final = 0.7
@@ -34,7 +35,8 @@ exact one, and a change of the form has its own cost."""
 
 QUESTIONS: Final = 64
 POINTS_OF_A_QUESTION: Final = 16
-"""Query points remembered before the rank is measured: they must lie in the basis, too."""
+"""Number of queries remembered before the rank is measured, and the approximate number of points per query: these
+points must lie in the basis, too."""
 
 
 class AutoPosterior(Posterior):
