@@ -91,8 +91,7 @@ class Policy(Transactional, ABC):
     """Whether `learn` is correct for an action that another rule selected in place of the policy's own choice.
 
     Such a decision has no stage and carries this round's memo. `Mixed` wraps only policies with this property. It must
-    be
-    False for a policy whose importance weights depend on its own probabilities.
+    be False for a policy whose importance weights depend on its own probabilities.
     """
 
     _has_notes_to_make: bool = True
