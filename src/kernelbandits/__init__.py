@@ -1,17 +1,17 @@
-"""Kernelized contextual bandits: choose among actions never tried, by their similarity to actions that were.
+"""Kernelized contextual bandits: choose among new actions by their similarity to actions tried before.
 
 >>> import kernelbandits as kb
 >>> policy = kb.KernelUCB(kb.kernels.Spectrum(n=3), regularization=0.1, exploration=0.3)
 >>> decision = policy.choose(["cheap flights", "cheap fights", "slow cooking"])
 >>> policy.learn(decision, reward=1.0)
 
-`kernels` holds the similarities, `posterior` the estimates, `theory` what is proved about them, `policies` the rules
-that choose, `environments` and `evaluation` worlds to try them in, `adapters` the ways to and from other libraries.
-`experiments` needs the extra of the same name. Each is imported when it is first used, so that importing the package
-itself costs little more than importing NumPy.
+`kernels` contains similarities, `posterior` estimates, `theory` what is proved about them, `policies` the rules that
+choose, `environments` and `evaluation` environments to evaluate them in, `adapters` conversions to and from other
+libraries. `experiments` needs the extra of the same name. Each package is imported on first use, so that importing
+`kernelbandits` costs little more than importing NumPy.
 
-What happens in the background (compiling, changes of form, leftovers of files) is logged as "kernelbandits" by the
-standard `logging` module, and nothing is printed unless that is configured.
+Background events (compilation, changes of the posterior's form, removal of partial files) are logged by the logger
+"kernelbandits" of the standard `logging` module; nothing is printed unless that is configured.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     )
     from kernelbandits.selection import Catalog, compile_ahead, set_threads
 
-logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent unless the program wants to hear
+logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent unless the application configures logging
 
 __version__ = "0.1.0.dev0"
 
@@ -146,7 +146,7 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a package, or the one that holds the name, on first access."""
+    """Import a package, or the package that defines the name, on first access."""
     if name in _PACKAGES:
         return import_module(f"kernelbandits.{name}")
     if name in __all__:

@@ -1,4 +1,4 @@
-"""`python -m kernelbandits`."""
+"""Entry point of `python -m kernelbandits`."""
 
 import sys
 

@@ -1,12 +1,12 @@
 """Background compilation of Numba kernels.
 
-Until then exhaustive scoring in NumPy answers, so the first rounds wait for no compiler, and importing the library does
-not import Numba. A compiled loop is kept on disk by Numba, so that later processes only load it. Where Numba is missing
-or fails, NumPy goes on answering, and one warning is logged.
+Until a kernel is compiled, exhaustive scoring in NumPy is used, so the first rounds do not wait for the compiler, and
+importing the library does not import Numba. Numba caches compiled kernels on disk, so that later processes only load
+them. If Numba is missing or fails, NumPy stays in use, and one warning is logged.
 
-Numba works for us only while `_compiler` is held, one step at a time. A fork interrupts the step at the next pass of
-the compiler and repeats it in the parent, so that the child finds none of Numba's locks taken by a thread that it does
-not have. The end of the program interrupts it likewise.
+The library uses Numba only while `_compiler` is held, one step at a time. A fork interrupts the step at the next
+compiler pass and repeats it in the parent, so that no lock of Numba is held in the child by a thread that does not
+exist there. The end of the program interrupts it in the same way.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ VECTOR: Final = "float64[::1]"
 MATRIX: Final = "float64[:, ::1]"
 
 SUMS_IN_ANY_ORDER: Final = frozenset({"reassoc", "contract", "nsz"})
-"""Lets a compiler add several terms of a sum at once; infinities and NaN mean what they mean."""
+"""Fast-math flags that allow adding several terms of a sum at once; infinities and NaN keep their meaning."""
 
 PATIENCE: Final = 3_000_000
-"""Array entries that NumPy handles, about 10 ms of work, before compiling begins."""
+"""Array entries processed by NumPy, about 10 ms of work, before compilation starts."""
 
 CALL: Final = 3_000
-"""Entries that a call counts for, however small its arrays are: a thousand calls take a tenth of a second."""
+"""Entries that a call counts for at least, however small its arrays are: a thousand calls take a tenth of a second."""
 
 FORK_PATIENCE: Final = 5.0
-"""Seconds that a fork waits for the compiler, whose longest pass takes 0.7: more means that each waits for the other,
-and then the child stays with NumPy."""
+"""Seconds that a fork waits for the compiler, whose longest pass takes 0.7. A longer wait means a deadlock, and then
+the child uses NumPy only."""
 
 NUMBA_LOCKS: Final = (
     ("numba.core.compiler_lock", "global_compiler_lock._lock"),
     ("llvmlite.binding.ffi", "lib._lock._lock"),
 )
-"""What a thread holds while it compiles: modules, and where their lock is."""
+"""Locks that a thread holds while it compiles: module, and attribute path of the lock."""
 
 NO_COLORS: Final = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
 
@@ -72,28 +72,28 @@ DIGEST: Final = sha256().digest_size
 logger: Final = logging.getLogger(__name__)
 
 groups: Final[list[Background]] = []
-"""All loops of the process."""
+"""All kernel groups of the process."""
 
 Result = TypeVar("Result")
 
 _compiler = Lock()
-"""Held while Numba is imported or compiles for us."""
+"""Lock held while the library imports Numba or compiles."""
 
 _forking: Final[set[int]] = set()
-"""Threads that want to fork, or are just doing it."""
+"""Threads that are about to fork or are forking."""
 
 _held_for_fork: Final[set[int]] = set()
-"""Those of them that hold `_compiler`."""
+"""Threads among these that hold `_compiler`."""
 
 _is_usable = True
-"""Whether Numba may be touched: not in a child that was forked while a thread was inside of it."""
+"""Whether Numba may be used: not in a child that was forked while a thread was inside Numba."""
 
 
-# -- forks and the end of the program ------------------------------------------------------------------------------
+# -- forks and interpreter exit -------------------------------------------------------------------------------------
 
 
 class _Interrupted(BaseException):
-    """Ends a compilation between two passes; not an Exception, which Numba may handle by itself."""
+    """Aborts a compilation between two passes; not an Exception, which Numba may handle itself."""
 
 
 def _before_fork() -> None:
@@ -120,9 +120,9 @@ def _after_fork_in_child() -> None:
 
 
 def _is_numba_whole() -> bool:
-    """Whether no thread of the parent, which the child does not have, was inside of Numba: ours or any other."""
+    """Whether no thread of the parent, of this library or any other, was inside Numba at the fork."""
     if getattr(getattr(sys.modules.get("numba"), "__spec__", None), "_initializing", False):
-        return False  # half imported
+        return False  # partially imported
     for module, path in NUMBA_LOCKS:
         try:
             lock = attrgetter(path)(sys.modules.get(module))
@@ -139,7 +139,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _is_exiting() -> bool:
-    """Whether the interpreter waits for nothing but compilations."""
+    """Whether the interpreter only waits for compilations."""
     if threading.main_thread().is_alive():
         return False
     ours = {group._thread for group in groups}
@@ -147,7 +147,7 @@ def _is_exiting() -> bool:
 
 
 def uninterrupted(step: Callable[[], Result]) -> Result:
-    """The result of one step in which Numba is used; repeated where a fork interrupted it."""
+    """Run one step that uses Numba, and repeat it if a fork interrupts it."""
     while True:
         while _forking:
             sleep(0.001)
@@ -159,7 +159,7 @@ def uninterrupted(step: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let forks and the end of the program stop what is compiled meanwhile by this thread, between two passes."""
+    """Let forks and interpreter exit abort this thread's compilation between two passes."""
     event, this_thread = import_module("numba.core.event"), threading.get_ident()
 
     class Watch(event.Listener):  # type: ignore[misc, name-defined]
@@ -174,19 +174,19 @@ def _interruptible() -> Iterator[None]:
         yield
 
 
-# -- compiling -----------------------------------------------------------------------------------------------------
+# -- compilation -----------------------------------------------------------------------------------------------------
 
 
 def numba() -> Any:
-    """Numba, without colors in its messages, unless it was imported before.
+    """Import Numba, with colored messages disabled unless it was imported before.
 
-    It makes thousands of messages while it compiles, and coloring each of them (where colorama is installed) puts
-    another `sys.stdout` in place for a moment: what another thread prints or redirects just then would be lost.
+    Numba creates thousands of messages while it compiles, and coloring each of them (if colorama is installed) replaces
+    `sys.stdout` for a moment: output that another thread prints or redirects at that moment would be lost.
     """
     if "numba" in sys.modules:
-        return import_module("numba")  # waits where another thread is at it
+        return import_module("numba")  # waits if another thread is importing it
     before = os.environ.get(NO_COLORS)
-    os.environ[NO_COLORS] = "1"  # read while it is imported
+    os.environ[NO_COLORS] = "1"  # read during the import
     try:
         return import_module("numba")
     finally:
@@ -197,7 +197,7 @@ def numba() -> Any:
 
 
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
-    """A loop compiled for one signature, outside the interpreter's lock, and kept on disk where that can be written."""
+    """Kernel compiled for one signature, without the GIL, and cached on disk if possible."""
 
     def compile_now(*, is_kept: bool) -> Callable[..., Any]:
         ready = dispatcher(loop, flags, is_kept=is_kept)
@@ -214,7 +214,7 @@ def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = f
 
 
 def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_kept: bool = True) -> Any:
-    """What compiles a loop when it is called, or told to."""
+    """Numba dispatcher, which compiles a kernel on call or on demand."""
     options = {"nogil": True, "fastmath": set(flags) or False}
     if is_kept:
         try:
@@ -229,9 +229,9 @@ def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_kept: bool
 
 @cache
 def _checked_file() -> Any:
-    """Numba's files on disk with a checksum at the end: one that is damaged counts as missing and is written again.
+    """Numba cache file class with a checksum: a damaged file is treated as missing and written again.
 
-    Numba would raise, or run what it finds. A file that cannot be written is not kept.
+    Numba would raise, or run the damaged code. A file that cannot be written is not cached.
     """
 
     class CheckedFile(import_module("numba.core.caching").IndexDataCacheFile):  # type: ignore[misc]
@@ -246,7 +246,7 @@ def _checked_file() -> Any:
 
         def _load_data(self, name: str) -> Any:
             if not self._is_whole(self._data_path(name)):
-                raise FileNotFoundError(name)  # what Numba expects of a file that was removed
+                raise FileNotFoundError(name)  # the error that Numba expects for a removed file
             return super()._load_data(name)
 
         def _is_whole(self, path: str) -> bool:
@@ -281,11 +281,11 @@ def _warn_once(message: str, *arguments: object) -> None:
         logger.warning(message, *arguments)
 
 
-# -- groups of loops -----------------------------------------------------------------------------------------------
+# -- kernel groups ---------------------------------------------------------------------------------------------------
 
 
 class Background(ABC):
-    """Counts the work, and calls `compile` in a thread when it has become enough."""
+    """Kernel group that counts work and calls `compile` in a background thread once it is enough."""
 
     def __init__(self, *, patience: int = PATIENCE) -> None:
         self.is_compiled = False
@@ -297,7 +297,7 @@ class Background(ABC):
         groups.append(self)
 
     def ensure(self) -> None:
-        """Compile, unless that was done before; where it cannot be done, NumPy stays and a warning is logged."""
+        """Compile unless that is done; on failure NumPy stays in use and a warning is logged."""
         with self._compiling:
             if self.is_compiled or self.has_failed:
                 return
@@ -319,7 +319,7 @@ class Background(ABC):
                 logger.info("Compiled or loaded in %.1f s: %s", perf_counter() - start, names)
 
     def begin_in_child(self) -> None:
-        """After a fork: a thread that was compiling is gone, and what it had locked stays locked."""
+        """Reset after a fork: the compiling thread does not exist in the child, and its locks stay locked."""
         self._lock, self._compiling = Lock(), Lock()
         if not self.is_compiled:
             self._thread = None
@@ -327,23 +327,23 @@ class Background(ABC):
     @property
     @abstractmethod
     def names(self) -> str:
-        """Of the loops, for the log."""
+        """Names of the kernels, for the log."""
 
     @abstractmethod
     def compile(self) -> None:
-        """Compile, or load what an earlier process compiled; takes seconds the first time."""
+        """Compile the kernels, or load them from the cache; takes seconds the first time."""
 
     def note(self, entries: int) -> None:
-        """So many array entries were handled without compiled loops; enough of them begin the compiling."""
+        """Record array entries processed without compiled kernels; starts compilation once there are enough."""
         self._work += entries + CALL
         if self._work > self._patience and self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    # Not a daemon: a thread inside of LLVM would crash while the interpreter ends. It stops by itself.
+                    # Not a daemon: a thread inside LLVM would crash at interpreter exit. It stops by itself.
                     thread = Thread(target=self.ensure, name="kernelbandits-compile")
                     try:
                         thread.start()
-                    except RuntimeError as error:  # there are too many threads, or the interpreter ends
+                    except RuntimeError as error:  # too many threads, or the interpreter is exiting
                         self._work = 0
                         _warn_once("Compiling in the background could not begin: %r", error)
                     else:
@@ -352,17 +352,18 @@ class Background(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A function in the form that Numba compiles, and how to compile it."""
+    """Kernel: a function that Numba can compile, and its signature."""
 
     loop: Callable[..., Any]
     signature: str
     fast: frozenset[str] = frozenset()
     parts: Sequence[Callable[..., Any]] = ()
-    """Plain functions that the loop calls; they stay in its file, or a change to them would not reach the disk."""
+    """Plain functions that the kernel calls; they must be in its file, or a change to them would not invalidate the
+    cache."""
 
 
 class Loops(Background):
-    """A group of loops by name: the attribute of that name is None until compiling has finished."""
+    """Group of kernels by name: each attribute is None until compilation has finished."""
 
     def __init__(self, **loops: Loop) -> None:
         super().__init__()
@@ -371,7 +372,7 @@ class Loops(Background):
             setattr(self, name, None)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # for type checkers: the names are set in __init__
+        raise AttributeError(name)  # for type checkers: __init__ sets the names
 
     @property
     def names(self) -> str:

@@ -2,9 +2,9 @@
 
     magic (8 bytes) · format version (4) · length of the head (8) · head (JSON, UTF-8) · arrays · SHA-256 (32)
 
-All numbers are little-endian. The head is any nesting of plain values; an array in it stands as {"$array": [dtype,
-shape, offset]}. Nothing is ever unpickled, and nothing is imported by a name found in a file. Every version of the
-format begins with the magic and ends with the checksum.
+All numbers are little-endian. The head is any nesting of plain values; an array in it is represented as {"$array":
+[dtype, shape, offset]}. Nothing is ever unpickled, and nothing is imported by a name found in a file. Every version of
+the format begins with the magic and ends with the checksum.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ENDING: Final = ".partial"
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Write beside the place, flush to the disk, rename: whoever looks sees all of it or what was there before.
+    """Atomic write: write a temporary file, flush it to disk, rename it. Readers see the old or the new file.
 
-    Whatever goes wrong meanwhile leaves nothing behind, and what the system has against the file names its place.
+    An error leaves no partial file behind, and an error of the operating system names the file.
     """
     beside = path.with_name(f".{path.name}.{uuid4().hex}{ENDING}")
     try:
@@ -62,7 +62,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _locked_file(beside: Path) -> BinaryIO:
-    """A new file that is locked; where `remove_leftovers` took it before it was, another one in its place."""
+    """Create a new locked file; create another one if `remove_leftovers` removes it before it is locked."""
     while True:
         file = beside.open("xb")
         _lock(file)
@@ -72,10 +72,10 @@ def _locked_file(beside: Path) -> BinaryIO:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what writes of this file have left behind when they were killed; one that is under way is left alone.
+    """Remove partial files of this file left by killed processes; a write in progress is not affected.
 
-    A write holds a lock on its file, which ends with its process. Where the system has no such locks, an open file
-    cannot be removed (Windows), or nothing is.
+    A write holds a lock on its file, which ends with its process. On systems without such locks, an open file cannot be
+    removed (Windows), or nothing is removed.
     """
     for file in leftovers(path.parent):
         if file.name.startswith(f".{path.name}."):
@@ -89,7 +89,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Hold a lock on the file until it is closed; whether that was possible."""
+    """Lock the file until it is closed; return whether that was possible."""
     if fcntl is None:
         return False
     try:
@@ -100,12 +100,12 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Files that a write left behind when it was killed."""
+    """Partial files left in a folder by killed processes."""
     return sorted(folder.glob(f".*{ENDING}"))
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut, where the system can."""
+    """Flush the folder, so that the rename survives a power failure, if the system supports it."""
     with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -121,14 +121,15 @@ DIGEST_SIZE: Final = 32
 DTYPES: Final = {"<f8", "<i8", "|u1"}
 
 DEEPEST: Final = 100
-"""Levels of nesting in a head. A kernel of kernels takes two each, a wrapped policy two; Python's stack has 1,000."""
+"""Largest nesting depth of a head. A nested kernel and a wrapped policy take two levels each; Python's stack has
+1,000."""
 
 MOST_AXES: Final = 4
-"""Of an array in a file; those of the library have one or two."""
+"""Largest number of axes of an array in a file; those of the library have one or two."""
 
 
 def write_container(content: Any, path: str | PathLike[str]) -> None:
-    """Write nested plain values and arrays: a file that is there whole or not at all."""
+    """Write nested plain values and arrays atomically."""
     blocks: list[bytes] = []
     plain = _without_arrays(content, blocks)
     try:
@@ -147,9 +148,9 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
 
 
 def read_container(path: str | PathLike[str]) -> Any:
-    """What `write_container` wrote; a clear error for any other file.
+    """Read what `write_container` wrote; raise a clear error for any other file.
 
-    The arrays in a file lie one behind the other and fill it, so that reading takes memory in proportion to its length.
+    The arrays in a file are contiguous and fill it, so that reading takes memory in proportion to its length.
     """
     data = Path(path).read_bytes()
     if len(data) < PREFIX.size + DIGEST_SIZE or not data.startswith(MAGIC):
@@ -180,7 +181,7 @@ def read_container(path: str | PathLike[str]) -> Any:
 
 
 def _without_arrays(value: Any, blocks: list[bytes]) -> Any:
-    """The value with every array replaced by a note of where it lies; the arrays' bytes go to `blocks`."""
+    """The value with every array replaced by a reference; the arrays' bytes are appended to `blocks`."""
     if isinstance(value, np.ndarray):
         return {"$array": _put(value, blocks)}
     if isinstance(value, dict):
@@ -202,7 +203,7 @@ def _put(array: NDArray[Any], blocks: list[bytes]) -> list[Any]:
 
 
 def _extents(head: Any) -> list[tuple[int, int]]:
-    """Where the arrays begin and end; ValueError for a head that is too deep or holds what is never written."""
+    """Start and end of every array; raises ValueError for a head that is too deep or invalid."""
     extents: list[tuple[int, int]] = []
     level = [head]
     for _ in range(DEEPEST):
@@ -224,7 +225,7 @@ def _extents(head: Any) -> list[tuple[int, int]]:
 
 
 def _checked_note(value: dict[str, Any]) -> tuple[str, list[int], int]:
-    """Dtype, shape and offset of an array, or ValueError."""
+    """Dtype, shape and offset of an array; raises ValueError."""
     note = value["$array"]
     if not isinstance(note, list) or len(note) != 3:
         raise ValueError(f"it names an array by {note!r:.60} instead of dtype, shape and offset")
@@ -240,7 +241,7 @@ def _checked_note(value: dict[str, Any]) -> tuple[str, list[int], int]:
 
 
 def _refuse_overlap(extents: list[tuple[int, int]], length: int) -> None:
-    """ValueError unless the arrays fill the file without a gap, and none lies over another one."""
+    """Raise ValueError unless the arrays fill the file without gaps or overlaps."""
     end = 0
     for first, last in sorted(extents):
         if first == last:
@@ -266,7 +267,7 @@ def _with_arrays(value: Any, data: memoryview) -> Any:
 
 
 def writable_folder(into: str | PathLike[str]) -> Path:
-    """The folder, made where it is not there, or InvalidParameter."""
+    """The folder, created if it does not exist; raises InvalidParameter."""
     folder = Path(a_path(into, "The folder"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -279,9 +280,9 @@ def writable_folder(into: str | PathLike[str]) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Hold the folder's lock, which ends with this process whatever happens; FolderInUse where another one holds it.
+    """Hold the folder's lock, which ends with this process; raises FolderInUse if another process holds it.
 
-    Gives False where the system knows no such locks.
+    Yields False if the system does not support such locks.
     """
     try:
         import fcntl

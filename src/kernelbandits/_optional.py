@@ -1,4 +1,4 @@
-"""Imports of optional packages, and the versions of those installed."""
+"""Imports of optional packages, and installed versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING = 'Add it with: pip install "kernelbandits[adapters]"'
 
 
 def required(package: str, purpose: str) -> Any:
-    """The package's module, or an error that says how to get it.
+    """Module of the package, or an error with an installation hint.
 
     >>> required("json", "Reading lines").loads("[1]")
     [1]
@@ -28,7 +28,7 @@ def required(package: str, purpose: str) -> Any:
 
 
 def require(package: str) -> None:
-    """Do nothing when the package can be imported; otherwise say how to get it."""
+    """Raise an error with an installation hint if the package cannot be imported."""
     try:
         import_module(package)
     except ImportError as missing:
@@ -39,11 +39,11 @@ def require(package: str) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of this package, of Python and of what the numbers depend on."""
+    """Versions of this package, of Python and of the packages that affect the results."""
     found = {"kernelbandits": __version__, "python": platform.python_version()}
     for package in ("numpy", "scipy", "numba", "matplotlib", "pyarrow"):
         try:
             found[package] = version(package)
-        except PackageNotFoundError:  # an extra that is not there had no part in it
+        except PackageNotFoundError:  # an extra that is not installed did not affect the results
             continue
     return found

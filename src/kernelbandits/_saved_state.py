@@ -26,20 +26,20 @@ ROUNDED: Final = 2.0**-52
 """Largest rounding error of a sum, relative to it."""
 
 SUMS_TO_ONE: Final = 1e-9
-"""By how much probabilities that were divided by their sum may miss 1."""
+"""Largest deviation from 1 of probabilities that were divided by their sum."""
 
 NAMES = {"f": "float64", "i": "int64", "u": "uint8"}
 
 
 def saved_value(state: Any, name: str) -> Any:
-    """A value by its name, or DamagedFile."""
+    """Value by name; raises DamagedFile."""
     if not isinstance(state, Mapping) or name not in state:
         raise DamagedFile(f"The file does not hold {name!r} where it belongs.")
     return state[name]
 
 
 def saved_part(state: Any, name: str) -> Mapping[str, Any]:
-    """A mapping by its name, or DamagedFile."""
+    """Mapping by name; raises DamagedFile."""
     value = saved_value(state, name)
     if not isinstance(value, Mapping):
         raise DamagedFile(f"{name!r} in the file has to hold named values, got {value!r:.60}.")
@@ -55,16 +55,16 @@ def saved_array(
     least: float = -inf,
     most: float = inf,
 ) -> NDArray[Any]:
-    """An array by its name, or DamagedFile where it breaks a rule.
+    """Array by name; raises DamagedFile if it violates a rule.
 
     Parameters
     ----------
     kind
-        "f" for float64, whose numbers have to be finite, "i" for int64, "u" for bytes.
+        "f" for float64, whose numbers must be finite, "i" for int64, "u" for bytes.
     shape
-        None for a length that is free.
+        None for an arbitrary length.
     least, most
-        Of every entry, inclusive.
+        Bounds of every entry, inclusive.
     """
     array = saved_value(state, name)
     if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
@@ -85,14 +85,14 @@ def saved_array(
 def saved_shares(
     state: Any, name: str, n_shares: int, *, is_whole: bool = True, rounding: float = SUMS_TO_ONE
 ) -> NDArray[np.float64]:
-    """Probabilities by their name, or DamagedFile: none is below zero, and their sum is 1, or at most 1.
+    """Probabilities by name; raises DamagedFile unless all are nonnegative with sum 1, or at most 1.
 
     Parameters
     ----------
     is_whole
         Whether the sum is 1.
     rounding
-        By how much the sum may be off.
+        Largest deviation of the sum.
     """
     shares = saved_array(state, name, "f", (n_shares,), least=0.0, most=1.0 + rounding)
     total = float(shares.sum())
@@ -103,9 +103,9 @@ def saved_shares(
 
 
 def saved_sums(state: Any, counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of so many rewards each, and their rounding errors, or DamagedFile.
+    """Reward sums for these counts, and their rounding errors; raises DamagedFile.
 
-    What has no reward has no sum, and what has some has a finite mean. An error is one that rounding can have left.
+    An entry without rewards has sum zero, one with rewards a finite mean. Errors must be possible rounding errors.
     """
     sums, errors = (saved_array(state, name, "f", counts.shape) for name in ("sums", "errors"))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -118,7 +118,7 @@ def saved_sums(state: Any, counts: NDArray[Any]) -> tuple[NDArray[np.float64], N
 
 
 def saved_number(state: Any, name: str, *, least: float = -inf, most: float = inf) -> float:
-    """A finite number by its name, or DamagedFile."""
+    """Finite number by name; raises DamagedFile."""
     value = saved_value(state, name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise DamagedFile(f"{name!r} in the file has to be a number from {least} to {most}, got {value!r:.60}.")
@@ -126,7 +126,7 @@ def saved_number(state: Any, name: str, *, least: float = -inf, most: float = in
 
 
 def saved_count(state: Any, name: str, *, least: int = 0, most: float = 2**53) -> int:
-    """A whole number by its name, or DamagedFile."""
+    """Integer by name; raises DamagedFile."""
     value = saved_value(state, name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise DamagedFile(f"{name!r} in the file has to be a whole number from {least} to {most}, got {value!r:.60}.")
@@ -134,5 +134,5 @@ def saved_count(state: Any, name: str, *, least: int = 0, most: float = 2**53) -
 
 
 def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """What is named `<prefix>…`, without the prefix."""
+    """Entries named `<prefix>…`, without the prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

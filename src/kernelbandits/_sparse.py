@@ -1,4 +1,4 @@
-"""SciPy-sparse matrices that users give: SciPy follows their index arrays unchecked, so they are checked here."""
+"""Validation of SciPy-sparse matrices passed by users: SciPy does not check their index arrays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["sound"]
 
 
 def sound(points: Any) -> Any:
-    """Sparse rows whose index arrays stay within them, or InvalidContexts; in one pass over the entries.
+    """Sparse rows with valid index arrays; raises InvalidContexts. One pass over the entries.
 
-    They come back in the format they had (CSR, CSC, BSR, COO), or as coordinates where that has no index arrays.
+    The format (CSR, CSC, BSR, COO) is preserved; formats without index arrays are converted to COO.
     """
     from scipy.sparse import issparse
 
@@ -49,7 +49,7 @@ def _broken(points: Any) -> InvalidContexts:
 
 
 def _is_sound_compressed(points: Any) -> bool:
-    """Of CSR, CSC, and BSR, whose indices count blocks."""
+    """Whether CSR, CSC or BSR index arrays are valid; BSR indices count blocks."""
     starts, indices, data = points.indptr, points.indices, points.data
     n_rows, n_columns = points.shape
     if points.format == "csc":
@@ -96,14 +96,14 @@ def _is_sound_dia(points: Any) -> bool:
 
 
 def _is_sound_lil(points: Any) -> bool:
-    """Whether there are as many numbers as columns; the columns themselves are looked at as coordinates."""
+    """Whether there are as many numbers as columns; the columns themselves are checked after conversion to COO."""
     return points.rows.shape == points.data.shape == points.shape[:1] and all(
         len(columns) == len(numbers) for columns, numbers in zip(points.rows, points.data, strict=True)
     )
 
 
 def _all_below(indices: NDArray[Any], size: int) -> bool:
-    """Whether all of them lie from 0 up to below the size, in one pass: as unsigned numbers negative ones are large."""
+    """Whether all indices are in [0, size), in one pass: as unsigned integers, negative ones are large."""
     if not indices.size:
         return True
     return indices.dtype.kind == "i" and int(indices.view(indices.dtype.str.replace("i", "u")).max()) < size
@@ -115,7 +115,7 @@ CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "csc": _is_sound_compressed,
     "csr": _is_sound_compressed,
     "dia": _is_sound_dia,
-    "dok": lambda _: True,  # SciPy looks at every key itself
+    "dok": lambda _: True,  # SciPy checks every key itself
     "lil": _is_sound_lil,
 }
-"""What SciPy relies on in each format, or else crashes."""
+"""Checks per format of the properties that SciPy relies on; violating them can crash it."""

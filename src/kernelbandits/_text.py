@@ -34,14 +34,14 @@ EQUIVALENTS: Final = {
     "\u2264": "<=",
     "\u2265": ">=",
 }
-"""What letters of this library are written as where they cannot be; any other becomes a question mark."""
+"""ASCII replacements of the library's non-ASCII characters; any other character becomes a question mark."""
 
 HANDLER: Final = "kernelbandits.ascii"
-"""Name of the error handler of `str.encode` that writes these."""
+"""Name of the error handler of `str.encode` that applies these replacements."""
 
 
 def encodable(text: str) -> str:
-    """The text with those letters replaced that the standard output cannot show, so that `print` never fails on it.
+    """The text with characters replaced that the standard output cannot encode, so that `print` never fails on it.
 
     >>> encodable("12.5")
     '12.5'
@@ -51,7 +51,7 @@ def encodable(text: str) -> str:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         return text.encode(encoding, HANDLER).decode(encoding)
-    except (LookupError, UnicodeError):  # an encoding that Python does not know, or one that cannot write ASCII
+    except (LookupError, UnicodeError):  # an unknown encoding, or one that cannot encode ASCII
         return text.encode("ascii", HANDLER).decode("ascii")
 
 

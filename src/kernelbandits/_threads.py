@@ -18,16 +18,16 @@ from kernelbandits.validation import a_count
 __all__ = ["few_threads", "for_each_part", "limit_blas", "one_blas_thread", "set_threads", "threads_for"]
 
 SMALLEST: Final = 10_000
-"""Multiplications below which BLAS keeps to one thread by itself."""
+"""Multiplications below which BLAS itself uses one thread."""
 
 LARGEST: Final = 1_000_000_000
-"""Multiplications from which all threads pay: about 30 ms of work on one core."""
+"""Multiplications from which all threads pay off: about 30 ms of work on one core."""
 
 NOTHING: Final = nullcontext()
 
 
 class _Library(NamedTuple):
-    """A BLAS that is loaded: how many threads it may use, for all threads of the process or for the one that asks."""
+    """A loaded BLAS: getter and setter of its thread count, for the whole process or the calling thread."""
 
     get: Callable[[], int]
     set: Callable[[int], object]
@@ -36,21 +36,21 @@ class _Library(NamedTuple):
 
 _lock = RLock()
 _inside: Final[dict[int, int]] = {}
-"""Entries that have not been left, by their identity, and the threads that entered."""
+"""Active contexts by identity, and the threads that entered them."""
 
 _outside: Final[list[int]] = []
-"""How many threads each library had before the first of them entered."""
+"""Thread count of each library before the first of these contexts was entered."""
 
 _defaults: Final[list[int]] = []
-"""How many each library had before `limit_blas`; empty where that sets no limit."""
+"""Thread count of each library before `limit_blas`; empty if there is no limit."""
 
 
 def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread if the work is small, and as many as it may if it is large.
+    """Context in which BLAS uses one thread if the work is small, and all allowed threads if it is large.
 
-    Any number of threads may be inside at the same time; when the last one leaves, BLAS has what it had before.
-    Entering and leaving costs about 3 µs, and nothing where the work is tiny or the caller is inside already. Measured
-    on two cores, 500 rounds of 30 actions: 2.1 s with BLAS left to itself, 0.7 s with this.
+    Any number of threads may be inside at the same time; when the last one leaves, the thread count of BLAS is
+    restored. Entering and leaving costs about 3 µs, and nothing if the work is tiny or the caller is already inside.
+    Measured on two cores, 500 rounds of 30 actions: 2.1 s without this, 0.7 s with it.
     """
     if not SMALLEST < n_multiplications < LARGEST or (_inside and get_ident() in _inside.values()):
         return NOTHING
@@ -58,12 +58,12 @@ def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
         for library in _libraries():
             if library.get() > 1:
                 return _OneThread()
-        return NOTHING  # every BLAS has one thread already, as with OMP_NUM_THREADS=1
+        return NOTHING  # every BLAS already has one thread, as with OMP_NUM_THREADS=1
     return _OneThread()
 
 
 class _OneThread:
-    """Left at the latest when it is deleted, as where an interrupt keeps `__exit__` from being called."""
+    """Context of `few_threads`; left at deletion if an interrupt prevents the call of `__exit__`."""
 
     __slots__ = ("_own",)
 
@@ -100,7 +100,7 @@ def _give_back() -> None:
 
 
 def limit_blas(most: int | None) -> None:
-    """Limit every BLAS to this many threads; None restores what it had before."""
+    """Limit every BLAS to this many threads; None restores the previous count."""
     libraries = _libraries()
     with _lock:
         now = _outside if _inside else [library.get() for library in libraries]
@@ -112,7 +112,7 @@ def limit_blas(most: int | None) -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Only the thread that forked is left, and it may be inside."""
+    """Keep only contexts of the thread that forked: no other thread exists in the child."""
     global _lock
     _lock = RLock()
     gone = [entry for entry, thread in _inside.items() if thread != get_ident()]
@@ -128,15 +128,15 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _libraries() -> tuple[_Library, ...]:
-    """Those of NumPy and SciPy, looked up once (about 1 ms)."""
-    import scipy.linalg.blas  # noqa: F401 – SciPy brings a BLAS of its own, and only what is loaded can be told
+    """BLAS libraries of NumPy and SciPy, looked up once (about 1 ms)."""
+    import scipy.linalg.blas  # noqa: F401 – SciPy has its own BLAS, and only loaded libraries can be limited
     from threadpoolctl import ThreadpoolController
 
     return tuple(map(_library, ThreadpoolController().select(user_api="blas").lib_controllers))
 
 
 def _library(controller: Any) -> _Library:
-    """OpenBLAS's own functions where they are found, which saves the several names that are tried for each call."""
+    """Direct OpenBLAS functions if found, which avoids trying several names per call."""
     get, put = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas" and hasattr(controller, "_get_symbol"):
         get = controller._get_symbol("openblas_get_num_threads") or get
@@ -145,8 +145,8 @@ def _library(controller: Any) -> _Library:
 
 
 BYTES_PER_THREAD: Final = 6_000_000
-"""Memory that a part has to move for another thread to pay for sure: handing a part to the pool costs 30 to 100 µs, in
-which one core moves up to two megabytes. Below it the caller's thread does all."""
+"""Bytes per part from which another thread certainly pays off: passing a part to the pool costs 30 to 100 µs, in which
+one core moves up to two megabytes. Below it the calling thread does all the work."""
 
 PARTS_PER_THREAD: Final = 4
 
@@ -155,12 +155,11 @@ _shared: tuple[int, int, ThreadPoolExecutor] | None = None  # process, number of
 
 
 def set_threads(n: int | None) -> None:
-    """Most threads the library may use; None: decide by the size of the work and the cores of the machine.
+    """Limit the threads of the library; None: choose by the size of the work and the cores of the machine.
 
-    It also is the most that BLAS may use in this process, also where others call it, and None gives BLAS back what it
-    had before.
+    The limit also applies to all uses of BLAS in this process; None restores the previous count of BLAS.
 
-    What is chosen does not depend on it: parts of a pass are computed alike, whoever computes them.
+    Choices do not depend on it: parts of a pass give the same results in any thread.
 
     >>> set_threads(1)
     >>> threads_for(10**9)
@@ -173,7 +172,7 @@ def set_threads(n: int | None) -> None:
 
 
 def threads_for(n_bytes: int, n_parts: int | None = None) -> int:
-    """Threads for a pass that moves so many bytes and can be cut into so many parts: two or more for each thread."""
+    """Number of threads for a pass that moves n_bytes and has n_parts parts: at least two parts per thread."""
     paying = n_bytes // BYTES_PER_THREAD
     if n_parts is not None:
         paying = min(paying, n_parts // 2)
@@ -183,19 +182,19 @@ def threads_for(n_bytes: int, n_parts: int | None = None) -> int:
 
 
 def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_bytes: int) -> None:
-    """Call `work(start, stop)` for parts of range(n) that begin at multiples of `align`, in threads where it pays.
+    """Call `work(start, stop)` for parts of range(n) aligned to `align`, in several threads if that pays off.
 
-    `work` has to leave the interpreter's lock while it computes, as compiled loops do. There are more parts than
-    threads, and each thread takes the next that is left: one that is kept from its work by something else on the
-    machine leaves it to the others, and one that has not begun when all is done is not waited for. Where threads cannot
-    be had, the caller's does all.
+    `work` has to release the GIL while it computes, as compiled kernels do. There are more parts than threads, and each
+    thread takes the next remaining part: a thread that is delayed leaves its work to the others, and one that has not
+    started when all parts are done is not waited for. If no threads are available, the calling thread does all the
+    work.
     """
     n_threads = threads_for(n_bytes, -(-n // align))
     if n_threads == 1:
         work(0, n)
         return
     step = -(-n // (PARTS_PER_THREAD * n_threads * align)) * align
-    starts = iter(range(0, n, step))  # to take the next is one step of the interpreter, so no part is taken twice
+    starts = iter(range(0, n, step))  # taking the next is atomic under the GIL, so no part is taken twice
 
     def share() -> None:
         for start in starts:
@@ -214,7 +213,7 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
         try:
             futures = [pool.submit(help_out) for _ in range(n_threads - 1)]
             are_all_there = True
-        except RuntimeError:  # no more threads, or the interpreter is about to end
+        except RuntimeError:  # no more threads, or the interpreter is exiting
             pass
     try:
         share()
@@ -225,7 +224,7 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
 
 
 def _shared_pool(n_threads: int) -> ThreadPoolExecutor:
-    """The one pool; another one in a forked process, whose threads are gone, and where more are wanted."""
+    """The shared pool; a new one in a forked process, whose threads are gone, and if more threads are needed."""
     global _shared
     shared = _shared
     if shared is None or shared[0] != os.getpid() or shared[1] < n_threads:
@@ -234,7 +233,7 @@ def _shared_pool(n_threads: int) -> ThreadPoolExecutor:
 
 
 def _cores() -> int:
-    """Cores this process may run on; OMP_NUM_THREADS is respected as the usual word of a worker process."""
+    """Cores this process may run on; OMP_NUM_THREADS, the usual setting of worker processes, is respected."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(available, int(told)) if told.isdigit() and int(told) > 0 else available
@@ -242,11 +241,11 @@ def _cores() -> int:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread while this lasts.
+    """Limit BLAS to one thread in this context.
 
-    A bandit's matrices are small: threads that wait for each other cost more than they save, many times over where
-    something else is running.
+    The matrices of a bandit are small: thread synchronization costs more than it saves, many times over if other
+    processes are running.
     """
-    import_module("scipy.linalg.blas")  # SciPy brings a BLAS of its own, and only what is loaded can be told
+    import_module("scipy.linalg.blas")  # SciPy has its own BLAS, and only loaded libraries can be limited
     with threadpool_limits(limits=1, user_api="blas"):
         yield

@@ -1,9 +1,9 @@
 """Locks and undo logs: every public call of a model is serialized and atomic.
 
-A call that changes a model first notes how to put back what it is about to change, then changes it, and ends by
-clearing the notes. Clearing is one step of the interpreter: it is the commit. Whatever interrupts the call before that
-(an error, Ctrl-C, a fork in another thread) leaves notes behind, and they are played back at once, or before the next
-call where playing back was interrupted too. Derived state that is changed in place is protected by the same notes.
+A call that changes a model first records how to restore what it is about to change, then changes it, and ends by
+clearing the records. Clearing is atomic under the GIL: it is the commit. If anything interrupts the call before that
+(an error, Ctrl-C, a fork in another thread), the records remain, and are replayed immediately, or before the next call
+if the replay was interrupted, too. Derived state that is changed in place is protected by the same records.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["ForkedLock", "Journal", "Transactional", "handles_transaction", "ins
 
 
 class ForkedLock:
-    """A reentrant lock that is free in a forked process, whatever the threads of its parent were doing.
+    """Reentrant lock that is free in a forked process, whatever the threads of its parent were doing.
 
-    Use it as ``with guard.lock:``, which no signal can interrupt between taking the lock and having to give it back. It
+    Use it as ``with guard.lock:``, which no signal can interrupt between acquiring the lock and entering the block. It
     is reentrant, since a call may be part of another one.
     """
 
@@ -36,7 +36,7 @@ class ForkedLock:
         _guards.add(self)
 
     def __reduce__(self) -> tuple[type[ForkedLock], tuple[()]]:
-        """A copy has a lock of its own."""
+        """Copy as a new lock."""
         return ForkedLock, ()
 
 
@@ -53,7 +53,7 @@ if hasattr(os, "register_at_fork"):
 
 
 BRITISH_TO_AMERICAN: Final = {"regularisation": "regularization", "centres": "centers"}
-"""Parameters of models that are often spelled otherwise."""
+"""Parameters of models with a common alternative spelling."""
 
 BRITISH: Final = frozenset(BRITISH_TO_AMERICAN)
 
@@ -63,8 +63,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 class Journal(ForkedLock):
     """Undo log of one model, shared by a policy, its wrappers and its posteriors.
 
-    A note is a function and its arguments that restore former values. It sets values, and never adds to them, so
-    playing notes back a second time after an interrupt is harmless.
+    A record is a function and its arguments that restore former values. It sets values and never adds to them, so
+    replaying records a second time after an interrupt is harmless.
 
     >>> journal, model = Journal(), {"mean": 0.5}
     >>> journal.note(model.update, dict(model))
@@ -79,11 +79,11 @@ class Journal(ForkedLock):
     def __init__(self) -> None:
         super().__init__()
         self.is_snapshot = False
-        """Whether its model is a copy that was made to be pickled."""
+        """Whether its model is a copy that was created for pickling."""
         self.notes: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def __reduce__(self) -> tuple[type[Journal], tuple[()]]:
-        """A copy begins with an empty journal, and a lock of its own."""
+        """Copy as an empty journal with a new lock."""
         return Journal, ()
 
     def note(self, restore: Callable[..., object], *arguments: Any) -> None:
@@ -96,26 +96,26 @@ class Journal(ForkedLock):
             self.notes.pop()
 
     def commit(self) -> None:
-        """What was changed stays."""
+        """Make the changes permanent."""
         self.notes.clear()
 
     def recover(self) -> None:
-        """Roll back what a call has left unfinished, if one has."""
+        """Roll back an incomplete call, if there is one."""
         with self.lock:
             if self.notes:
                 self.roll_back()
 
     def roll_back(self) -> None:
-        """Put everything back, the latest change first."""
+        """Restore everything, the latest change first."""
         for restore, arguments in reversed(self.notes):
             restore(*arguments)
         self.notes.clear()
 
 
 def transaction(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a method under the lock of its object's journal, wholly or not at all.
+    """Run a method under the lock of its object's journal, atomically.
 
-    A call inside another one of the same journal, in the same thread, is part of that.
+    A nested call with the same journal, in the same thread, is part of the outer call.
     """
 
     @wraps(method)
@@ -138,13 +138,13 @@ def transaction(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def handles_transaction(method: Method) -> Method:
-    """Mark a public method that does itself what `transaction` does, to save a call on a hot path."""
+    """Mark a public method that implements its own `transaction`, to save a call on a hot path."""
     method.handles_transaction = True  # type: ignore[attr-defined]
     return method
 
 
 inside_transaction = handles_transaction
-"""Mark a method that other parts of the library call inside a transaction; users have no need for it."""
+"""Mark a method that other parts of the library call inside a transaction; it is not for users."""
 
 
 class Transactional:
@@ -156,7 +156,7 @@ class Transactional:
         if not BRITISH.isdisjoint(options):
             raise _spelled_otherwise(cls, options)
         made = super().__new__(cls)
-        made._journal = Journal()  # here, so that a subclass need not call this class's __init__
+        made._journal = Journal()  # here, so that a subclass need not call __init__ of this class
         return made
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -170,7 +170,7 @@ class Transactional:
                 getter, setter = (part and transaction(part) for part in (member.fget, member.fset))
                 setattr(cls, name, property(getter, setter, doc=member.__doc__))
 
-    # One way to copy a model: copy.copy, copy.deepcopy, pickle and roll-back all come here.
+    # The only way to copy a model: copy.copy, copy.deepcopy, pickle and rollback all use it.
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         journal = self._journal
@@ -187,7 +187,7 @@ class Transactional:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a copy, all parts of which share one journal: what is pickled does not change while it is written."""
+        """State of a copy whose parts share one journal, so that it does not change while it is pickled."""
         if self._journal.is_snapshot:
             return vars(self)
         made = copy.deepcopy(self)
@@ -195,12 +195,12 @@ class Transactional:
         return vars(made)
 
     def _note_copy(self) -> None:
-        """Note a copy of everything: for a call that makes many changes, or changes that are not noted one by one."""
+        """Record a copy of everything, for a call with many changes, or whose changes are not recorded one by one."""
         shared = {id(part): part for part in (self._journal, *self._noting_parts())}
         self._journal.note(adopt, self, copy.deepcopy(vars(self), shared))
 
     def _noting_parts(self) -> tuple[object, ...]:
-        """Parts that note their changes by themselves."""
+        """Parts that record their own changes."""
         return ()
 
 
@@ -211,7 +211,7 @@ def _spelled_otherwise(model: type, options: Mapping[str, Any]) -> InvalidParame
 
 
 def adopt(model: object, state: dict[str, Any]) -> None:
-    """Give a model the state of a copy. Parts that are models themselves stay the same objects."""
+    """Set a model to the state of a copy. Parts that are models themselves stay the same objects."""
     for name in [name for name in vars(model) if name not in state]:
         del vars(model)[name]
     for name, value in state.items():

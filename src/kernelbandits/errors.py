@@ -1,14 +1,14 @@
-"""Everything that can go wrong, under one root.
+"""Exceptions and warnings of the library.
 
 KernelBanditError
-├── InvalidParameter         a constructor argument breaks its rule
+├── InvalidParameter         a constructor argument violates its rule
 ├── InvalidContexts          NaN, wrong shape or dtype, an empty set, the wrong kind of point
 ├── InvalidReward            NaN, infinite, or outside the declared range
-├── UnknownItem              an id that no table knows
-├── NotPositiveSemidefinite  a similarity that is no kernel; names the repair
+├── UnknownItem              an id that is not in the table
+├── NotPositiveSemidefinite  an indefinite similarity; names the repair
 ├── DecisionError            a decision that cannot be used here
 │   ├── AlreadyLearnt
-│   ├── NotLearnt            amend or unlearn of what was never learnt
+│   ├── NotLearnt            amend or unlearn of a decision that was never learned
 │   └── ForeignDecision      made by a differently configured policy
 ├── NotSupported             the algorithm or kernel is not defined for this
 ├── SavedFileError
@@ -17,8 +17,8 @@ KernelBanditError
 │   ├── NewerFile
 │   └── CannotSave           points or kernels with no pickle-free form
 ├── NumericalError
-├── DataUnavailable          data that has to be fetched cannot be had now
-├── StudyIncomplete          some jobs of a study failed; the others are kept
+├── DataUnavailable          data cannot be downloaded now
+├── StudyIncomplete          some jobs of a study failed; the others are stored
 ├── FolderInUse              another run writes into the folder
 └── MissingExtra             an optional package is not installed
 
@@ -26,8 +26,8 @@ KernelBanditWarning
 ├── IllConditioned           the regularization is too small for double precision
 └── GuaranteeVoid            an assumption of a named exploration schedule does not hold
 
-Each error is also the built-in that a caller would expect. Each message states the rule, the value and the
-way out.
+Each error is also a subclass of the expected built-in exception. Each message states the rule, the value and a
+remedy.
 """
 
 import sys
@@ -72,7 +72,7 @@ class KernelBanditError(Exception):
 
 
 class InvalidParameter(KernelBanditError, ValueError):
-    """A constructor argument breaks its rule."""
+    """A constructor argument violates its rule."""
 
 
 class InvalidContexts(KernelBanditError, ValueError):
@@ -84,11 +84,11 @@ class InvalidReward(KernelBanditError, ValueError):
 
 
 class UnknownItem(KernelBanditError, LookupError):
-    """An id that no table knows."""
+    """An id that is not in the table."""
 
 
 class NotPositiveSemidefinite(KernelBanditError, ValueError):
-    """A similarity that is no kernel; the message names the repair."""
+    """An indefinite similarity; the message names the repair."""
 
 
 class DecisionError(KernelBanditError, ValueError):
@@ -96,11 +96,11 @@ class DecisionError(KernelBanditError, ValueError):
 
 
 class AlreadyLearnt(DecisionError):
-    """The reward of this decision was learnt before."""
+    """The reward of this decision was learned before."""
 
 
 class NotLearnt(DecisionError):
-    """The decision to amend or unlearn was never learnt."""
+    """The decision to amend or unlearn was never learned."""
 
 
 class ForeignDecision(DecisionError):
@@ -116,11 +116,11 @@ class SavedFileError(KernelBanditError, ValueError):
 
 
 class DamagedFile(SavedFileError):
-    """The file's bytes are not those that were written."""
+    """The file's bytes differ from those that were written."""
 
 
 class ForeignFile(SavedFileError):
-    """The file is not one of ours, or holds something this call cannot open."""
+    """The file has an unrecognized format, or contains something this call cannot open."""
 
 
 class NewerFile(SavedFileError):
@@ -132,20 +132,20 @@ class CannotSave(SavedFileError):
 
 
 class NumericalError(KernelBanditError, ArithmeticError):
-    """Rounding errors have eaten the answer."""
+    """Rounding errors make the result meaningless."""
 
 
 class DataUnavailable(KernelBanditError, OSError):
-    """Data that has to be fetched cannot be had now; the message says where else it can come from."""
+    """Data cannot be downloaded now; the message names an alternative source."""
 
 
 class StudyIncomplete(KernelBanditError, RuntimeError):
-    """Some jobs of a study failed; the others are kept, and running the study again does only what is missing."""
+    """Some jobs of a study failed; the others are stored, and running the study again runs only the missing ones."""
 
     def __init__(self, message: str, failures: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.failures = failures or {}
-        """What went wrong, in full, by job."""
+        """Full error text per job."""
 
 
 class FolderInUse(KernelBanditError, RuntimeError):
@@ -161,7 +161,7 @@ class KernelBanditWarning(UserWarning):
 
 
 class IllConditioned(KernelBanditWarning):
-    """The regularization is so small that widths lose their digits."""
+    """The regularization is so small that widths are inaccurate."""
 
 
 class GuaranteeVoid(KernelBanditWarning):
@@ -169,7 +169,7 @@ class GuaranteeVoid(KernelBanditWarning):
 
 
 def warn_user(message: str, category: type[KernelBanditWarning]) -> None:
-    """Warn, and name the line outside this library that led here."""
+    """Issue a warning that refers to the calling line outside this library."""
     depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kernelbandits."):
         depth, frame = depth + 1, frame.f_back

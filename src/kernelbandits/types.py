@@ -1,4 +1,4 @@
-"""Values that every part of the house passes on."""
+"""Core value types."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ __all__ = [
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
-Point: TypeAlias = Any  # one thing a kernel understands; opaque outside `kernels`
-Points: TypeAlias = Any  # many of them: rows, sparse rows, strings, ids, pairs
+Point: TypeAlias = Any  # one point of a kernel; opaque outside `kernels`
+Points: TypeAlias = Any  # a collection: rows, sparse rows, strings, ids, pairs
 ItemId: TypeAlias = int | str
 Seed: TypeAlias = int | np.random.SeedSequence | np.random.Generator | None
-Parameters: TypeAlias = dict[str, Any]  # plain values only, as `describe()` gives them
+Parameters: TypeAlias = dict[str, Any]  # plain values only, as returned by `describe()`
 
 TIE_TOLERANCE: Final = 1e-10
-"""Scores within this times max(1, |best|) of the best are tied: more than the rounding by which the equivalent
-forms of the estimator differ at ordinary regularization, less than anything a user could mean."""
+"""Relative tolerance of ties: scores within this times max(1, |best|) of the best are tied. It exceeds the rounding
+by which the equivalent forms of the estimator differ at ordinary regularization, and is below any meaningful
+difference."""
 
 SMALLEST_PROPENSITY: Final = 1e-12
-"""A decision that claims a smaller one was not drawn from it: that would take 10¹² draws."""
+"""Smallest valid propensity of a decision: a smaller one would take 10¹² draws."""
 
 EMPTY: Final[Mapping[str, Any]] = {}
 
 MOST_COLUMNS: Final = 2**62
-"""Of sparse rows; an index of one more still fits into 64 bits."""
+"""Largest number of columns of sparse rows; an index of one more still fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,33 +66,33 @@ class Pairs:
 
 
 class SelectionCost(NamedTuple):
-    """How an action was found: for documentation and tests, never needed to use the library."""
+    """Work done to find an action: for documentation and tests, never needed to use the library."""
 
     engine: str
-    """Which form was used."""
+    """Name of the algorithm used."""
 
     n_actions: int
-    """Actions that could be chosen."""
+    """Number of eligible actions."""
 
     means_computed: int
-    """Actions whose mean was brought up to date since the choice before."""
+    """Number of actions whose mean was updated since the previous choice."""
 
     widths_computed: int
-    """Likewise their widths."""
+    """Number of actions whose width was updated since the previous choice."""
 
     bounds_scanned: int
-    """Upper bounds that were read instead; none for an engine that keeps everything up to date."""
+    """Number of upper bounds read instead; 0 for an engine that updates everything."""
 
 
 new_cost: Final[Callable[[tuple[str, int, int, int, int]], SelectionCost]] = partial(tuple.__new__, SelectionCost)
-"""A cost from its fields in order, at a third of the cost of its constructor."""
+"""Constructor of a cost from its fields in order, at a third of the cost of the class."""
 
 
 class Selection(NamedTuple):
-    """The action that was selected, what is known of it, and what finding it cost."""
+    """The selected action, its estimate, and the cost of finding it."""
 
     row: int
-    """Row among the points that were searched, the lowest of those tied."""
+    """Row among the searched points, the lowest of the tied ones."""
 
     mean: float = nan
     width: float = nan
@@ -101,68 +102,68 @@ class Selection(NamedTuple):
 
     stage: int | None = None
     memo: Mapping[str, Any] = EMPTY
-    """Arrays that learning will need."""
+    """Arrays needed for learning."""
 
     cost: SelectionCost | None = None
     tied: Indices | None = None
-    """Rows of all that are tied for the best score, lowest first; None where there is no other, or it was decided."""
+    """All rows tied for the best score, lowest first; None if it is unique or the tie is already broken."""
 
     error: float = 0.0
-    """Certified bound on the difference between this score and the exact one; 0 where it is exact."""
+    """Certified bound on the difference between this score and the exact one; 0 if it is exact."""
 
 
 new_selection: Final[Callable[[tuple[Any, ...]], Selection]] = partial(tuple.__new__, Selection)
-"""A selection from all ten fields in order, at a third of the cost of its constructor."""
+"""Constructor of a selection from all ten fields in order, at a third of the cost of the class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """One action chosen in one round, with all that learning, audit or off-policy evaluation will need."""
+    """One action chosen in one round, with all data needed for learning, audit and off-policy evaluation."""
 
     action: int
-    """Row of the contexts that was chosen."""
+    """Chosen row of the contexts."""
 
     context: Point
-    """A copy of that row, so a decision can be learnt from without the round it came from."""
+    """Copy of that row, so that learning does not need the round it came from."""
 
     mean: float = nan
-    """Estimated reward; nan where a policy has no such estimate (likewise `width` and `score`)."""
+    """Estimated reward; nan if the policy has no such estimate (the same for `width` and `score`)."""
 
     width: float = nan
-    """Confidence width of the mean; carries γ^(-1/2) and is never a variance."""
+    """Confidence width of the mean; includes γ^(-1/2) and is never a variance."""
 
     score: float = nan
-    """What the chosen action was ranked by."""
+    """Score by which the chosen action was ranked."""
 
     propensity: float = 1.0
-    """Probability of this action, 1.0 when the rule is deterministic; in a slate, given those above it."""
+    """Probability of this action, 1.0 for a deterministic rule; in a slate, given those above it."""
 
     stage: int | None = None
-    """SupKernelUCB level that learns from this decision; None when none does."""
+    """SupKernelUCB level that learns from this decision; None if none does."""
 
     item: ItemId | None = None
-    """The id given for the chosen row, or the row itself when there were no ids."""
+    """Id of the chosen row, or the row itself if there were no ids."""
 
     n_actions: int = 0
-    """Eligible actions of the round."""
+    """Number of eligible actions of the round."""
 
     round_index: int = 0
-    """The round this choice belongs to, from 1."""
+    """Index of the round, from 1."""
 
     id: str = ""
-    """Unique; empty only when the decision was built by hand."""
+    """Unique id; empty only if the decision was built by hand."""
 
     policy: str = ""
     """Fingerprint of the policy's configuration."""
 
     memo: Mapping[str, Any] = field(default_factory=dict)
-    """What this policy's `learn` needs besides: arrays by name."""
+    """Further arrays by name that the policy's `learn` needs."""
 
     cost: SelectionCost | None = None
-    """What finding this action took, where the policy reports it; not part of `to_dict`."""
+    """Cost of finding this action, if the policy reports it; not part of `to_dict`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON or a table row."""
+        """Plain values, for JSON or a table row."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "cost"}
         for name in ("mean", "width", "score"):
             values[name] = None if isnan(values[name]) else float(values[name])
@@ -172,7 +173,7 @@ class Decision:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Decision:
-        """Inverse of `to_dict`; DecisionError for anything else.
+        """Inverse of `to_dict`; raises DecisionError for anything else.
 
         >>> decision = Decision(action=2, context=np.array([0.5, 1.0]), mean=0.25)
         >>> Decision.from_dict(decision.to_dict()).context
@@ -194,7 +195,7 @@ class Decision:
 
 
 def check_decision(decision: Decision) -> None:
-    """DecisionError where this is not a decision, or a field holds what no choice gives."""
+    """Raise DecisionError if this is not a decision, or a field has a value that no choice yields."""
     if not isinstance(decision, Decision):
         raise DecisionError(f"A decision as `choose` gives it is needed, got {type(decision).__name__}.")
     for name, rule, is_right in (
@@ -220,7 +221,7 @@ def check_decision(decision: Decision) -> None:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a value is a whole number of 64 bits."""
+    """Whether a value is a 64-bit integer."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
         return False
     return -(2**63) <= int(value) < 2**63
@@ -252,7 +253,7 @@ def _is_memo(memo: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A short repr, where there is one."""
+    """Short repr, if there is one."""
     try:
         return f"{value!r:.80}"
     except Exception:
@@ -260,7 +261,7 @@ def _shown(value: Any) -> str:
 
 
 class OpenDecision:
-    """A decision that is being made: the same slots, and they can be set."""
+    """Mutable decision under construction, with the same slots."""
 
     __slots__ = tuple(part.name for part in fields(Decision))
 
@@ -288,25 +289,25 @@ class OpenDecision:
 
 
 def new_decision(*values: Any) -> Decision:
-    """A decision from all its fields in order, at a third of the cost: a frozen class sets each through a call.
+    """Decision from all its fields in order, at a third of the cost: a frozen class sets each through a call.
 
     >>> new_decision(2, None, 0.5, 0.1, 0.6, 1.0, None, "blue", 3, 1, "d-1", "", EMPTY).item
     'blue'
     """
     made: Any = OpenDecision(*values)
-    made.__class__ = Decision  # the slots are the same, so the object is one from now on
+    made.__class__ = Decision  # the slots are the same, so the object becomes a Decision
     return made  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slate(Sequence[Decision]):
-    """Several decisions of one round, best first; learn from each on its own."""
+    """Several decisions of one round, best first; learn from each separately."""
 
     decisions: tuple[Decision, ...]
 
     @property
     def actions(self) -> Indices:
-        """Rows in order."""
+        """Chosen rows in order."""
         return np.array([decision.action for decision in self.decisions], dtype=np.intp)
 
     @property
@@ -330,22 +331,22 @@ class Slate(Sequence[Decision]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plays:
-    """Many rounds that were chosen and learnt in one call, as columns: a `Decision` each would cost more than they."""
+    """Many rounds that were chosen and learned in one call, as columns; cheaper than one `Decision` per round."""
 
     action: Indices
-    """Row of the round's contexts that was chosen."""
+    """Chosen row of the round's contexts."""
 
     reward: Vector
-    """What it paid, and what was learnt."""
+    """Observed and learned reward."""
 
     mean: Vector
-    """Reward that was estimated; nan where a policy makes no estimate (likewise `width`)."""
+    """Estimated reward; nan if the policy has no estimate (the same for `width`)."""
 
     width: Vector
     """Confidence width of the mean."""
 
     score: Vector
-    """What the chosen action was ranked by."""
+    """Score by which the chosen action was ranked."""
 
     propensity: Vector
     """Probability of the choice."""
@@ -356,7 +357,7 @@ class Plays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """Mean reward and confidence width of each point; width carries γ^(-1/2) and is never a variance."""
+    """Mean reward and confidence width of each point; width includes γ^(-1/2) and is never a variance."""
 
     mean: Vector
     width: Vector
@@ -372,23 +373,23 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageStep:
-    """One level of a SupKernelUCB round; here, because both `theory` and `policies` speak of it."""
+    """One level of a SupKernelUCB round; defined here because `theory` and `policies` both use it."""
 
     stage: int
     active: Indices
-    """Rows still active when the level was entered."""
+    """Rows active when the level was entered."""
 
     prediction: Prediction
-    """Of the active actions, from this level's rounds only."""
+    """Prediction of the active actions, from this level's rounds only."""
 
     scaled_width: Vector
-    """scale · width: what the thresholds are compared with."""
+    """scale · width, which is compared with the thresholds."""
 
     outcome: Literal["explore", "narrow", "exploit"]
 
 
 def _to_plain(context: Point) -> Any:
-    """Wrap one context in plain values, tagged with what it was."""
+    """One context as plain values, tagged with its type."""
     if isinstance(context, str) or (isinstance(context, int) and not isinstance(context, bool)):
         return context
     if isinstance(context, np.ndarray):
@@ -407,7 +408,7 @@ def _to_plain(context: Point) -> Any:
 
 
 def _from_plain(value: Any) -> Point:
-    """Inverse of `_to_plain`; ValueError or TypeError for what that does not give."""
+    """Inverse of `_to_plain`; raises ValueError or TypeError for anything else."""
     if not isinstance(value, Mapping):
         if not _is_id(value):
             raise ValueError(f"a context is a string, a whole number or a tagged value, got {type(value).__name__}")
@@ -430,13 +431,13 @@ def _from_plain(value: Any) -> Point:
         raise ValueError("a sparse row has as many numbers as columns, and a length")
     if columns.size and (columns.dtype.kind not in "iu" or not 0 <= columns.min() <= columns.max() < length):
         raise ValueError(f"the columns of a sparse row of length {length} have to be whole numbers from 0 below it")
-    from scipy.sparse import csr_array  # SciPy only when a sparse row asks for it
+    from scipy.sparse import csr_array  # SciPy is imported only for sparse rows
 
     return csr_array((entries, columns.astype(np.int64), [0, len(columns)]), shape=(1, length))
 
 
 def _numbers(values: Any) -> Vector:
-    """Numbers as float64; ValueError where some are text or missing, of which NumPy would make numbers too."""
+    """Numbers as float64; raises ValueError for text or missing values, which NumPy would convert."""
     given = np.asarray(values)
     are_large = given.dtype.kind == "O" and all(isinstance(value, int | float) for value in given.flat)
     if given.dtype.kind not in "buif" and not are_large:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from math import inf, isfinite, nan, prod
 from os import PathLike, fsencode
 from typing import Any, Final, TypeVar
@@ -17,6 +17,8 @@ __all__ = [
     "LARGEST",
     "MOST_IN_MEMORY",
     "MOST_NUMBERS",
+    "MOST_ROUNDS",
+    "MOST_RUNS",
     "a_confidence",
     "a_count",
     "a_flag",
@@ -37,6 +39,7 @@ __all__ = [
     "counted",
     "is_number",
     "is_one_of",
+    "length_of",
     "not_negative",
     "positive",
     "shown",
@@ -45,25 +48,32 @@ __all__ = [
 ]
 
 LARGEST: Final = 1e150
-"""Of the numbers that users give, and one over it the smallest: squares of larger ones are infinite, or nearly so."""
+"""Largest magnitude of user-supplied numbers, and the inverse of the smallest: squares beyond it overflow or nearly
+so."""
 
 MOST_COUNTED: Final = 10**27
-"""More than anyone counts; products of a few of them are still finite."""
+"""Largest count; products of a few counts of this size are still finite."""
 
 MOST_IN_MEMORY: Final = 2**31 - 1
-"""Of what is kept one by one, such as actions that are told apart by their rows."""
+"""Largest number of objects stored one by one, such as actions distinguished by their rows."""
 
 MOST_NUMBERS: Final = 500_000_000
-"""Of an array that is made because a user asks for it: 4 GB."""
+"""Largest number of entries of an array created on a user's request: 4 GB."""
+
+MOST_ROUNDS: Final = 100_000_000
+"""Of a run whose rounds are kept: about 100 bytes of each."""
+
+MOST_RUNS: Final = 1_000_000
+"""Of a study, each with a seed: two files of each are kept."""
 
 MOST_SHOWN: Final = 80
 """Characters of a value in a message."""
 
 SMALLEST_PROBABILITY: Final = 1e-300
-"""One over it is finite, with some room for a factor."""
+"""Smallest valid probability: its inverse is finite, with some room for a factor."""
 
 SEEDS: Final = (np.random.SeedSequence, np.random.BitGenerator, np.random.Generator)
-"""What a random generator is made of, besides whole numbers."""
+"""Types, besides integers, from which a random generator can be created."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Table = TypeVar("Table", bound=Mapping[Any, Any])
@@ -71,20 +81,20 @@ Thing = TypeVar("Thing")
 
 
 def shown(value: object) -> str:
-    """A value in a message: its repr, shortened; the type where it has none, as integers of thousands of digits.
+    """A value for a message: its shortened repr; its type if repr fails, as for integers of thousands of digits.
 
     >>> shown("a" * 100)[-5:], shown(10**5000)
     ('aaaa…', 'a value of type int')
     """
     try:
         text = repr(value)
-    except Exception:  # of whatever class the value is: a message may not fail
+    except Exception:  # of any class: building a message must not fail
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def a_number(value: float, name: str) -> float:
-    """The value as a float; text, None, truth values, complex numbers, dates, masked values and arrays are refused."""
+    """The value as a float; rejects text, None, booleans, complex numbers, dates, masked values and arrays."""
     if type(value) is float:
         return value
     if not is_number(value):
@@ -98,7 +108,7 @@ def a_number(value: float, name: str) -> float:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is one real number, of Python, NumPy or another library, and not a truth value."""
+    """Whether a value is one real number, of Python, NumPy or another library, and not a boolean."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "iuf" and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
     return (
@@ -107,9 +117,9 @@ def is_number(value: object) -> bool:
 
 
 def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:
-    """The value as a float, or InvalidParameter when it is no finite number above zero whose square is one too."""
+    """Validate a positive finite number with a positive finite square; raise InvalidParameter otherwise."""
     number = a_number(value, name)
-    if not 0.0 < number < inf:  # also catches NaN
+    if not 0.0 < number < inf:  # also rejects NaN
         raise InvalidParameter(f"{name} has to be a finite number above zero, got {shown(value)}.{_tail(way_out)}")
     _refuse_large(number, name, way_out)
     if number < 1.0 / LARGEST and not may_be_tiny:
@@ -118,7 +128,7 @@ def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = 
 
 
 def not_negative(value: float, name: str, way_out: str = "") -> float:
-    """The value as a float, or InvalidParameter when it is no finite number from zero up."""
+    """Validate a finite number of at least zero; raise InvalidParameter otherwise."""
     number = a_number(value, name)
     if not 0.0 <= number < inf:
         raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {shown(value)}.{_tail(way_out)}")
@@ -131,7 +141,7 @@ def a_probability(
     name: str = "The failure probability",
     way_out: str = "It is the chance that the claim fails; 0.05 is a common choice.",
 ) -> float:
-    """The value as a float, or InvalidParameter when it does not lie strictly between 0 and 1."""
+    """Validate a number strictly between 0 and 1; raise InvalidParameter otherwise."""
     number = a_number(value, name)
     if not 0.0 < number < 1.0:
         raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {shown(value)}.{_tail(way_out)}")
@@ -143,13 +153,13 @@ def a_probability(
 
 
 def a_confidence(value: float) -> float:
-    """The share of intervals that cover the truth, strictly between 0 and 1, or InvalidParameter."""
+    """Validate a confidence level strictly between 0 and 1; raise InvalidParameter otherwise."""
     way_out = "It is the share of intervals that cover the truth; 0.95 is a common choice."
     return a_probability(value, "The confidence", way_out)
 
 
 def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, way_out: str = "") -> int:
-    """The value as an int, or InvalidParameter when it is no whole number of at least `least`, or none that counts."""
+    """Validate an integer between `least` and `most`; raise InvalidParameter otherwise."""
     number = a_number(value, name)
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(
@@ -163,15 +173,15 @@ def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNT
 
 
 def a_seed(value: float, name: str = "The seed") -> int:
-    """The value as an int, or InvalidParameter when it is no whole number from 0; seeds may have hundreds of bits."""
+    """Validate a nonnegative integer, possibly of hundreds of bits; raise InvalidParameter otherwise."""
     return a_count(value, name, least=0, most=inf)
 
 
 def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
-    """Two finite numbers a finite length apart, the lower one first, or InvalidParameter."""
+    """Validate two finite numbers in increasing order with a finite difference; raise InvalidParameter otherwise."""
     try:
         low, high = a_vector(ends, name).tolist()
-    except (TypeError, ValueError):  # no numbers, or not two of them
+    except (TypeError, ValueError):  # not numbers, or not two of them
         low = high = nan
     if not (low < high and isfinite(high - low)):
         raise InvalidParameter(
@@ -186,7 +196,7 @@ def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[
 
 
 def a_vector(values: ArrayLike, name: str) -> Vector:
-    """The values as one row of finite numbers."""
+    """The values as a vector of finite numbers."""
     vector = an_array(values, name)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise InvalidParameter(
@@ -197,7 +207,7 @@ def a_vector(values: ArrayLike, name: str) -> Vector:
 
 
 def an_array(values: ArrayLike, name: str) -> Vector:
-    """The values as float64, of any shape, or InvalidParameter when they are not real numbers or some are masked."""
+    """The values as float64, of any shape; raises InvalidParameter unless they are real and unmasked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidParameter(f"{name} may not be masked, and some are. Leave out what is not known, or fill it in.")
     try:
@@ -206,12 +216,12 @@ def an_array(values: ArrayLike, name: str) -> Vector:
         raise InvalidParameter(f"{name} have to be an array of numbers: {error}.") from error
     if array.dtype.kind not in "buif":
         raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         return array.astype(np.float64)
 
 
 def a_size(name: str, *lengths: int) -> None:
-    """InvalidParameter where an array of these lengths would hold more numbers than fit into memory.
+    """Raise InvalidParameter if an array of this shape would have more entries than fit into memory.
 
     >>> a_size("Features", 100, 2_000)
     """
@@ -220,15 +230,27 @@ def a_size(name: str, *lengths: int) -> None:
         raise InvalidParameter(f"{name} have to be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
 
 
+def length_of(values: Sized) -> float:
+    """How many there are; infinitely many where Python cannot say it.
+
+    >>> length_of([7, 8]), length_of(range(10**30))
+    (2, inf)
+    """
+    try:
+        return len(values)
+    except OverflowError:
+        return inf
+
+
 def a_flag(value: bool, name: str) -> bool:
-    """True or False, or InvalidParameter: a string such as "no" would count as true."""
+    """Validate a bool; raise InvalidParameter otherwise: a string such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(f"{name} has to be True or False, got {shown(value)}.")
     return bool(value)
 
 
 def is_one_of(value: object, choices: Collection[str]) -> bool:
-    """Whether a value is one of these strings; an array, which compares entry by entry, is not.
+    """Whether a value is one of these strings; False for an array, which compares elementwise.
 
     >>> is_one_of("lowest", ("lowest", "random")), is_one_of(np.zeros(2), ("lowest", "random"))
     (True, False)
@@ -237,7 +259,7 @@ def is_one_of(value: object, choices: Collection[str]) -> bool:
 
 
 def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]:
-    """The values of an iterable, or InvalidParameter; a string is one value and not many."""
+    """The values of an iterable as a list; raises InvalidParameter. A string is one value, not many."""
     try:
         if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
             return unrolled(values)
@@ -247,9 +269,9 @@ def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]
 
 
 def unrolled(values: Iterable[Thing]) -> list[Thing]:
-    """The values of an iterable, or TypeError, for those who have an error of their own to raise.
+    """The values of an iterable as a list; raises TypeError, for callers that raise their own error.
 
-    A sparse matrix is no list: to iterate over it is to follow index arrays that nobody has checked.
+    A sparse matrix is rejected: iterating over it would use unchecked index arrays.
 
     >>> unrolled(memoryview(np.eye(2)))
     [array([1., 0.]), array([0., 1.])]
@@ -258,12 +280,12 @@ def unrolled(values: Iterable[Thing]) -> list[Thing]:
         raise TypeError("a sparse matrix is not a list")
     try:
         return list(viewed(values))
-    except NotImplementedError as error:  # a class that only looks as if it could be iterated
+    except NotImplementedError as error:  # a class that only appears to be iterable
         raise TypeError(str(error)) from error
 
 
 def viewed(values: Any) -> Any:
-    """A view of memory as the array that it shows, since only views of one axis can be iterated; others as they are."""
+    """A memoryview as an array, since only one-dimensional views can be iterated; other values unchanged."""
     if not isinstance(values, memoryview):
         return values
     try:
@@ -273,7 +295,7 @@ def viewed(values: Any) -> Any:
 
 
 def a_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:
-    """What `numpy.random.default_rng` makes of a seed, or InvalidParameter."""
+    """Random generator of `numpy.random.default_rng` for a seed; raises InvalidParameter."""
     try:
         if seed is None or isinstance(seed, SEEDS) or _are_whole_numbers(seed):
             return np.random.default_rng(seed)
@@ -283,7 +305,7 @@ def a_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:
 
 
 def _are_whole_numbers(seed: object) -> bool:
-    """Whether this is a whole number or a flat list of them; NumPy crashes on a list that contains itself."""
+    """Whether this is an integer or a flat list of integers; NumPy crashes on a list that contains itself."""
     if isinstance(seed, list | tuple):
         return all(isinstance(part, int | np.integer) and not isinstance(part, bool) for part in seed)
     if isinstance(seed, np.ndarray | np.generic):
@@ -292,7 +314,7 @@ def _are_whole_numbers(seed: object) -> bool:
 
 
 def a_path(value: str | PathLike[str], name: str = "The path") -> str:
-    """A path as text, or InvalidParameter where it can name no file."""
+    """Path as text; raises InvalidParameter if it cannot name a file."""
     path = value.__fspath__() if isinstance(value, PathLike) else value
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidParameter(f"{name} has to be the name of a file, as text or a Path, got {shown(value)}.")
@@ -304,21 +326,21 @@ def a_path(value: str | PathLike[str], name: str = "The path") -> str:
 
 
 def a_function(value: Function, name: str, way_out: str = "") -> Function:
-    """What can be called, or InvalidParameter."""
+    """Validate a callable; raise InvalidParameter otherwise."""
     if not callable(value):
         raise InvalidParameter(f"{name} has to be a function, got {shown(value)}.{_tail(way_out)}")
     return value
 
 
 def a_mapping(value: Table, name: str, way_out: str = "") -> Table:
-    """Things by name, or InvalidParameter."""
+    """Validate a mapping; raise InvalidParameter otherwise."""
     if not isinstance(value, Mapping):
         raise InvalidParameter(f"{name} have to be given by name, got {shown(value)}.{_tail(way_out)}")
     return value
 
 
 def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thing:
-    """What has all these methods and is no class, or InvalidParameter."""
+    """Validate an instance (not a class) with all these methods; raise InvalidParameter otherwise."""
     if isinstance(value, type):
         raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(way_out)}")
     missing = [method for method in methods if not callable(getattr(value, method, None))]
@@ -331,14 +353,14 @@ def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thin
 
 
 def an_instance(value: Any, kind: type[Thing], name: str, way_out: str = "") -> Thing:
-    """What is of this class, or InvalidParameter."""
+    """Validate an instance of this class; raise InvalidParameter otherwise."""
     if not isinstance(value, kind):
         raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(way_out)}")
     return value
 
 
 def counted(n: int, noun: str, many: str = "") -> str:
-    """A number with its noun, which takes an s but after one; `many` is for nouns that take something else.
+    """A number with its noun, in the plural except for one; `many` is an irregular plural.
 
     >>> counted(1, "round"), counted(2_000, "round"), counted(0, "policy", "policies")
     ('1 round', '2,000 rounds', '0 policies')

@@ -1,16 +1,16 @@
-"""Worlds to learn in: they show contexts, and pay a reward for the action that was chosen.
+"""Environments: they provide contexts, and a reward for the chosen action.
 
-An environment is a frozen description; `start` makes one run of it, a world, from a random generator. The luck of a
-round is drawn for every action before any is chosen, so two policies that start from the same seed meet the same
-contexts and the same luck, and a difference between their results is a difference between policies.
+An environment is an immutable description; `start` creates one run of it, a world, from a random generator. The noise
+of a round is drawn for every action before any is chosen. Two policies that start from the same seed therefore get the
+same contexts and the same noise, and a difference between their results is a difference between policies.
 
-Start with `SyntheticRKHS`: a random function of exactly known norm, where every assumption of the theorems holds.
-Data make worlds too: `Classification` (a row a round, a class an action), `FixedCatalog` (every item in every round,
-each with its value), `Candidates` (a few of the items a round). `datasets` reads published sets, `from_file` by name.
-`Drifting` turns one world into another, at once or gradually; `Delayed` tells rewards late; `Logged` shows decisions
-that were made before. Worlds of published experiments: `Bump`, `Chessboard` and `StepDiagonal`, `Wheel`, `InnerSquare`,
-`QuadraticForm` and `CosineWave`. To write a world of your own, hand a generator of rounds to `DrawnRounds`, and let
-your tests inherit `kernelbandits.testing.EnvironmentContract`.
+Start with `SyntheticRKHS`: a random function of exactly known norm, which satisfies every assumption of the theorems.
+Data also define environments: `Classification` (one row per round, one action per class), `FixedCatalog` (all items in
+every round, each with its value), `Candidates` (a few of the items per round). `datasets` reads published data sets,
+`from_file` by name. `Drifting` changes from one environment to another, abruptly or gradually; `Delayed` delays
+rewards; `Logged` replays logged decisions. Environments of published experiments: `Bump`, `Chessboard` and
+`StepDiagonal`, `Wheel`, `InnerSquare`, `QuadraticForm` and `CosineWave`. To define your own environment, pass a
+generator of rounds to `DrawnRounds`, and derive your tests from `kernelbandits.testing.EnvironmentContract`.
 """
 
 from kernelbandits.environments.base import DrawnRounds, Environment, Round, World

@@ -1,4 +1,4 @@
-"""Environment interface: a world shows contexts and pays rewards."""
+"""Environment interface: a world provides contexts and rewards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def n_points(contexts: Points) -> int:
-    """How many actions a round has, whatever they are: rows, strings, pairs, a catalog.
+    """Return the number of actions of a round, for any point type: rows, strings, pairs, a catalog.
 
     >>> n_points(Pairs([0.5], ["left", "right"])), n_points(np.eye(3))
     (2, 3)
@@ -44,7 +44,7 @@ def n_points(contexts: Points) -> int:
 
 
 def row_of(contexts: Points, place: int) -> int:
-    """The row by which a decision names an action of a round: of a part of a catalog, its row in the whole.
+    """Return the row by which a decision identifies an action: for a restricted catalog, its row in the whole.
 
     >>> row_of(Catalog(["a", "b", "c"]).only([0, 2]), 1), row_of(["a", "c"], 1)
     (2, 1)
@@ -53,7 +53,7 @@ def row_of(contexts: Points, place: int) -> int:
 
 
 def place_of(contexts: Points, row: int) -> int:
-    """The place among the actions of a round that a decision names by this row; DecisionError where there is none.
+    """Return the index, among the actions of a round, of the action with this row; raise DecisionError if absent.
 
     >>> place_of(Catalog(["a", "b", "c"]).only([0, 2]), 2)
     1
@@ -76,16 +76,16 @@ def place_of(contexts: Points, row: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """What a world shows in one round."""
+    """Observation of one round."""
 
     contexts: Points
-    """One point an action: rows, strings, ids, whatever the kernels of the policies understand."""
+    """One point per action, in any form that the kernels of the policies accept: rows, strings, ids."""
 
     ids: Sequence[ItemId] | None = None
-    """Names of the actions, where they keep them from round to round."""
+    """Ids of the actions, if they persist across rounds."""
 
     expected: Vector | None = None
-    """Expected reward of each action shown, only where it is known, and never shown to a policy."""
+    """Expected reward of each action shown, if known; never passed to a policy."""
 
     def __post_init__(self) -> None:
         if self.expected is None or (type(self.expected) is np.ndarray and self.expected.dtype == np.float64):
@@ -94,65 +94,65 @@ class Round:
 
 
 class World(Protocol):
-    """One run of an environment.
+    """Interface of one run of an environment.
 
-    The luck of a round is drawn when it is shown, for every action and whatever the policy will choose, so that all
-    policies meet the same luck.
+    The noise of a round is drawn when it is shown, for every action and independent of the choice, so that all policies
+    get the same noise.
     """
 
     def show(self) -> Round:
-        """Show the next round; StopIteration when there is none."""
+        """Return the next round; raise StopIteration if there is none."""
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown, nan where it is not known; asking twice changes nothing.
+        """Return the reward of an action in the last round shown, nan if it is unknown; repeated calls change nothing.
 
-        An action is named as in `Decision.action`: by its row, of a part of a catalog by its row in the whole.
+        An action is identified as in `Decision.action`: by its row, for a restricted catalog by its row in the whole.
         """
 
 
 @runtime_checkable
 class LateWorld(World, Protocol):
-    """A world whose rewards are told some rounds after the choice."""
+    """World with delayed rewards."""
 
     def delay(self) -> int:
-        """In how many rounds the reward of the round last shown is told; 0 for at once."""
+        """Return the delay of the reward of the last round shown, in rounds; 0 for none."""
 
 
 @runtime_checkable
 class ForeseeableWorld(World, Protocol):
-    """A world whose rewards do not depend on what was chosen before, so that many rounds can be played at once."""
+    """World whose rewards do not depend on earlier choices, so that many rounds can be run as a batch (look-ahead)."""
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """The next rounds, fewer where the world ends, each with what every action pays; they count as shown."""
+        """Return the next rounds, fewer if the world ends, with the rewards of all actions; they count as shown."""
 
 
 @runtime_checkable
 class WarmWorld(World, Protocol):
-    """A world of which something is known before its first round."""
+    """World with an initial history: observations before its first round."""
 
     def warm_up(self) -> tuple[Points, Vector]:
-        """Points that were tried before, and what they paid; they count in no round."""
+        """Return points and rewards of the initial history; they do not count as rounds."""
 
 
 class Environment(Protocol):
-    """A world's description: frozen, and good for any number of runs."""
+    """Interface of environments: immutable descriptions that can be started any number of times."""
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Smallest and largest reward that can be paid; None where any finite number can."""
+        """Smallest and largest possible reward; None if any finite number is possible."""
 
     def start(self, rng: np.random.Generator) -> World:
-        """Begin a fresh run; all its chance comes from `rng`, so equal generators give equal runs."""
+        """Start a new run; `rng` is its only source of randomness, so equal generators give equal runs."""
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
 
 
 class DrawnRounds:
-    """A world made of a stream of rounds, each with the rewards that its actions would pay.
+    """World defined by a stream of rounds, each with the rewards of all its actions.
 
-    The easiest way to write a world of your own: give an iterator of (round, rewards), most simply a generator. There
-    is one reward for each action of the round, in their order.
+    The easiest way to define your own world: pass an iterator of (round, rewards), for instance a generator. There is
+    one reward per action of the round, in order.
 
     >>> world = DrawnRounds(iter([(Round(np.eye(2)), np.array([0.0, 1.0]))]))
     >>> world.show().contexts.shape
@@ -166,19 +166,19 @@ class DrawnRounds:
         self._latest: tuple[Round, Vector] | None = None
 
     def show(self) -> Round:
-        """Show the next round; StopIteration when there is none."""
+        """Return the next round; raise StopIteration if there is none."""
         self._latest = next(self._rounds)
         return self._latest[0]
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """The next rounds with what every action pays, as if each had been shown."""
+        """Return the next rounds with the rewards of all actions; they count as shown."""
         drawn = list(islice(self._rounds, n_rounds))
         if drawn:
             self._latest = drawn[-1]
         return drawn
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown; of a part of a catalog, named by its row in the whole."""
+        """Return the reward of an action in the last round; a restricted catalog uses rows of the whole."""
         if self._latest is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         shown, rewards = self._latest

@@ -47,15 +47,15 @@ ValueScale: TypeAlias = Literal["unit", "rank", "none"]
 
 
 def scaled_values(values: Vector, scale: ValueScale) -> Vector:
-    """Values as rewards.
+    """Convert values to rewards.
 
     Parameters
     ----------
     values
-        One number an item.
+        One number per item.
     scale
-        "unit": (v − lowest) / (highest − lowest). "rank": place among all in [0, 1], equal values the mean of their
-        places: for values so skewed that all but a few would be 0. "none": as they are.
+        "unit": (v − lowest) / (highest − lowest). "rank": rank among all, scaled to [0, 1], with mean ranks for ties;
+        for values so skewed that all but a few would be 0. "none": unchanged.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def scaled_values(values: Vector, scale: ValueScale) -> Vector:
 
 
 class CatalogSources:
-    """Ways to make a world of items and their values."""
+    """Constructors of environments from items and their values."""
 
     if TYPE_CHECKING:
 
@@ -92,21 +92,21 @@ class CatalogSources:
         values: ValueScale = "unit",
         noise_scale: float = 0.1,
     ) -> Self:
-        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
+        """Create the environment from a table: pandas, polars, Arrow or a dictionary of columns.
 
         Parameters
         ----------
         frame
             The table.
         value, drop
-            The column of values, and columns to leave out.
+            The column of values, and columns to omit.
         categorical, categories, scaling, missing
-            How the other columns become numbers: see `encode_columns`.
+            Encoding of the other columns as numbers: see `encode_columns`.
         values
-            "unit": scaled so that the lowest is 0 and the highest 1; "rank": the share of other rows with a lower
-            value, ties in the middle; "none": as they are.
+            "unit": scaled so that the lowest is 0 and the highest 1; "rank": the fraction of other rows with a lower
+            value, with mean ranks for ties; "none": unchanged.
         noise_scale
-            As of `FixedCatalog`.
+            As in `FixedCatalog`.
 
         Examples
         --------
@@ -132,7 +132,7 @@ class CatalogSources:
         values: ValueScale = "unit",
         noise_scale: float = 0.1,
     ) -> Self:
-        """A set that comes with scikit-learn (extra `experiments`), without a download.
+        """Create the environment from a data set included in scikit-learn (extra `experiments`), without a download.
 
         >>> from kernelbandits.environments import FixedCatalog
         >>> len(FixedCatalog.from_scikit_learn("diabetes").catalog)
@@ -145,7 +145,7 @@ class CatalogSources:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Many points of one kind: rows, sparse rows, strings, ids, sets, or objects of your own.
+    """Collection of points of one type: rows, sparse rows, strings, ids, sets, or user-defined objects.
 
     >>> items = Items.of(["apple", "pear", "plum"])
     >>> len(items), items.take(np.array([2, 0]))
@@ -154,16 +154,16 @@ class Items:
 
     kind: PointKind
     points: Points
-    """In the canonical form of the kind, and not shared with whoever gave them."""
+    """Points in the canonical form of the point type; a copy, not shared with the caller."""
 
     @classmethod
     def of(cls, points: Points) -> Items:
-        """Look at the points, check them and keep a copy."""
+        """Infer the point type, validate the points and store a copy."""
         kind = _kind_by_looks(points)
         checked = kind.check(points)
         copied = kind.take(checked, np.arange(kind.count(checked)))
         if isinstance(copied, np.ndarray):
-            copied.setflags(write=False)  # what was described stays as it was
+            copied.setflags(write=False)  # immutable, so that the description stays valid
         return cls(kind, copied)
 
     def __len__(self) -> int:
@@ -171,20 +171,20 @@ class Items:
 
     @property
     def are_dense_rows(self) -> bool:
-        """Whether these are rows of numbers in one array."""
+        """Whether the points are rows of numbers in one array."""
         return isinstance(self.points, np.ndarray)
 
     @property
     def are_rows(self) -> bool:
-        """Whether these are rows of numbers, dense or sparse."""
+        """Whether the points are rows of numbers, dense or sparse."""
         return isinstance(self.kind, Rows)
 
     def take(self, rows: Indices) -> Points:
-        """Some of them, in this order."""
+        """Return some of the points, in this order."""
         return self.kind.take(self.points, rows)
 
     def one(self, row: int) -> Point:
-        """One of them, as a user would write it."""
+        """Return one point, in the form in which a user would pass it."""
         return self.kind.one(self.points, row)
 
     @cached_property
@@ -193,12 +193,12 @@ class Items:
         return {"kind": type(self.kind).__name__, "shape": shape, "digest": digest_of_anything(self.kind, self.points)}
 
     def describe(self) -> Parameters:
-        """Kind, size and digest: equal for equal points in equal order. Objects of your own are told by their repr."""
+        """Return type, size and digest: equal for equal points in equal order; repr represents user-defined objects."""
         return dict(self._description)
 
 
 def digest_of_anything(kind: PointKind, points: Points) -> str:
-    """A few characters, equal for equal points; points without a plain form are told by their repr."""
+    """Return a short digest, equal for equal points; points without a plain form are represented by their repr."""
     try:
         return digest_of(kind, kind.check(points))
     except (CannotSave, InvalidContexts):
@@ -206,7 +206,7 @@ def digest_of_anything(kind: PointKind, points: Points) -> str:
 
 
 def described_numbers(values: Vector) -> Parameters:
-    """Length and digest of a row of numbers."""
+    """Return length and digest of a row of numbers."""
     column = np.ascontiguousarray(values, dtype=np.float64)[:, None]
     return {"shape": [len(column)], "digest": digest_of(Rows(), column)}
 
@@ -228,21 +228,21 @@ def _kind_by_looks(points: Points) -> PointKind:
 
 @dataclass(frozen=True, eq=False)
 class FixedCatalog(CatalogSources):
-    """The same items in every round, each with an expected reward of its own: value + noise.
+    """The same items in every round, each with its own expected reward: value + noise.
 
-    Every round shows one and the same `Catalog`, so that policies keep what they computed for it. The noise of a
-    round is drawn once for all items, N(0, noise_scale²), whatever is chosen: a reward is right on average, rewards of
-    different rounds are independent, and two policies meet the same luck; a noise for each of a hundred thousand items
+    Every round shows the same `Catalog` object, so that policies can cache computations for it. The noise of a round is
+    drawn once for all items, N(0, noise_scale²), independent of the choice: rewards are unbiased, rewards of different
+    rounds are independent, and two policies get the same noise. Independent noise for each of a hundred thousand items
     would cost more than the choice.
 
     Parameters
     ----------
     items
-        A `Catalog`, or the items to make one of: rows, strings, whatever the kernels of the policies take.
+        A `Catalog`, or the items for one, in any form that the kernels of the policies accept: rows, strings.
     values
         Expected reward of each item.
     ids
-        Names of the items, each once. None: they go by their rows. A catalog brings its own.
+        Unique ids of the items. None: the row numbers. A catalog has its own ids.
     noise_scale
         Standard deviation of the noise.
 
@@ -267,7 +267,7 @@ class FixedCatalog(CatalogSources):
     ids: Sequence[ItemId] | None = None
     noise_scale: float = 0.1
     catalog: Catalog = field(init=False, repr=False)
-    """What every round shows."""
+    """Catalog shown in every round."""
 
     _described: Parameters = field(init=False, repr=False)
 
@@ -288,12 +288,12 @@ class FixedCatalog(CatalogSources):
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Lowest and highest value without noise; Gaussian noise knows no bounds."""
+        """Lowest and highest value without noise; None with Gaussian noise, which is unbounded."""
         values: Vector = np.asarray(self.values)
         return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
 
     def start(self, rng: np.random.Generator) -> CatalogWorld:
-        """Begin a run; only its noise is drawn."""
+        """Start a run; only its noise is random."""
         values: Vector = np.asarray(self.values)
         if len(self.catalog) != len(values):
             raise InvalidParameter(
@@ -303,7 +303,7 @@ class FixedCatalog(CatalogSources):
         return CatalogWorld(Round(self.catalog, expected=values), self.noise_scale, rng)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values, the data as digests."""
+        """Return class and parameters as plain values, the data as digests."""
         return {"class": type(self).__name__, **self._described, "noise_scale": self.noise_scale}
 
     def _catalog(self) -> Catalog:
@@ -315,19 +315,19 @@ class FixedCatalog(CatalogSources):
 
 
 class CatalogWorld:
-    """One run of `FixedCatalog`: the same round again and again, with a noise of its own each time."""
+    """One run of `FixedCatalog`: the same round repeatedly, with new noise each time."""
 
     def __init__(self, shown: Round, noise_scale: float, rng: np.random.Generator) -> None:
         self._shown, self._noise_scale, self._rng = shown, noise_scale, rng
         self._noise: float | None = None
 
     def show(self) -> Round:
-        """Show the items, and draw the noise of this round."""
+        """Return the items, and draw the noise of this round."""
         self._noise = self._noise_scale * float(self._rng.standard_normal())
         return self._shown
 
     def pay(self, action: int) -> float:
-        """Value of that item, with the noise of the round last shown."""
+        """Return the value of an item plus the noise of the last round shown."""
         if self._noise is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         values = self._shown.expected
@@ -337,23 +337,23 @@ class CatalogWorld:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Each round shows `n_actions` of the items, all sets equally likely; a reward is the item's value.
+    """Each round shows `n_actions` of the items, drawn uniformly without replacement; a reward is the item's value.
 
-    Items may be known by nothing but their similarity: strings, say, such as the links of news feeds of which only some
-    are on the wanted topic. What was learnt of the items seen has to serve for those that were not.
+    Items may be described by their similarity alone: strings, for instance, such as the links of news feeds of which
+    only some are on the wanted topic. Policies have to generalize from observed items to the others.
 
     Parameters
     ----------
     items
-        Rows, sparse rows, strings, ids, sets: whatever the kernels of the policies take.
+        Items in any form that the kernels of the policies accept: rows, sparse rows, strings, ids, sets.
     values
         Expected reward of each item, 0 or 1 or any number.
     n_actions
-        Items that a round shows, each at most once.
+        Number of distinct items per round.
     ids
-        Names of the items, each once; their numbers from 0 unless given.
+        Unique ids of the items; their numbers from 0 by default.
     noise_scale
-        Standard deviation of Gaussian noise, drawn for each item of a round.
+        Standard deviation of Gaussian noise, drawn independently for each item of a round.
 
     Examples
     --------
@@ -384,24 +384,24 @@ class Candidates:
             )
         values.setflags(write=False)
         own = {"items": items.points, "_items": items, "values": values, "n_actions": n_actions}
-        own["ids"] = None if self.ids is None else Catalog(np.empty((len(items), 0)), ids=self.ids).ids  # checks them
+        own["ids"] = None if self.ids is None else Catalog(np.empty((len(items), 0)), ids=self.ids).ids  # validated
         own["noise_scale"] = not_negative(self.noise_scale, "The noise scale")
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Lowest and highest value without noise; Gaussian noise knows no bounds."""
+        """Lowest and highest value without noise; None with Gaussian noise, which is unbounded."""
         values: Vector = np.asarray(self.values)
         return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Begin a run; candidates and noise have a generator each."""
+        """Start a run; candidates and noise have separate generators."""
         candidate_rng, noise_rng = rng.spawn(2)
         return DrawnRounds(self._rounds(candidate_rng, noise_rng))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values, the data as digests."""
+        """Return class and parameters as plain values, the data as digests."""
         return {
             "class": type(self).__name__,
             "items": self._items.describe(),

@@ -35,7 +35,7 @@ Encoding: TypeAlias = Literal["disjoint", "pairs", "shared"]
 
 
 def encoded(point: Point, classes: tuple[ItemId, ...], encoding: Encoding) -> Points:
-    """A row for each class: see `Classification`.
+    """Return one row per class: see `Classification`.
 
     >>> encoded(np.array([0.5, 2.0]), ("cat", "dog"), "disjoint")
     array([[0.5, 2. , 0. , 0. ],
@@ -47,14 +47,14 @@ def encoded(point: Point, classes: tuple[ItemId, ...], encoding: Encoding) -> Po
 
 
 def of_length_one(row: Vector) -> Vector:
-    """The row divided by its length; rows of zeros as they are."""
+    """Divide the row by its length; a zero row is unchanged."""
     within_reach = in_reach_of_squares(row)
     length = np.linalg.norm(within_reach)
     return np.asarray(within_reach / length) if length > 0.0 else row
 
 
 def _blocks(row: Vector, n_blocks: int) -> Matrix:
-    """The row in block a of row a, zero elsewhere."""
+    """Return a matrix whose row a has the given row in block a, and zero elsewhere."""
     blocks = np.zeros((n_blocks, n_blocks, len(row)))
     places = np.arange(n_blocks)
     blocks[places, places] = row
@@ -62,7 +62,7 @@ def _blocks(row: Vector, n_blocks: int) -> Matrix:
 
 
 class ClassificationSources:
-    """Ways to make a world of rows and their classes."""
+    """Constructors of environments from rows and their classes."""
 
     if TYPE_CHECKING:
 
@@ -91,18 +91,18 @@ class ClassificationSources:
         normalize_rows: bool = False,
         shuffle: bool = True,
     ) -> Self:
-        """Rows of a table: pandas, polars, Arrow or a dictionary of columns.
+        """Create the environment from a table: pandas, polars, Arrow or a dictionary of columns.
 
         Parameters
         ----------
         frame
             The table.
         label, drop
-            The column of classes, and columns to leave out.
+            The column of classes, and columns to omit.
         categorical, categories, scaling, missing
-            How columns become numbers: see `encode_columns`.
+            Encoding of columns as numbers: see `encode_columns`.
         encoding, normalize_rows, shuffle
-            As of `Classification`; rows are normalized after columns were scaled.
+            As in `Classification`; rows are normalized after columns are scaled.
 
         Examples
         --------
@@ -129,7 +129,7 @@ class ClassificationSources:
         normalize_rows: bool = False,
         shuffle: bool = True,
     ) -> Self:
-        """A set that comes with scikit-learn (extra `experiments`), without a download.
+        """Create the environment from a data set included in scikit-learn (extra `experiments`), without a download.
 
         >>> from kernelbandits.environments import Classification
         >>> Classification.from_scikit_learn("iris").classes
@@ -148,19 +148,19 @@ class ClassificationSources:
         label: str | None = None,
         **options: Any,
     ) -> Self:
-        """A set of openml.org by its name (extra `adapters`): fetched on the first call, then kept in `data_home`.
+        """Create the environment from an openml.org data set (extra `adapters`), downloaded once to `data_home`.
 
         Parameters
         ----------
         name, version
-            As openml.org lists it; "active" is the version that is current there, so name a number to get the same
-            rows always.
+            As listed on openml.org; "active" is the version that is current there, so pass a number for reproducible
+            rows.
         data_home
-            Folder for what was fetched; None is scikit-learn's own.
+            Cache folder for downloads; None is scikit-learn's own.
         label
-            The column of classes; None takes the one that openml.org names.
+            The column of classes; None uses the one that openml.org specifies.
         **options
-            As of `from_frame`.
+            As in `from_frame`.
         """
         frame, targets = fetched(name, version=version, data_home=data_home)
         if label is None and len(targets) != 1:
@@ -169,10 +169,10 @@ class ClassificationSources:
 
 
 def coded_labels(labels: ArrayLike | Sequence[Any]) -> tuple[list[ItemId], Indices]:
-    """The classes, sorted, and the place of each row's class among them.
+    """Return the sorted classes, and the index of each row's class among them.
 
-    Whole numbers (also as floats, which tables with gaps make of them) and truth values become integers, all else is
-    read as text.
+    Whole numbers (also as floats, which result from tables with missing values) and booleans become integers;
+    everything else is read as text.
 
     >>> coded_labels(["no", "yes", "no"])
     (['no', 'yes'], array([0, 1, 0]))
@@ -216,41 +216,41 @@ def _plain(label: Any, row: int) -> ItemId:
 
 
 MANY_NUMBERS: Final = 10_000
-"""Numbers of a round from which on rounds are shown one by one: thousands at once would take hundreds of megabytes."""
+"""Number of values per round above which look-ahead is disabled: batches would take hundreds of megabytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Classification(ClassificationSources):
-    """A row a round, a class an action: reward 1 for the row's class and 0 for any other.
+    """One row per round, one action per class: reward 1 for the row's class and 0 for any other.
 
-    Each run shows the rows in an order of its own and ends after the last; the first so many rows in random order are
-    `simulate(..., horizon=so_many)`. A reward has no luck beside the order of rows, so its expectation is known: the
-    regret is the number of wrong guesses.
+    Each run shows the rows in a random order and ends after the last; `simulate(..., horizon=n)` uses the first n of
+    them. Rewards are random only through the order of rows, so their expectation is known: the regret is the number of
+    wrong predictions.
 
     Parameters
     ----------
     features
-        A matrix of finite numbers, or a data frame (see `from_frame`, which has options for it). With
-        encoding="pairs", whatever a kernel takes: strings, sparse rows, sets.
+        A matrix of finite numbers, or a data frame (see `from_frame`, which has options for it). With encoding="pairs",
+        any point type of a kernel: strings, sparse rows, sets.
     labels
-        The class of each row: strings, numbers or truth values. Actions are the classes in sorted order, and these
-        are their ids.
+        The class of each row: strings, numbers or booleans. Actions are the classes in sorted order, which are also
+        their ids.
     encoding
-        What a policy sees of row x and class a. "disjoint": x in the a-th of N blocks of an N·d vector, zero elsewhere,
-        so that any kernel over rows will do; a round is an N × N·d matrix. "pairs": `Pairs(x, classes)` for a pair
-        kernel, N times smaller. "shared": x for every class, for policies that tell actions apart by their ids, such
-        as LinUCB(model="disjoint").
+        Encoding of row x and class a for the policy. "disjoint": x in the a-th of N blocks of an N·d vector, zero
+        elsewhere, suitable for any kernel over rows; a round is an N × N·d matrix. "pairs": `Pairs(x, classes)` for a
+        pair kernel, N times smaller. "shared": x for every class, for policies that distinguish actions by their ids,
+        such as LinUCB(model="disjoint").
     normalize_rows
-        Divide each row by its length ‖x‖; rows of zeros stay as they are.
+        Divide each row by its length ‖x‖; zero rows are unchanged.
     shuffle
-        False: rows in the order given, in every run.
+        False: rows in the given order, in every run.
 
     Notes
     -----
     The linear kernel over blocks is PairProduct(Linear(), Delta()) over pairs. A kernel of the distance, f(‖u − v‖), is
     f(‖x − z‖) over blocks of one class and f(sqrt(‖x‖² + ‖z‖²)) over blocks of two. On rows of length 1 the latter is a
-    constant c = f(√2), for exp(−‖u − v‖) 0.243: the kernel over blocks is then (k − c)·Delta + c over pairs, which is
-    not PairProduct(k, Delta()); that one believes that a class tells nothing of another.
+    constant c = f(√2), which is 0.243 for exp(−‖u − v‖): the kernel over blocks is then (k − c)·Delta + c over pairs,
+    which is not PairProduct(k, Delta()); under the latter, classes are independent.
 
     Examples
     --------
@@ -299,16 +299,16 @@ class Classification(ClassificationSources):
 
     @property
     def n_rows(self) -> int:
-        """Rows, and so rounds of a run."""
+        """Number of rows, which is the number of rounds of a run."""
         return len(self._codes)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Rewards are 0 or 1."""
+        """Range of rewards, which are 0 or 1."""
         return 0.0, 1.0
 
     def start(self, rng: np.random.Generator) -> World:
-        """Draw an order of rows and begin with the first."""
+        """Start a run with a random order of rows."""
         order = rng.permutation(self.n_rows) if self.shuffle else np.arange(self.n_rows)
         rounds = DrawnRounds(self._rounds(order))
         n_blocks = len(self.classes) if self.encoding == "disjoint" else 1
@@ -316,7 +316,7 @@ class Classification(ClassificationSources):
         return rounds if n_numbers <= MANY_NUMBERS else _OneByOne(rounds)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values, the data as digests."""
+        """Return class and parameters as plain values, the data as digests."""
         return {
             "class": type(self).__name__,
             "features": self._items.describe(),
@@ -341,7 +341,7 @@ class Classification(ClassificationSources):
 
 
 class _OneByOne:
-    """A world that does not foresee."""
+    """World without look-ahead."""
 
     def __init__(self, rounds: DrawnRounds) -> None:
         self.show, self.pay = rounds.show, rounds.pay

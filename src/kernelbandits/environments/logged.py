@@ -24,22 +24,22 @@ __all__ = ["Log", "Logged", "LoggedWorld"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """Logged decisions: the actions of each round, the one shown, its probability, its reward.
+    """Logged decisions: the actions of each round, the action shown, its propensity and its reward.
 
-    The sets of actions may differ from round to round, in what they hold and in size.
+    The sets of actions may differ between rounds, in content and size.
 
     Parameters
     ----------
     rounds
-        The actions of every round: what `Policy.choose` takes.
+        The actions of every round, in any form that `Policy.choose` accepts.
     actions
-        Row of the round's actions that was shown.
+        Row of the action shown in each round.
     propensities
-        Probability with which the logging rule showed it: above 0, at most 1.
+        Probability of the action shown under the logging policy: above 0, at most 1.
     rewards
-        What it paid.
+        Reward of the action shown.
     ids
-        Names of the actions of every round, where they have some.
+        Ids of the actions of every round, if any.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Log:
         return len(self.rounds)
 
     def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> Log:
-        """Some of the rounds: a slice, their numbers, or a truth value a round."""
+        """Return some of the rounds, given by a slice, indices, or a boolean mask."""
         try:
             rows = np.arange(len(self))[part]
         except (IndexError, TypeError, ValueError) as error:
@@ -97,11 +97,11 @@ class Log:
 
     @property
     def n_actions(self) -> Indices:
-        """Actions of each round."""
+        """Number of actions of each round."""
         return np.array([_count(contexts, t) for t, contexts in enumerate(self.rounds)], dtype=np.intp)
 
     def ids_of(self, t: int) -> Sequence[ItemId] | None:
-        """Names of the actions of one round, for `Policy.choose(log.rounds[t], ids=log.ids_of(t))`."""
+        """Return the ids of the actions of one round, for `Policy.choose(log.rounds[t], ids=log.ids_of(t))`."""
         return None if self.ids is None else self.ids[t]
 
     def _refuse_what_no_rule_could_have_done(self) -> None:
@@ -135,7 +135,7 @@ def _count(contexts: Points, t: int) -> int:
 
 
 def _n_lists(ids: Any) -> int:
-    """How many rounds have names; InvalidParameter where these are not lists."""
+    """Return the number of rounds with ids; raise InvalidParameter if they are not lists."""
     lists = list(ids) if _is_list(ids) else [ids]
     for t, names in enumerate(lists):
         if not _is_list(names):
@@ -168,18 +168,18 @@ def _whole_numbers(values: Any) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class Logged:
-    """A log as a world: its rounds in order, each paying the logged reward for the logged action and nan for others.
+    """Log as an environment: its rounds in order, with the logged reward for the logged action and nan for others.
 
-    nan says that nobody knows what the action would have paid: `simulate` records such rounds and learns nothing from
-    them. Every run is the same, and ends with the log. Where the logging rule chose uniformly at random, the mean of
-    the rewards that are known estimates what the policy earns (Li et al. 2011).
+    nan means that the reward of the action is unknown: `simulate` records such rounds and does not learn from them.
+    Every run is the same, and ends with the log. If the logging policy chose uniformly at random, the mean of the known
+    rewards estimates the value of the policy (Li et al. 2011).
 
     Parameters
     ----------
     log
         The decisions; all of them have rewards.
     reward_range
-        Smallest and largest reward that could have been paid, where that is known.
+        Smallest and largest possible reward, if known.
 
     Examples
     --------
@@ -209,11 +209,11 @@ class Logged:
             )
 
     def start(self, rng: np.random.Generator) -> LoggedWorld:
-        """Begin at the first round; there is no chance in it."""
+        """Start at the first round; a run is deterministic."""
         return LoggedWorld(self.log)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values, the log as a digest of all it holds."""
+        """Return class and parameters as plain values, the log as a digest of its content."""
         limits = None if self.reward_range is None else list(self.reward_range)
         return {
             "class": type(self).__name__,
@@ -223,17 +223,17 @@ class Logged:
 
 
 class LoggedWorld:
-    """One pass over a log."""
+    """One run of `Logged`: a single pass over the log."""
 
     def __init__(self, log: Log) -> None:
         self._drawn = DrawnRounds(_rounds(log))
 
     def show(self) -> Round:
-        """Show the next round of the log; StopIteration at its end."""
+        """Return the next round of the log; raise StopIteration at its end."""
         return self._drawn.show()
 
     def pay(self, action: int) -> float:
-        """Logged reward of the round last shown for the logged action; nan for any other."""
+        """Return the logged reward of the last round shown for the logged action; nan for any other."""
         return self._drawn.pay(action)
 
 
@@ -245,11 +245,11 @@ def _rounds(log: Log) -> Iterator[tuple[Round, Vector]]:
 
 
 def _digest(log: Log) -> str:
-    """A few characters, equal for equal logs. Contexts that have no plain form are told by their repr."""
+    """Return a short digest, equal for equal logs. Contexts without a plain form are represented by their repr."""
     digest = hashlib.sha256()
     for column in (log.actions.astype(np.int64), log.propensities, log.rewards):
         digest.update(column.tobytes())
-    known: dict[int, tuple[Points, str]] = {}  # what is shown again and again is read once, and held meanwhile
+    known: dict[int, tuple[Points, str]] = {}  # repeated objects are digested once, and referenced meanwhile
     for t, contexts in enumerate(log.rounds):
         for part in _parts(contexts):
             if id(part) not in known:
@@ -260,7 +260,7 @@ def _digest(log: Log) -> str:
 
 
 def _parts(contexts: Points) -> list[Points]:
-    """What the actions of a round are made of: of a part of a catalog, the catalog, its rows and the context."""
+    """Return the components of a round's actions: for a restricted catalog, the catalog, its rows and the context."""
     if not isinstance(contexts, CatalogView):
         return [contexts]
     context = [] if contexts.context is None else [[contexts.context]]

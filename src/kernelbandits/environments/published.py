@@ -32,11 +32,11 @@ __all__ = [
 N_ACTIONS: Final = 10
 
 PUBLISHED_FIRST_ACTION: Final = 2
-"""Row that the authors' agents try first: what RandomState(123).choice(10) draws."""
+"""Row that the authors' agents select first: the result of RandomState(123).choice(10)."""
 
 
 class BumpParameters(NamedTuple):
-    """What the bump is made of."""
+    """Parameters of the bump function."""
 
     action: float
     context: Vector
@@ -44,7 +44,7 @@ class BumpParameters(NamedTuple):
 
 
 class PublishedRound(NamedTuple):
-    """A round of the authors' stream: one noise for whichever action is taken, another for the best reward."""
+    """A round of the authors' stream: one noise value for the chosen action, another for the best reward."""
 
     context: Vector
     noise: float
@@ -53,23 +53,23 @@ class PublishedRound(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JointSpace(ABC):
-    """What the three worlds share: ten fixed actions a, contexts x uniform in [0, 1]^p, rewards f(x, a) + noise.
+    """Base class of three environments: ten fixed actions a, contexts x uniform in [0, 1]^p, rewards f(x, a) + noise.
 
-    A row of a round is (x, a), the context's columns and then the action. Expected rewards are those of the ten
-    actions, so pseudo-regret is measured against the best that can be attained.
+    A row of a round is (x, a), the context's columns followed by the action. Expected rewards are those of the ten
+    actions, so pseudo-regret is measured against the best attainable reward.
 
     Parameters
     ----------
     noise_scale
-        Standard deviation of the Gaussian noise. Drawn for every action on its own, unless the stream is published.
+        Standard deviation of the Gaussian noise, drawn independently for every action unless the stream is published.
     published
         False: contexts and noise come from the run's generator. True: from the stream that the authors' code draws for
-        the run's seed (theirs are 0, 1 and 2), in which one noise a round serves all actions. Their very first round,
-        played at random and counted nowhere, is then what every policy starts from.
+        the run's seed (theirs are 0, 1 and 2), with one noise value per round for all actions. Their first round, which
+        is chosen at random and not counted, is then the initial history of every policy.
     """
 
     n_columns: ClassVar[int]
-    """Columns of a context, the action's not counted."""
+    """Number of columns of a context, without the action."""
 
     noise_scale: float = 0.1
     published: bool = False
@@ -80,10 +80,10 @@ class JointSpace(ABC):
 
     @abstractmethod
     def value(self, context: Vector, actions: Vector) -> Vector:
-        """Expected reward of each action in a context."""
+        """Return the expected reward of each action in a context."""
 
     def claimed_best(self, context: Vector) -> float:
-        """The reward that the authors measure regret against: 1, also where no action attains it."""
+        """Return the reward that the authors measure regret against: 1, even if no action attains it."""
         return 1.0
 
     @property
@@ -93,40 +93,40 @@ class JointSpace(ABC):
 
     @property
     def reward_range(self) -> None:
-        """Gaussian noise knows no bounds."""
+        """None: Gaussian noise is unbounded."""
         return None
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Begin a run; contexts and luck have a generator each, or come from the published stream."""
+        """Start a run; contexts and noise have separate generators, or come from the published stream."""
         return PublishedWorld(self, _seed_of(rng)) if self.published else DrawnRounds(self._fresh_rounds(*rng.spawn(2)))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self)}
 
     def printed_regret(self, rewards: ArrayLike, *, seed: int) -> Vector:
-        """Cumulative regret as the authors print it: Σ (claimed best + a noise of its own) − Σ reward.
+        """Return the cumulative regret as the authors print it: Σ (claimed best + separate noise) − Σ reward.
 
-        It grows linearly for any policy where the claimed best cannot be attained, and it is noisy; `Trace.regret` is
+        It grows linearly for any policy if the claimed best is not attainable, and it is noisy; `Trace.regret` is
         neither. The authors print it at step t after t + 1 rounds: `printed_regret(trace.reward)[t]`.
 
         Parameters
         ----------
         rewards
-            What was paid in the first rounds of a run of the published stream: `trace.reward`.
+            Rewards of the first rounds of a run of the published stream: `trace.reward`.
         seed
-            Of that run.
+            Seed of that run.
         """
         paid = an_array(rewards, "The rewards of a run")
         return self.claimed_total(len(paid), seed=seed) - np.cumsum(paid)
 
     def claimed_total(self, n_rounds: int, *, seed: int) -> Vector:
-        """Σ (claimed best + a noise of its own) after each of the first rounds of the published stream."""
+        """Return Σ (claimed best + separate noise) after each of the first rounds of the published stream."""
         rounds = islice(_stream(self, a_seed(seed)), 1, 1 + n_rounds)
         return np.cumsum([self.claimed_best(context) + noise for context, _, noise in rounds])
 
     def shown(self, context: Vector) -> tuple[Round, Vector]:
-        """The round of a context, and what its actions pay on average."""
+        """Return the round of a context, and the expected rewards of its actions."""
         actions = _published_draws()[0]
         contexts = np.column_stack([np.tile(context, (len(actions), 1)), actions])
         expected = self.value(context, contexts[:, -1])
@@ -148,7 +148,7 @@ class PublishedWorld(DrawnRounds):
         super().__init__(self._same_rounds())
 
     def warm_up(self) -> tuple[Matrix, Vector]:
-        """The authors' first round: one row, tried at random, and what it paid."""
+        """Return the authors' first round: one row, chosen at random, and its reward."""
         context, noise, _ = next(_stream(self._environment, self._seed))
         shown, expected = self._environment.shown(context)
         return shown.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
@@ -160,7 +160,7 @@ class PublishedWorld(DrawnRounds):
 
 
 def _stream(environment: JointSpace, seed: int) -> Iterator[PublishedRound]:
-    """The authors' draws in their order: context, noise, noise of the best; the first round has no such last."""
+    """Yield the authors' draws in their order: context, noise, noise of the best; the first round lacks the last."""
     state, scale = np.random.RandomState(seed), environment.noise_scale
     has_best = False
     while True:
@@ -171,7 +171,7 @@ def _stream(environment: JointSpace, seed: int) -> Iterator[PublishedRound]:
 
 
 def _seed_of(rng: np.random.Generator) -> int:
-    """The whole number that a generator was made of."""
+    """Return the integer seed of a generator."""
     entropy = getattr(rng.bit_generator.seed_seq, "entropy", None)
     if not isinstance(entropy, int | np.integer) or entropy >= 2**32:
         raise InvalidParameter(
@@ -185,11 +185,12 @@ def _seed_of(rng: np.random.Generator) -> int:
 class Bump(JointSpace):
     """A ridge in five context columns: f(x, a) = max(0, 1 − |a − a*| − w·(x − x*)) (Zenati et al. 2022).
 
-    a* is one of the ten actions, so the same action is the best one wherever any pays; x* is uniform in [0, 1]⁵ and w
-    in [−1, 1]⁵. All are drawn once and are the same in every run. Parameters as in `JointSpace`.
+    a* is one of the ten actions, so the same action is the best in every context with a positive reward; x* is uniform
+    in [0, 1]⁵ and w in [−1, 1]⁵. All are drawn once and are the same in every run. Parameters as in `JointSpace`.
 
-    A kernel as narrow as the authors' (length scale 0.1) sees hardly any two contexts of five columns as similar: most
-    scores of a round then differ by less than 1e-10, which policies here take for ties, and the tie rule decides.
+    Under a kernel as narrow as the authors' (length scale 0.1), hardly any two contexts of five columns are similar:
+    most scores of a round then differ by less than 1e-10, which the policies of this library treat as ties, and the tie
+    rule decides.
 
     Examples
     --------
@@ -202,11 +203,11 @@ class Bump(JointSpace):
     n_columns: ClassVar[int] = 5
 
     def value(self, context: Vector, actions: Vector) -> Vector:
-        """Expected reward of each action in a context."""
+        """Return the expected reward of each action in a context."""
         return np.maximum(0.0, 1.0 - np.abs(actions - _published_draws()[1].action) - self._tilt(context))
 
     def claimed_best(self, context: Vector) -> float:
-        """The reward of a*: what the best action attains."""
+        """Return the reward of a*, which the best action attains."""
         return max(0.0, 1.0 - self._tilt(context))
 
     def _tilt(self, context: Vector) -> float:
@@ -216,9 +217,9 @@ class Bump(JointSpace):
 
 @dataclass(frozen=True, kw_only=True)
 class Chessboard(JointSpace):
-    """Squares of side ¼ over (x, a) that pay 1, ½ or nothing (Zenati et al. 2022). Parameters as in `JointSpace`.
+    """Squares of side ¼ over (x, a) with reward 1, ½ or 0 (Zenati et al. 2022). Parameters as in `JointSpace`.
 
-    For x in the first quarter nothing pays 1, nor in the third: 0.75 a round can be attained on average.
+    For x in the first or the third quarter, no action has reward 1: the attainable mean reward is 0.75 per round.
 
     Examples
     --------
@@ -228,20 +229,20 @@ class Chessboard(JointSpace):
 
     n_columns: ClassVar[int] = 1
 
-    BOARD: ClassVar[Matrix] = np.array(  # a row a quarter of x, a column a quarter of a
+    BOARD: ClassVar[Matrix] = np.array(  # rows: quarters of x; columns: quarters of a
         [[0.0, 0.5, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.0]]
     )
 
     def value(self, context: Vector, actions: Vector) -> Vector:
-        """Expected reward of each action in a context."""
+        """Return the expected reward of each action in a context."""
         return self.BOARD[_quarter(context), _quarter(actions)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepDiagonal(JointSpace):
-    """Two stripes along x = a: 1 where |x − (a + 0.15)| < 0.1, else ½ where |x − (a − 0.15)| < 0.1, else nothing.
+    """Two stripes along x = a: 1 if |x − (a + 0.15)| < 0.1, else ½ if |x − (a − 0.15)| < 0.1, else 0.
 
-    Some contexts have no action that pays 1: 0.965 a round can be attained on average (Zenati et al. 2022).
+    In some contexts no action has reward 1: the attainable mean reward is 0.965 per round (Zenati et al. 2022).
     Parameters as in `JointSpace`.
 
     Examples
@@ -253,7 +254,7 @@ class StepDiagonal(JointSpace):
     n_columns: ClassVar[int] = 1
 
     def value(self, context: Vector, actions: Vector) -> Vector:
-        """Expected reward of each action in a context."""
+        """Return the expected reward of each action in a context."""
         above, below = np.abs(context - (actions + 0.15)) < 0.1, np.abs(context - (actions - 0.15)) < 0.1
         return np.where(above, 1.0, np.where(below, 0.5, 0.0))
 
@@ -264,7 +265,7 @@ def _quarter(values: Vector) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 @cache
 def _published_draws() -> tuple[Vector, BumpParameters]:
-    """What the authors draw once and for all, in their order: ten actions, then the parts of the bump."""
+    """Return the authors' one-time draws, in their order: ten actions, then the parameters of the bump."""
     state = np.random.RandomState(123)
     actions = state.choice(np.arange(0, 1, 0.01), size=N_ACTIONS, replace=False)
     actions.setflags(write=False)
@@ -274,16 +275,16 @@ def _published_draws() -> tuple[Vector, BumpParameters]:
 
 @dataclass(frozen=True, kw_only=True)
 class Spherical(ABC):
-    """What the three worlds share: contexts uniform on the unit sphere, drawn anew each round, rewards h(x) + noise.
+    """Base class of the three environments: contexts uniform on the sphere, redrawn each round, rewards h(x) + noise.
 
     Parameters
     ----------
     n_actions, n_features
-        Actions in each round, and columns of the context of each.
+        Number of actions per round, and number of columns of each context.
     noise_scale
         Standard deviation of the Gaussian noise.
     seed
-        None: each run draws its own function. A number: every run meets the same function.
+        None: each run draws its own function. A number: every run has the same function.
     """
 
     n_actions: int = 4
@@ -305,17 +306,17 @@ class Spherical(ABC):
 
     @property
     def reward_range(self) -> None:
-        """Gaussian noise knows no bounds."""
+        """None: Gaussian noise is unbounded."""
         return None
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Draw a function and begin a run; function, contexts and luck have a generator each."""
+        """Draw a function and start a run; function, contexts and noise have separate generators."""
         function_rng, context_rng, luck_rng = rng.spawn(3)
         function = self.function(function_rng if self.seed is None else np.random.default_rng(self.seed))
         return DrawnRounds(self._rounds(function, context_rng, luck_rng))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self)}
 
     def _rounds(
@@ -359,6 +360,10 @@ class QuadraticForm(Spherical):
     True
     """
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        a_size("The entries of A", self.n_features, self.n_features)
+
     def function(self, rng: np.random.Generator) -> Callable[[Matrix], Vector]:
         """Draw A."""
         matrix = rng.standard_normal((self.n_features, self.n_features))
@@ -383,13 +388,13 @@ class CosineWave(Spherical):
 
 
 def _on_the_sphere(rng: np.random.Generator, n_rows: int, n_columns: int) -> Matrix:
-    """Rows uniform on the unit sphere: normal draws, brought to length 1."""
+    """Return rows uniform on the unit sphere: normal draws, scaled to length 1."""
     rows = rng.standard_normal((n_rows, n_columns))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 LABELS: Final = (1, 2, 3, 4, 5)
-"""Actions as the paper numbers them: one a quadrant, and a safe one."""
+"""Action labels as numbered in the paper: one per quadrant, and a safe one."""
 
 SAFE, SAFE_REWARD, PLAIN_REWARD, RIM_REWARD = 4, 1.2, 1.0, 50.0
 
@@ -398,23 +403,24 @@ Encoding = Literal["pairs", "rows", "disjoint"]
 
 @dataclass(frozen=True)
 class Wheel:
-    """Contexts uniform in the unit disc, five actions; what pays most is learnt only at the rim.
+    """Contexts uniform in the unit disc, five actions; the highest reward is observable only near the rim.
 
-    The fifth action always pays 1.2, the others 1.0, but where ‖x‖ ≥ radius the action of x's quadrant pays 50. The
-    larger the radius, the rarer the contexts that tell.
+    The fifth action always has reward 1.2 and the others 1.0, except that for ‖x‖ ≥ radius the action of x's quadrant
+    has reward 50. The larger the radius, the rarer the informative contexts.
 
     Parameters
     ----------
     radius
-        From 0 up to, not including, 1: how far out the rim begins. 0.5 is easy, 0.99 hard.
+        Inner radius of the rim, from 0 up to, not including, 1. 0.5 is easy, 0.99 hard.
     scale
-        Multiplies rewards and noise: 1/50 brings them into [0, 1], give or take the noise.
+        Factor of rewards and noise: 1/50 scales them to [0, 1], up to the noise.
     noise_scale
         Standard deviation of the noise before scaling.
     encoding
-        "pairs": Pairs(x, labels), for one kernel an action, `PairProduct(context=Gaussian(length_scale=0.3),
-        action=Delta())`. "rows": x itself for every action, with its label as id, for `LinUCB(model="disjoint")`.
-        "disjoint": x in the action's own block of ten columns, for any kernel over rows.
+        "pairs": Pairs(x, labels), for one kernel per action,
+        `PairProduct(context=Gaussian(length_scale=0.3), action=Delta())`. "rows": x itself for every action, with its
+        label as id, for `LinUCB(model="disjoint")`. "disjoint": x in the action's own block of ten columns, for any
+        kernel over rows.
 
     Examples
     --------
@@ -444,19 +450,19 @@ class Wheel:
 
     @property
     def reward_range(self) -> None:
-        """Gaussian noise knows no bounds."""
+        """None: Gaussian noise is unbounded."""
         return None
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Begin a run; contexts and luck have a generator each."""
+        """Start a run; contexts and noise have separate generators."""
         return DrawnRounds(self._rounds(*rng.spawn(2)))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self)}
 
     def value(self, context: Vector) -> Vector:
-        """Expected reward of each action in a context."""
+        """Return the expected reward of each action in a context."""
         values = np.full(len(LABELS), PLAIN_REWARD)
         values[SAFE] = SAFE_REWARD
         if np.hypot(*context) >= self.radius:
@@ -482,6 +488,6 @@ class Wheel:
 
 
 def _in_the_disc(rng: np.random.Generator) -> Vector:
-    """A point uniform in the unit disc: its radius is the root of a uniform number."""
+    """Return a point uniform in the unit disc: its radius is the square root of a uniform number."""
     radius, angle = np.sqrt(rng.random()), 2.0 * np.pi * rng.random()
     return np.array([radius * np.cos(angle), radius * np.sin(angle)])

@@ -34,10 +34,10 @@ __all__ = ["Clustered", "RKHSFunction", "SyntheticRKHS", "SyntheticWorld"]
 
 @dataclass(frozen=True, eq=False)
 class RKHSFunction:
-    """A weighted sum of similarities to a few centers: f(x) = Σᵢ cᵢ k(xᵢ, x).
+    """Weighted sum of similarities to a few centers: f(x) = Σᵢ cᵢ k(xᵢ, x).
 
-    Such functions lie in the kernel's Hilbert space, and their norm is no estimate: ‖f‖² = cᵀ K c with K the Gram
-    matrix of the centers.
+    Such functions lie in the RKHS of the kernel, and their norm is known exactly: ‖f‖² = cᵀ K c with K the Gram matrix
+    of the centers.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> f = RKHSFunction(Gaussian(length_scale=1.0), np.zeros((1, 2)), np.array([0.5]))
@@ -60,75 +60,76 @@ class RKHSFunction:
         object.__setattr__(self, "coefficients", coefficients)
 
     def __call__(self, contexts: Points) -> Vector:
-        """Value at each context."""
+        """Return the value at each context."""
         return np.asarray(self.kernel.gram(self.kernel.kind.check(contexts), self.centers) @ self.coefficients)
 
     @cached_property
     def norm(self) -> float:
         """RKHS norm, exact up to rounding."""
         squared = self.coefficients @ self.kernel.gram(self.centers) @ self.coefficients
-        return sqrt(max(float(squared), 0.0))  # rounding can push a function that is almost zero below it
+        return sqrt(max(float(squared), 0.0))  # rounding may make it negative for a function that is almost zero
 
     def times(self, factor: float) -> RKHSFunction:
-        """The same function, higher or lower."""
+        """Return the function multiplied by a factor."""
         return RKHSFunction(self.kernel, self.centers, factor * self.coefficients)
 
 
 Noise: TypeAlias = Literal["gaussian", "bernoulli"]
 
 LARGEST_PROBABILITY: Final = 0.95
-"""Where no norm is asked for, Bernoulli rewards are scaled to this: the best action is good and still not certain."""
+"""Largest success probability of Bernoulli rewards if no norm is given: the best action is good but not certain."""
 
 BERNOULLI_SCALE: Final = 0.5
-"""Rewards of 0 and 1 are sub-Gaussian with this constant, whatever their mean (Hoeffding's lemma)."""
+"""Sub-Gaussian constant of rewards in {0, 1}, for any mean (Hoeffding's lemma)."""
 
 ROUNDING: Final = 1e-9
-"""An expected reward this far outside [0, 1] is rounding, further out it is a kernel that breaks the rules."""
+"""Rounding tolerance for expected rewards outside [0, 1]; a larger violation indicates an invalid kernel."""
 
 
 @dataclass(frozen=True)
 class SyntheticRKHS:
     """Rewards from a random function of known RKHS norm, contexts uniform in the unit cube.
 
-    The expected reward of a context is f(x) = Σᵢ cᵢ k(xᵢ, x) with random centers xᵢ and coefficients cᵢ, scaled so
-    that ‖f‖ = `norm` exactly (‖f‖² = cᵀ K c). The run tells: `world.norm`, `world.expected(contexts)`.
+    The expected reward of a context is f(x) = Σᵢ cᵢ k(xᵢ, x) with random centers xᵢ and coefficients cᵢ, scaled so that
+    ‖f‖ = `norm` exactly (‖f‖² = cᵀ K c). The run provides `world.norm` and `world.expected(contexts)`.
 
     Parameters
     ----------
     kernel
-        A kernel over rows of numbers, or what can be made one.
+        A kernel over rows of numbers, or an object that can be converted to one.
     n_actions
-        Actions in each round.
+        Number of actions per round.
     n_features
-        Numbers in each context: the dimension of the cube.
+        Number of features of each context: the dimension of the cube.
     norm
-        RKHS norm of the function. None: 1 with Gaussian noise, as large as probabilities allow with Bernoulli.
+        RKHS norm of the function. None: 1 with Gaussian noise, the largest that gives valid probabilities with
+        Bernoulli.
     n_centers
-        Few make a function of separate hills, many a rugged one. Over fixed actions the centers are actions, so at
-        most `n_actions` count.
+        Number of centers: few give a function with separate peaks, many a rugged one. With fixed actions the centers
+        are actions, so at most `n_actions` are used.
     fixed_actions
-        True: one set of contexts, shown in every round. False: a fresh set each round.
+        True: one set of contexts, shown in every round. False: a new set each round.
     noise
         "gaussian": f(x) plus normal noise; coefficients of either sign. "bernoulli": 1 with probability f(x), else 0;
-        coefficients are not negative, so the kernel must not be either.
+        coefficients are non-negative, so the kernel must be non-negative too.
     noise_scale
-        Standard deviation of Gaussian noise, 0.1 unless told. Bernoulli rewards bring their own noise: there it reads
-        0.5, their sub-Gaussian constant, so `noise_scale` is what a confidence width asks for in both cases.
+        Standard deviation of Gaussian noise, 0.1 by default. With Bernoulli rewards it is 0.5, their sub-Gaussian
+        constant, so in both cases `noise_scale` is the parameter of a confidence width.
     seed
-        None: each run draws its own function (and its own fixed actions), as a study over many seeds wants. A number:
-        every run meets the same function, and only contexts and luck differ.
+        None: each run draws its own function (and its own fixed actions), as required for a study over many seeds. A
+        number: every run has the same function, and only contexts and noise differ.
     action_seed
-        A number: the fixed actions are drawn from it, and are the same whatever function is drawn over them. None:
-        they are drawn with the function.
+        A number: the fixed actions are drawn from it, independent of the function. None: they are drawn with the
+        function.
 
     Notes
     -----
-    With Bernoulli noise f has to lie in [0, 1] at every context. Over fresh contexts this follows from
-    f(x) ≤ ‖f‖ sqrt(k(x, x)) ≤ ‖f‖ sqrt(k_max), so a norm above 1/sqrt(k_max) is refused, and none given means
-    0.95/sqrt(k_max). Over fixed actions the largest f is known: none given means that it is 0.95, and a given norm is
-    refused when it lifts an action above 1. k_max is read off the corners (0, …, 0) and (1, …, 1), where the
-    kernels of this library have their largest diagonal; a kernel of your own that is larger in between, or negative
-    somewhere, is refused in the round that shows it.
+    With Bernoulli noise f must lie in [0, 1] at every context. For contexts redrawn each round this follows from
+    f(x) ≤ ‖f‖ sqrt(k(x, x)) ≤ ‖f‖ sqrt(k_max), so a norm above 1/sqrt(k_max) is rejected, and the default is
+    0.95/sqrt(k_max). For fixed actions the largest f is known: by default it is 0.95, and a given norm is rejected if
+    an action exceeds 1. k_max is evaluated at the corners (0, …, 0) and (1, …, 1), where the kernels of this library
+    have their largest diagonal; a user-defined kernel that is larger in between, or negative somewhere, is rejected in
+    the round where this occurs.
 
     Examples
     --------
@@ -158,6 +159,7 @@ class SyntheticRKHS:
         object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
         a_size("The contexts of a round", self.n_actions, self.n_features)
         a_size("The centers", self.n_centers, self.n_features)
+        a_size("The similarities of the centers", self.n_centers, self.n_centers)
         if not is_one_of(self.noise, ("gaussian", "bernoulli")):
             raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {shown(self.noise)}.')
         if self.seed is not None:
@@ -174,11 +176,11 @@ class SyntheticRKHS:
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """(0, 1) with Bernoulli noise; Gaussian noise knows no bounds."""
+        """(0, 1) with Bernoulli noise; None with Gaussian noise, which is unbounded."""
         return (0.0, 1.0) if self.noise == "bernoulli" else None
 
     def start(self, rng: np.random.Generator) -> SyntheticWorld:
-        """Draw a function and begin a run; function, contexts and luck have a generator each."""
+        """Draw a function and start a run; function, contexts and noise have separate generators."""
         function_rng, context_rng, luck_rng = rng.spawn(3)
         if self.seed is not None:
             function_rng = np.random.default_rng(self.seed)
@@ -188,12 +190,12 @@ class SyntheticRKHS:
         if actions is None:
             rounds = self._fresh_rounds(function, context_rng, luck_rng)
         else:
-            actions.setflags(write=False)  # shown again and again, so nobody may write on it
+            actions.setflags(write=False)  # shared by all rounds, so read-only
             rounds = self._fixed_rounds(actions, self._expected(function, actions), luck_rng)
         return SyntheticWorld(function, rounds)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {
             "class": type(self).__name__,
             "kernel": self.kernel.describe(),
@@ -230,7 +232,7 @@ class SyntheticRKHS:
             )
 
     def _largest_similarity(self) -> float:
-        """k_max over the cube, from its two extreme corners."""
+        """Return k_max over the cube, from its two extreme corners."""
         corners = np.array([[0.0] * self.n_features, [1.0] * self.n_features])
         largest = float(np.max(self.kernel.diagonal(self.kernel.kind.check(corners))))
         if not largest > 0.0:
@@ -249,7 +251,7 @@ class SyntheticRKHS:
         return function.times(self._height(function, actions))
 
     def _height(self, function: RKHSFunction, actions: Matrix | None) -> float:
-        """The factor that gives the drawn function its norm."""
+        """Return the factor that gives the drawn function its norm."""
         if self.norm is not None:
             return self.norm / function.norm
         if self.noise == "gaussian":
@@ -261,7 +263,7 @@ class SyntheticRKHS:
     def _fresh_rounds(
         self, function: RKHSFunction, context_rng: np.random.Generator, luck_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
-        """Rounds without end, each with the rewards of all its actions."""
+        """Yield infinitely many rounds, each with the rewards of all its actions."""
         while True:
             contexts = self._contexts(context_rng)
             expected = self._expected(function, contexts)
@@ -270,7 +272,7 @@ class SyntheticRKHS:
     def _fixed_rounds(
         self, actions: Matrix, expected: Vector, luck_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
-        """The same round without end, with new luck each time."""
+        """Yield the same round infinitely often, with new noise each time."""
         while True:
             yield Round(actions, expected=expected), self._rewards(expected, luck_rng)
 
@@ -288,14 +290,14 @@ class SyntheticRKHS:
         return np.clip(expected, 0.0, 1.0)
 
     def _rewards(self, expected: Vector, rng: np.random.Generator) -> Vector:
-        """What each action would pay in this round."""
+        """Draw the reward of each action in this round."""
         if self.noise == "bernoulli":
             return (rng.random(len(expected)) < expected).astype(np.float64)
         return expected + self.noise_scale * rng.standard_normal(len(expected))
 
 
 class SyntheticWorld:
-    """One run of `SyntheticRKHS`; it goes on for as long as it is asked."""
+    """One run of `SyntheticRKHS`; it never ends."""
 
     def __init__(self, function: RKHSFunction, rounds: Iterator[tuple[Round, Vector]]) -> None:
         self.function = function
@@ -303,45 +305,45 @@ class SyntheticWorld:
 
     @property
     def norm(self) -> float:
-        """RKHS norm of the function that rewards come from."""
+        """RKHS norm of the reward function."""
         return self.function.norm
 
     def expected(self, contexts: Points) -> Vector:
-        """Expected reward of each context."""
+        """Return the expected reward of each context."""
         return self.function(contexts)
 
     def show(self) -> Round:
-        """Show the next round."""
+        """Return the next round."""
         return self._drawn.show()
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """The next rounds with what every action pays."""
+        """Return the next rounds with the rewards of all actions."""
         return self._drawn.foresee(n_rounds)
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown."""
+        """Return the reward of an action in the last round shown."""
         return self._drawn.pay(action)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clustered:
-    """Actions in a few tight groups in the unit cube; the chance of a reward of 1 is the same throughout a group.
+    """Clusters of actions in the unit cube, with Bernoulli rewards whose probability is constant within a cluster.
 
-    Neither linear nor smooth: values jump from group to group, and within a group every action tells all about the
-    others. Each run draws its own groups: centers uniform in the cube, values uniform in `values`.
+    The reward function is neither linear nor smooth: it jumps between clusters, and within a cluster every action has
+    the same value. Each run draws its own clusters: centers uniform in the cube, values uniform in `values`.
 
     Parameters
     ----------
     n_actions, n_features
-        Actions in each round, and numbers in the context of each.
+        Number of actions per round, and number of features of each context.
     n_clusters
-        Groups; every action belongs to one of them at random.
+        Number of clusters; every action belongs to a random one.
     spread
-        Standard deviation, in each column, of an action around the center of its group.
+        Standard deviation, per column, of an action around the center of its cluster.
     values
-        Lowest and highest chance of a reward.
+        Lowest and highest success probability.
     fixed_actions
-        True: one set of contexts, shown in every round. False: a fresh set each round.
+        True: one set of contexts, shown in every round. False: a new set each round.
 
     Examples
     --------
@@ -372,18 +374,18 @@ class Clustered:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Rewards are 0 or 1."""
+        """Range of rewards, which are 0 or 1."""
         return 0.0, 1.0
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Draw the groups and begin a run; groups, contexts and luck have a generator each."""
+        """Draw the clusters and start a run; clusters, contexts and noise have separate generators."""
         group_rng, context_rng, luck_rng = rng.spawn(3)
         centers = group_rng.random((self.n_clusters, self.n_features))
         values = group_rng.uniform(*self.values, size=self.n_clusters)
         return DrawnRounds(self._rounds(centers, values, context_rng, luck_rng))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self), "values": list(self.values)}
 
     def _rounds(
@@ -395,7 +397,7 @@ class Clustered:
                 groups = context_rng.integers(self.n_clusters, size=self.n_actions)
                 noise = context_rng.standard_normal((self.n_actions, self.n_features))
                 contexts = centers[groups] + self.spread * noise
-                contexts.setflags(write=False)  # shown again and again where actions are fixed
+                contexts.setflags(write=False)  # shared by all rounds if actions are fixed
                 shown = Round(contexts, expected=values[groups])
             assert shown.expected is not None
             yield shown, (luck_rng.random(self.n_actions) < shown.expected).astype(np.float64)

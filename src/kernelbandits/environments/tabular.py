@@ -1,4 +1,4 @@
-"""Tabular data: named columns to a matrix of numbers."""
+"""Encoding of tabular data: named columns to a matrix of numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def is_absent(entry: Any) -> bool:
-    """Whether this is None, NaN, or what pandas writes for a gap.
+    """Whether this is None, NaN, or a missing-value marker of pandas.
 
     >>> [is_absent(entry) for entry in (None, float("nan"), 0.0, "")]
     [True, True, False, False]
@@ -48,10 +48,10 @@ Categories: TypeAlias = Literal["ordinal", "one_hot", "drop"]
 Scaling: TypeAlias = Literal["none", "minmax", "standard"]
 
 SMALL: Final = 1e-150
-"""Below it, and above its inverse, squares of float64 numbers leave their range."""
+"""Absolute value below which, and above whose inverse, squares of float64 numbers underflow or overflow."""
 
 MISSING_WORDS: Final = frozenset({"", "?"})
-"""What stands for a missing category in the files of the UCI repository, beside None and NaN."""
+"""Missing-value markers of categories in the files of the UCI repository, besides None and NaN."""
 
 
 def encode_columns(
@@ -62,23 +62,23 @@ def encode_columns(
     scaling: Scaling = "none",
     missing: float = -1.0,
 ) -> Matrix:
-    """One row of numbers a record, shape (n_records, n_features), in the order of the columns.
+    """Encode columns as a matrix with one row per record, shape (n_records, n_features), in the order of the columns.
 
     Parameters
     ----------
     columns
         Columns by name: numbers, or objects (mostly strings) for categories.
     categorical
-        Columns of numbers that are names in truth, such as a soil type from 1 to 40.
+        Numeric columns that are categories, such as a soil type from 1 to 40.
     categories
-        "ordinal": the place of the category among all that occur, sorted, from 0. "one_hot": an indicator for each.
-        "drop": columns of categories are left out.
+        "ordinal": the index of the category among all that occur, sorted, from 0. "one_hot": one indicator per
+        category. "drop": categorical columns are omitted.
     scaling
-        "none"; "minmax": each column from 0 to 1; "standard": each with mean 0 and standard deviation 1. Indicators
-        stay 0 and 1. Columns that are constant become 0.
+        "none"; "minmax": each column from 0 to 1; "standard": each with mean 0 and standard deviation 1. Indicators are
+        not scaled. Constant columns become 0.
     missing
-        What a missing entry (None, NaN, "?" or nothing) reads once all is scaled; scales are those of the entries that
-        are known. Among indicators it reads 0 in all.
+        Value of a missing entry (None, NaN, "?" or an empty string) after scaling; scales are computed from the known
+        entries. For indicators it is 0 in all.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def encode_columns(
 
 
 def scaled(values: Vector | Matrix, scaling: Scaling) -> NDArray[np.float64]:
-    """Values, or each column of a matrix, in equal units; NaN is left as it is.
+    """Scale values, or each column of a matrix; NaN is unchanged.
 
     >>> scaled(np.array([2.0, 4.0, 3.0]), "minmax")
     array([0. , 1. , 0.5])
@@ -121,12 +121,12 @@ def scaled(values: Vector | Matrix, scaling: Scaling) -> NDArray[np.float64]:
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     origin = low if scaling == "minmax" else np.nanmean(values, axis=0)
     unit = high - low if scaling == "minmax" else np.nanstd(values, axis=0)
-    is_constant = high == low  # a standard deviation made of rounding errors is no unit
+    is_constant = high == low  # a standard deviation of rounding errors is not a unit
     return np.asarray(np.where(is_constant, 0.0, values - origin) / np.where(is_constant, 1.0, unit))
 
 
 def in_reach_of_squares(values: Vector | Matrix) -> NDArray[np.float64]:
-    """Values, or each column of a matrix, divided by the largest where squares of them would overflow or vanish.
+    """Divide values, or each column of a matrix, by the largest if their squares would overflow or underflow.
 
     >>> in_reach_of_squares(np.array([3e200, 4e200])), in_reach_of_squares(np.array([3.0, 4.0]))
     (array([0.75, 1.  ]), array([3., 4.]))
@@ -151,7 +151,7 @@ def _encoded(
 
 
 def _column(name: str, column: Any) -> NDArray[Any]:
-    """A column as an array: of numbers, or of objects for categories."""
+    """Convert a column to an array of numbers, or of objects for categories."""
     try:
         array = np.asarray(column)
     except (TypeError, ValueError, OverflowError) as error:
@@ -162,13 +162,13 @@ def _column(name: str, column: Any) -> NDArray[Any]:
 
 
 def _codes(column: NDArray[Any]) -> tuple[Vector, int]:
-    """Place of each entry among the sorted categories, NaN where it is missing; and how many there are."""
+    """Return the index of each entry among the sorted categories, NaN if missing; and the number of categories."""
     entries = column.tolist()
     distinct = set(entries)
     known = {entry for entry in distinct if not _is_missing(entry)}
     try:
         ordered = sorted(known)
-    except TypeError:  # words and numbers in one column
+    except TypeError:  # text and numbers in one column
         ordered = sorted(known, key=lambda entry: (type(entry).__name__, str(entry)))
     places = dict.fromkeys(distinct, np.nan) | {entry: float(place) for place, entry in enumerate(ordered)}
     return np.array([places[entry] for entry in entries]), len(ordered)
@@ -179,7 +179,7 @@ def _is_missing(entry: Any) -> bool:
 
 
 def _finite_or_missing(column: NDArray[Any], name: str) -> Vector:
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         numbers = column.astype(np.float64)
     if np.isinf(numbers).any():
         raise InvalidParameter(f"Column {name!r} holds an infinity. Give finite numbers, and NaN for what is missing.")
@@ -191,13 +191,13 @@ def _filled(values: Vector, missing: float) -> Vector:
 
 
 def one_of(value: str, choices: Any, name: str) -> None:
-    """Refuse what is no member of a literal type."""
+    """Reject a value that is not a member of a literal type."""
     if not is_one_of(value, get_args(choices)):
         raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {shown(value)}.")
 
 
 ARROW_NUMBERS: Final = ("int", "uint", "float", "halffloat", "double", "decimal", "bool")
-"""How the names of Arrow's types begin that hold numbers or truth values."""
+"""Prefixes of the names of Arrow types that hold numbers or booleans."""
 
 
 def is_frame(table: Any) -> bool:
@@ -206,7 +206,7 @@ def is_frame(table: Any) -> bool:
 
 
 def columns_of(frame: Any) -> Columns:
-    """Columns by name, in order: float64 where they hold numbers or truth values (NaN: missing), otherwise objects.
+    """Return columns by name, in order: float64 for numbers and booleans (NaN: missing), otherwise objects.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def columns_of(frame: Any) -> Columns:
     >>> columns_of({"age": [30, 41], "city": ["Bonn", None]})
     {'age': array([30., 41.]), 'city': array(['Bonn', None], dtype=object)}
     """
-    if type(frame).__name__ == "LazyFrame":  # of polars: it says so little of itself that it is carried out first
+    if type(frame).__name__ == "LazyFrame":  # of polars: collected first, since it exposes little
         frame = frame.collect()
     if not is_frame(frame):
         raise InvalidParameter(
@@ -238,7 +238,7 @@ def columns_of(frame: Any) -> Columns:
 
 
 def without_column(columns: Columns, name: str, drop: Collection[str] = ()) -> tuple[NDArray[Any], Columns]:
-    """One column, and all others but those to drop."""
+    """Return one column, and all others except those to drop."""
     if isinstance(drop, str):
         raise InvalidParameter(f"Columns to drop are a list of names, got {drop!r}. One column: [{drop!r}].")
     for wanted in (name, *drop):
@@ -286,19 +286,19 @@ def _polars_column(values: Any, name: str) -> NDArray[Any]:
 
 
 def _type_of(values: Any) -> Any:
-    """Object where text is among the values, or NumPy would make text of the numbers beside it."""
+    """Return object if there is text among the values; otherwise NumPy would convert the numbers to text."""
     return object if any(isinstance(value, str) or value is None for value in values) else None
 
 
 def _numbers_where_all_are(column: NDArray[Any]) -> NDArray[Any]:
-    """A column of objects that are all numbers or missing, as numbers."""
+    """Convert a column of objects that are all numbers or missing to numbers."""
     if any(isinstance(value, str) for value in column) or all(value is None for value in column):
         return column
     return column.astype(np.float64)  # None becomes NaN
 
 
 def _objects(values: Sequence[Any] | NDArray[Any], name: str) -> NDArray[Any]:
-    """Names as they are; what is no name is refused."""
+    """Return categories unchanged; reject values that are not valid categories."""
     column = np.empty(len(values), dtype=object)
     if set(map(type, values)) <= {str, type(None)}:
         column[:] = values
@@ -315,14 +315,14 @@ def _objects(values: Sequence[Any] | NDArray[Any], name: str) -> NDArray[Any]:
 
 
 BUNDLED_CLASSES: Final = ("digits", "breast_cancer", "wine", "iris")
-"""Sets with classes that come with scikit-learn."""
+"""Classification data sets included in scikit-learn."""
 
 BUNDLED_VALUES: Final = ("diabetes",)
-"""Sets with a value a row that come with scikit-learn."""
+"""Regression data sets included in scikit-learn."""
 
 
 def bundled(name: str, known: tuple[str, ...]) -> tuple[Matrix, NDArray[Any]]:
-    """Features and targets of a set that comes with scikit-learn; classes go by their names where they have some."""
+    """Return features and targets of a data set included in scikit-learn; classes by name if they have names."""
     if name not in known:
         raise InvalidParameter(f"scikit-learn brings {', '.join(known)} for this, got {name!r}.")
     bunch = getattr(_scikit_learn(), f"load_{name}")()
@@ -334,10 +334,10 @@ def bundled(name: str, known: tuple[str, ...]) -> tuple[Matrix, NDArray[Any]]:
 
 
 def fetched(name: str, *, version: int | str, data_home: str | None) -> tuple[Any, list[str]]:
-    """Data frame and label columns of a set on openml.org, fetched now or, where it was fetched before, from disk."""
+    """Return data frame and label columns of an openml.org data set, downloaded or read from the cache."""
     try:
         bunch = _scikit_learn().fetch_openml(name, version=version, data_home=data_home, as_frame=True, parser="auto")
-    except OSError as error:  # URLError and HTTPError are such
+    except OSError as error:  # base class of URLError and HTTPError
         raise DataUnavailable(
             f"The set {name!r} could not be fetched from openml.org: {error}. Ask again with a connection, name a "
             "`data_home` where it was kept before, or give the table yourself: Classification.from_frame."

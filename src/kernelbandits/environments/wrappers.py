@@ -23,21 +23,22 @@ Delay: TypeAlias = int | tuple[int, int] | Callable[[np.random.Generator], int]
 
 @dataclass(frozen=True)
 class Delayed:
-    """Another world, whose rewards are told some rounds after the choice.
+    """Wrapper with delayed rewards.
 
-    A reward of round t with delay d > 0 is told at the start of round t + d, before that round's choice; 0 tells it at
-    once. So a delay of 1 keeps no choice waiting, and with a delay of d, d − 1 choices are made without the reward.
-    Delays do not depend on what is chosen. Contexts, luck and expected rewards are those of the other world under the
-    same seed. Wrap it around all others: `Drifting` refuses it inside, since it would not pass delays on.
+    A reward of round t with delay d > 0 is reported at the start of round t + d, before that round's choice; with delay
+    0 it is reported at once. So a delay of 1 does not affect any choice, and with a delay of d, d − 1 choices are made
+    without the reward. Delays do not depend on the choices. Contexts, noise and expected rewards are those of the
+    wrapped environment under the same seed. Use it as the outermost wrapper: `Drifting` rejects it, since it would not
+    forward delays.
 
     Parameters
     ----------
     environment
-        The world whose rewards come late.
+        The environment whose rewards are delayed.
     delay
-        Rounds: one number for all; (low, high), both included, for uniform draws; or a function from a random generator
-        to a number, described by its name: a study takes one that is defined at the top of a module, or an object with
-        `describe()`.
+        Number of rounds: one number for all; (low, high), both included, for uniform draws; or a function from a random
+        generator to a number, described by its name. A study requires a function defined at module level, or an object
+        with `describe()`.
 
     Examples
     --------
@@ -61,17 +62,17 @@ class Delayed:
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """What the other world pays."""
+        """Reward range of the wrapped environment."""
         return self.environment.reward_range
 
     def start(self, rng: np.random.Generator) -> DelayedWorld:
-        """Begin a run of the other world, as it would begin alone; delays have a generator of their own."""
+        """Start a run of the wrapped environment, as it would start alone; delays have a separate generator."""
         world = self.environment.start(rng)
         (delay_rng,) = rng.spawn(1)
         return DelayedWorld(world, lambda: self._draw(delay_rng))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         described = {"class": type(self).__name__, "environment": self.environment.describe()}
         return {**described, "delay": _described(self.delay)}
 
@@ -88,29 +89,29 @@ class DelayedWorld:
 
     def __init__(self, world: World, draw: Callable[[], int]) -> None:
         self.world = world
-        """Run of the other world, for what it can tell."""
+        """Run of the wrapped environment."""
         self._draw = draw
         self._delay: int | None = None
 
     def show(self) -> Round:
-        """Show the next round, and draw how late its reward will be."""
+        """Return the next round, and draw the delay of its reward."""
         shown = self.world.show()
         self._delay = self._draw()
         return shown
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown."""
+        """Return the reward of an action in the last round shown."""
         return self.world.pay(action)
 
     def delay(self) -> int:
-        """In how many rounds the reward of the round last shown is told."""
+        """Return the delay of the reward of the last round shown, in rounds."""
         if self._delay is None:
             raise DecisionError("No round has been shown yet, so no reward is on its way. Call show() first.")
         return self._delay
 
 
 def _described(delay: Any) -> Any:
-    """The delay as plain values."""
+    """Return the delay as plain values."""
     if hasattr(delay, "describe"):
         return delay.describe()
     if callable(delay):
@@ -131,23 +132,23 @@ def _checked(delay: Any) -> int | tuple[int, int]:
 
 @dataclass(frozen=True)
 class Drifting:
-    """One world for the first `change_at` rounds, another one from then on: at once, or gradually.
+    """One environment for the first `change_at` rounds, another one afterwards, with an abrupt or gradual change.
 
-    Every round belongs to one of the two as a whole: contexts, expected rewards and luck. A gradual change takes each
-    of the next `gradual` rounds from `after` with a probability that grows linearly, i/(gradual + 1) in the i-th of
-    them; nothing is interpolated, so that any two worlds can be joined. Which round is whose is drawn from the seed and
-    does not depend on actions. A world stands still while the other one is shown; when the one whose turn it is ends,
-    all ends.
+    Every round belongs to one of the two as a whole: contexts, expected rewards and noise. During a gradual change,
+    each of the next `gradual` rounds is taken from `after` with a probability that grows linearly, i/(gradual + 1) in
+    the i-th of them. Nothing is interpolated, so any two environments can be combined. The assignment of rounds is
+    drawn from the seed and does not depend on actions. A world does not advance while the other one is shown; when the
+    active one ends, the run ends.
 
     Parameters
     ----------
     before, after
-        The two worlds; they have nothing to do with each other unless you see to it. The same contexts with another
-        reward function: two `SyntheticRKHS` with fresh contexts; or with `fixed_actions` and the same `action_seed`.
+        The two environments; by default they are independent. For the same contexts with another reward function, use
+        two `SyntheticRKHS` with contexts redrawn each round; or with `fixed_actions` and the same `action_seed`.
     change_at
-        Rounds before the change; 0 for none.
+        Number of rounds before the change; 0 for none.
     gradual
-        Rounds that the change takes; 0 changes all at once.
+        Number of rounds of the transition; 0 for an abrupt change.
 
     Examples
     --------
@@ -181,14 +182,14 @@ class Drifting:
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """What either world can pay; None where one of them has no bounds."""
+        """Range of rewards of both environments; None if one of them is unbounded."""
         first, second = self.before.reward_range, self.after.reward_range
         if first is None or second is None:
             return None
         return min(first[0], second[0]), max(first[1], second[1])
 
     def start(self, rng: np.random.Generator) -> DriftingWorld:
-        """Begin a run of both worlds; they and the turns have a generator each. It foresees what both foresee."""
+        """Start a run of both environments, with separate generators; it has look-ahead if both have it."""
         before_rng, after_rng, turn_rng = rng.spawn(3)
         before, after = self.before.start(before_rng), self.after.start(after_rng)
         turns = self._turns(turn_rng)
@@ -197,12 +198,12 @@ class Drifting:
         return DriftingWorld(before, after, turns)
 
     def _turns(self, rng: np.random.Generator) -> Iterator[bool]:
-        """Whether a round is the later world's, round after round."""
+        """Yield, for every round, whether it belongs to the later world."""
         mixed = (bool(rng.random() < i / (self.gradual + 1)) for i in range(1, self.gradual + 1))
         return chain(repeat(False, self.change_at), mixed, repeat(True))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {
             "class": type(self).__name__,
             "before": self.before.describe(),
@@ -217,19 +218,19 @@ class DriftingWorld:
 
     def __init__(self, before: World, after: World, turns: Iterator[bool]) -> None:
         self.before, self.after = before, after
-        """Runs of the two worlds, for what these can tell."""
+        """Runs of the two environments."""
         self._turns = turns
         self._shown: World | None = None
 
     def show(self) -> Round:
-        """Show the next round, of whichever world it is."""
+        """Return the next round of the active world."""
         world = self._world(next(self._turns))
         shown = world.show()
         self._shown = world
         return shown
 
     def pay(self, action: int) -> float:
-        """Reward of that action in the round last shown."""
+        """Return the reward of an action in the last round shown."""
         if self._shown is None:
             raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
         return self._shown.pay(action)
@@ -243,7 +244,7 @@ class _ForeseeableDriftingWorld(DriftingWorld):
     after: ForeseeableWorld
 
     def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """The next rounds with what every action pays, as if each had been shown."""
+        """Return the next rounds with the rewards of all actions; they count as shown."""
         foreseen: list[tuple[Round, Vector]] = []
         for is_after, turns in groupby(islice(self._turns, n_rounds)):
             world = self.after if is_after else self.before

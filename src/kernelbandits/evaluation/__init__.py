@@ -1,14 +1,14 @@
-"""How well a policy does: in worlds that know the answers, on logs of other rules' decisions, and live.
+"""Evaluation of policies: simulation, off-policy estimation from logs, and live comparison.
 
-`simulate` lets a policy choose and learn for a number of rounds and returns a `Trace`: one row a round, with the
-cumulative regret where expected rewards are known. The seed belongs to the world, so policies that are compared under
-the same seed meet the same contexts and the same luck.
+`simulate` runs a policy for a number of rounds and returns a `Trace`: one row per round, with the cumulative regret if
+expected rewards are known. The seed belongs to the environment, so policies that are compared under the same seed get
+the same contexts and the same noise.
 
-A `Log` of decisions that were made and paid for, with their probabilities, can judge a policy that was never live:
-`SelfNormalizedIPS` is the estimator to try first, `DoublyRobust` the one to trust with a good kernel, and `Replay` the
-one that lets the policy learn on the way. Each gives an `Estimate`: a value, its interval, and warnings as sentences.
-`ConfidenceSequence` and `ABComparison` are intervals that may be looked at after every round; `coverage` tells whether
-the intervals of a policy keep what they promise.
+A `Log` of decisions with their rewards and propensities can be used to evaluate a policy that was never deployed. Start
+with `SelfNormalizedIPS`; use `DoublyRobust` with a good kernel, and `Replay` to evaluate a policy while it learns. Each
+returns an `Estimate`: a value, its interval, and warnings as sentences. The intervals of `ConfidenceSequence` and
+`ABComparison` are valid at any time, even if inspected after every round. `coverage` measures whether the intervals of
+a policy have their nominal coverage.
 """
 
 from kernelbandits.environments import Log

@@ -34,35 +34,35 @@ __all__ = [
 
 
 def an_environment(value: Environment) -> Environment:
-    """What can be started and described, or InvalidParameter."""
+    """Return the environment; raise InvalidParameter if it cannot be started and described."""
     swapped = " This is a policy: the world comes first, the policy second." if hasattr(value, "choose") else ""
     return an_object(value, "The environment", "start", "describe", way_out=f"Clustered(n_actions=3) is one.{swapped}")
 
 
 def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
-    """What has these methods, `choose`, `learn` and `describe` where none are named, or InvalidParameter."""
+    """Return the policy; raise InvalidParameter if a method is missing (default: `choose`, `learn` and `describe`)."""
     swapped = " This is a world: the world comes first, the policy second." if hasattr(value, "start") else ""
     needed = methods or ("choose", "learn", "describe")
     return an_object(value, name, *needed, way_out=f"KernelUCB(kernel) is one.{swapped}")
 
 
 def a_log(value: Log) -> Log:
-    """A log, or InvalidParameter."""
+    """Return the log, or raise InvalidParameter."""
     return an_instance(value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one.")
 
 
 def a_trace(value: Trace) -> Trace:
-    """A trace, or InvalidParameter."""
+    """Return the trace, or raise InvalidParameter."""
     return an_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
 
 
 class DistinctRounds:
-    """Sets of actions that were shown, each once: rounds that hold the very same object are the same set.
+    """Distinct sets of actions of many rounds; sets are compared by object identity.
 
     Parameters
     ----------
     shown
-        Actions and their names, or None, of every round; held by the caller, so that no identity is used again.
+        Actions and their ids, or None, of every round. The caller holds references, so that no identity is reused.
 
     Examples
     --------
@@ -74,11 +74,11 @@ class DistinctRounds:
     def __init__(self, shown: Sequence[tuple[Points, Sequence[ItemId] | None]]) -> None:
         places: dict[tuple[int, int], int] = {}
         self.contexts: list[Points] = []
-        """One set of actions each."""
+        """The distinct sets of actions."""
         self.ids: list[Sequence[ItemId] | None] = []
-        """Names of the actions of each, where they have some."""
+        """Ids of the actions of each set, or None."""
         self.which: Indices = np.empty(len(shown), dtype=np.intp)
-        """Which of them each round has shown."""
+        """Index of the set of each round."""
         for t, (contexts, ids) in enumerate(shown):
             place = places.setdefault((id(contexts), id(ids)), len(places))
             if place == len(self.contexts):
@@ -88,14 +88,14 @@ class DistinctRounds:
 
     @classmethod
     def of_log(cls, log: Log) -> DistinctRounds:
-        """The sets of actions of a log."""
+        """Return the distinct sets of actions of a log."""
         return cls([(log.rounds[t], log.ids_of(t)) for t in range(len(log))])
 
     def __len__(self) -> int:
         return len(self.contexts)
 
     def probabilities(self, policy: Policy) -> list[Vector]:
-        """Those of every action of each set; of a catalog's part, of the items it shows."""
+        """Return the probabilities of all actions of each set; for a restricted catalog, of its eligible items."""
         found = policy.probabilities_many(self.contexts, ids=self.ids)
         return [
             own[contexts.rows] if isinstance(contexts, CatalogView) else own
@@ -104,19 +104,19 @@ class DistinctRounds:
 
 
 def points_of(kind: PointKind, contexts: Points) -> Points:
-    """The actions of a round in the canonical form of a kernel's kind."""
+    """Return the actions of a round in the canonical form of a kernel's point type."""
     if isinstance(contexts, Catalog | CatalogView):
         return contexts.points(kind)
     return kind.check(contexts)
 
 
 THINNING_SEED: Final = 0
-"""The same actions stand for all whenever the same question is asked."""
+"""Seed of `WeightedActions.thinned`, constant so that equal queries give equal results."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedActions:
-    """Actions of some rounds, each with a weight: Σ weight · reward is what a policy earns, or a model gets wrong.
+    """Weighted actions of some rounds: Σ weight · reward is the value of a policy, or the error of a model.
 
     >>> sets = [["a", "b"], ["c"]]
     >>> both = WeightedActions(sets, np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.75]))
@@ -128,10 +128,10 @@ class WeightedActions:
     """Sets of actions."""
 
     which: Indices
-    """Place of each action's set among the rounds."""
+    """Index of each action's set among the rounds."""
 
     actions: Indices
-    """Its row there."""
+    """Row of each action in its set."""
 
     weights: Vector
 
@@ -139,7 +139,7 @@ class WeightedActions:
         return len(self.weights)
 
     def __add__(self, other: WeightedActions) -> WeightedActions:
-        """All of both, which are of the same rounds."""
+        """Concatenate two collections of the same rounds."""
         return WeightedActions(
             self.rounds,
             np.concatenate([self.which, other.which]),
@@ -148,19 +148,19 @@ class WeightedActions:
         )
 
     def at(self, places: Indices) -> WeightedActions:
-        """Those at some places, which may be repeated."""
+        """Return the entries at these indices, which may be repeated."""
         return WeightedActions(self.rounds, self.which[places], self.actions[places], self.weights[places])
 
     def scaled(self, factor: float) -> WeightedActions:
-        """The same with other weights."""
+        """Return a copy with all weights multiplied by a factor."""
         return replace(self, weights=factor * self.weights)
 
     def thinned(self, most: int) -> WeightedActions:
-        """At most so many of them with the same sum of weights, which are not negative.
+        """Return at most `most` entries with the same sum of weights; weights must be non-negative.
 
-        Where there are more, the cumulated weight is cut into as many equal parts, and an action drawn by its weight
-        stands for each: every share is right on average. Even steps would meet the same row of every round where sets
-        are of one size, and never the others.
+        If there are more, the cumulative weight is split into `most` equal parts, and each part is represented by one
+        action drawn by weight: every share is unbiased. Equidistant steps would select the same row of every round if
+        all sets have the same size, and never the others.
 
         >>> many = WeightedActions([["a", "b"]] * 4, np.arange(4), np.zeros(4, dtype=int), np.array([1.0, 1, 1, 3]))
         >>> many.thinned(2).which, many.thinned(2).weights
@@ -175,16 +175,16 @@ class WeightedActions:
 
 
 POINTS_AT_ONCE: Final = 65_536
-"""Actions of different rounds that are stacked together: some tens of megabytes of rows."""
+"""Number of actions of different rounds that are stacked together: some tens of megabytes of rows."""
 
 
 def sizes_of(rounds: Sequence[Points]) -> Indices:
-    """How many actions each round has."""
+    """Return the number of actions of each round."""
     return np.array([n_points(contexts) for contexts in rounds], dtype=np.intp)
 
 
 def parts(sizes: Indices) -> Iterator[slice]:
-    """Rounds in a row that have about so many points together."""
+    """Split consecutive rounds into blocks of about `POINTS_AT_ONCE` points."""
     block_of = np.cumsum(sizes) // POINTS_AT_ONCE
     ends = [*(np.flatnonzero(np.diff(block_of)) + 1).tolist(), len(sizes)]
     for first, last in pairwise([0, *ends]):
@@ -192,16 +192,16 @@ def parts(sizes: Indices) -> Iterator[slice]:
 
 
 def stacked(kind: PointKind, rounds: Sequence[Points]) -> Points:
-    """All actions of these rounds, in their order."""
+    """Return all actions of these rounds, in order."""
     return kind.stack(*(points_of(kind, contexts) for contexts in rounds))
 
 
 def gathered(kind: PointKind, rounds: Sequence[Points], which: Indices, actions: Indices) -> Points:
-    """The points of some actions, each named by its round and its row there, in the order given."""
+    """Return the points of some actions, each given by its round and its row, in the given order."""
     used, which = np.unique(which, return_inverse=True)
     rounds = [rounds[place] for place in used]
     sizes = sizes_of(rounds)
-    starts = np.cumsum(sizes) - sizes  # of each set, had all been stacked
+    starts = np.cumsum(sizes) - sizes  # offset of each set, if all were stacked
     found, owners = [], []
     for part in parts(sizes):
         own = np.flatnonzero((which >= part.start) & (which < part.stop))

@@ -27,21 +27,22 @@ __all__ = ["collect_log", "true_value"]
 
 
 def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed: Seed = None) -> Log:
-    """Let a policy choose and learn as in `simulate`, and keep its decisions as a log.
+    """Run a policy as in `simulate`, and return its decisions as a log.
 
-    Propensities are those that the policy states. A policy that leaves nothing to chance makes a log that says nothing
-    about others: a warning says so. Rounds whose reward is not known are left out.
+    Propensities are those reported by the policy. The log of a deterministic policy cannot be used to evaluate others;
+    a warning is issued. Rounds whose reward is unknown are omitted.
 
     Parameters
     ----------
     environment
-        The world's description; a run of it is started.
+        Description of the environment; a new run is started.
     policy
-        The logging rule; goes on learning from where it is. `UniformRandom` makes the log that is fair to all.
+        The logging policy; it continues to learn from its current state. A log of `UniformRandom` suits any target
+        policy.
     horizon
-        Most rounds to play.
+        Largest number of rounds.
     seed
-        Of the world alone, as in `simulate`.
+        Seed of the environment alone, as in `simulate`.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed:
     """
     watched = _Watched(an_environment(environment))
     trace = simulate(watched, policy, horizon=horizon, seed=seed)
-    shown = watched.shown[: len(trace)]  # a world may have shown a round that was not played
+    shown = watched.shown[: len(trace)]  # a world may have shown a round without a decision
     actions = np.array(
         [place_of(one.contexts, row) for one, row in zip(shown, trace.action, strict=True)], dtype=np.intp
     )
@@ -77,24 +78,24 @@ def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed:
 def true_value(
     environment: Environment, policy: Policy, *, horizon: int, seed: Seed = None, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """What a policy as it stands earns a round, from the expected rewards of a simulated world: Σ_a π(a|x) f(x, a).
+    """Return the mean reward per round of a fixed policy, from the expected rewards of a world: Σ_a π(a|x) f(x, a).
 
-    There is no noise of rewards in it and no learning; only contexts are drawn, which is what the standard error
-    measures. The seed that made a log meets the same world again, with the same contexts at first, so that a longer
-    horizon gives the truth that the log should be judged by.
+    There is no reward noise and no learning; only contexts are random, and the standard error measures their variance.
+    With the seed of a log, the environment and its first contexts are the same, so a longer horizon gives the ground
+    truth for that log.
 
     Parameters
     ----------
     environment
-        A world that knows its expected rewards.
+        An environment that knows its expected rewards.
     policy
-        Asked for its probabilities; it learns nothing.
+        Queried for its probabilities; it does not learn.
     horizon
-        Rounds to look at.
+        Number of rounds.
     seed
-        Of the world alone, as in `simulate`.
+        Seed of the environment alone, as in `simulate`.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def true_value(
 
 
 def _shown_by(world: World, horizon: int) -> Iterator[Round]:
-    """Rounds of a run, to its end or the horizon."""
+    """Yield the rounds of a run, to its end or the horizon."""
     for _ in range(horizon):
         try:
             yield world.show()
@@ -129,7 +130,7 @@ def _shown_by(world: World, horizon: int) -> Iterator[Round]:
 
 
 class _Watched:
-    """An environment that remembers what its run shows."""
+    """Environment wrapper that records the rounds of its run."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -147,7 +148,7 @@ class _Watched:
 
 
 class _WatchedWorld:
-    """A run that writes down every round; it foresees none, so that each is shown in its turn."""
+    """World wrapper that records every round; it has no look-ahead, so rounds are shown one at a time."""
 
     def __init__(self, world: World, shown: list[Round]) -> None:
         self._world, self._shown = world, shown
@@ -160,7 +161,7 @@ class _WatchedWorld:
         return self._world.pay(action)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the world can do, such as say how late a reward will be."""
+        """Forward all other attributes, such as `delay`."""
         if name.startswith("_") or name == "foresee":
             raise AttributeError(name)
         return getattr(self._world, name)

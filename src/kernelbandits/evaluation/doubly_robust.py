@@ -42,27 +42,27 @@ __all__ = ["DirectMethod", "DoublyRobust", "Switch"]
 
 @dataclass(frozen=True)
 class DirectMethod:
-    """The policy's reward as a model sees it: value = (1/n) Σ_t Σ_a π(a|x_t) r̂(x_t, a).
+    """Direct method: the policy's reward predicted by a model, value = (1/n) Σ_t Σ_a π(a|x_t) r̂(x_t, a).
 
-    r̂ is the mean of the posterior after every (action shown, reward) of the log: kernel ridge regression, so that
-    actions never shown are judged by those they resemble. Propensities are not used. Little variance; ridge regression
-    shrinks towards 0, and a constant added to the kernel learns an offset.
+    r̂ is the mean of the posterior after all (action shown, reward) pairs of the log: kernel ridge regression, so
+    actions never shown are predicted from similar ones. Propensities are not used. The variance is low. Ridge
+    regression shrinks toward 0; add a constant to the kernel to learn an offset.
 
-    The value is a weighted sum of predicted rewards, Σ_i w_i r̂(z_i), and the posterior knows its error. The square of
+    The value is a weighted sum of predicted rewards, Σ_i w_i r̂(z_i), whose error the posterior provides. The square of
     the standard error is s²/n, with s² the variance of the rounds' values, plus
 
         σ² Σ_ij w_i w_j Cov(z_i, z_j),   Cov = (k(z_i, z_j) − k_iᵀ(K + γI)⁻¹k_j)/γ,
 
-    the posterior variance of the sum if the reward function is drawn from a Gaussian process of covariance (σ²/γ) k.
-    The kernel is taken for right, of which a warning reminds: one that is too smooth errs where no width tells. Nor is
-    the bias of a fixed function in the interval, but for what such a process expects of it. Where actions were drawn
-    uniformly, simulated intervals of 95 % held in 95 % of 200 logs; where a policy that learns had chosen most of them,
-    in 90 %, with values too low by 0.6 standard errors (`studies/off_policy.py`). A posterior that forgets states no
-    error, and the interval is that of the rounds alone, with a warning.
+    the posterior variance of the sum if the reward function is drawn from a Gaussian process with covariance (σ²/γ) k.
+    The kernel is assumed to be correct, as a warning states: a kernel that is too smooth causes errors that no width
+    shows. The interval also excludes the bias for a fixed function, beyond what such a process expects of it. With
+    uniformly drawn actions, simulated intervals of 95 % covered the truth in 95 % of 200 logs; with a learning logging
+    policy, in 90 %, with values too low by 0.6 standard errors (`studies/off_policy.py`). A posterior that forgets
+    provides no error; the interval then covers only the variance of the rounds, with a warning.
 
-    Learning costs what the posterior costs for m distinct points, O(m³) where it is exact; a prediction O(m). The error
-    of the model takes about (n + m)² similarities for n actions that the policy may take, at most 10,000 of which stand
-    for all; O(n) where the kernel has few features. Two thousand widths tell how many parameters the fit has used.
+    Fitting costs that of the posterior for m distinct points, O(m³) if it is exact; a prediction O(m). The error of the
+    model takes about (n + m)² similarities for n actions that the policy may take, of which at most 10,000 are sampled;
+    O(n) if the kernel has few features. The degrees of freedom of the fit are estimated from two thousand widths.
 
     Reference: the regression baseline of Dudík, Langford and Li (2011); the variance of a linear functional of a
     Gaussian process, Rasmussen and Ghahramani (2003).
@@ -70,16 +70,16 @@ class DirectMethod:
     Parameters
     ----------
     kernel
-        Similarity of actions, or what can be made one; `Delta` learns every action on its own.
+        Similarity of actions, or an object that can be converted to a kernel; `Delta` learns every action separately.
     regularization
-        Added to the diagonal of the Gram matrix.
+        Ridge parameter γ, added to the diagonal of the Gram matrix.
     posterior
         "auto", "exact", "primal" or a function (kernel, regularization) → posterior.
     noise_variance
-        σ², variance of a reward around its expectation; None estimates it from the residuals, Σ(r − r̂)² over what n
-        leaves when the parameters used, tr K(K + γI)⁻¹, are taken off; Σr(r − r̂)/n where these leave less than one.
+        σ², variance of a reward around its expectation. None estimates it from the residuals: Σ(r − r̂)² divided by n
+        minus the degrees of freedom tr K(K + γI)⁻¹; Σr(r − r̂)/n if this divisor is less than one.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -107,15 +107,15 @@ class DirectMethod:
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def fit(self, log: Log) -> KernelRewards:
-        """Learn every reward of the log in one call."""
+        """Fit the model to all rewards of the log in one call."""
         posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularization)
         shown = learn_log(posterior, a_log(log))
-        if posterior.forgets:  # its widths are no statement about all rounds of a log
+        if posterior.forgets:  # its widths do not describe all rounds of a log
             return KernelRewards(posterior)
         return GaussianRewards(posterior, shown, log.rewards, self.noise_variance)
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy, had it decided instead."""
+        """Estimate the mean reward per round of the policy, had it made the decisions."""
         target = Target.of(log, policy)
         said = model_values(self, log, target, folds=1)
         value, of_rounds = mean_with_error(said.of_policy)
@@ -125,25 +125,25 @@ class DirectMethod:
 
 @dataclass(frozen=True)
 class DoublyRobust:
-    """A model corrected by what it got wrong: value = (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))].
+    """Model corrected by its residuals: value = (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))].
 
-    Right on average if either the propensities or the model is right; the better the model, the smaller the variance.
-    Cross-fitting keeps it so when the model is learnt from the same log: each round is judged by a model of the other
-    folds (round t belongs to fold t mod `folds`), so that no reward corrects a model that has seen it. The standard
-    error is s / sqrt(n) of the terms.
+    Unbiased if either the propensities or the model is correct; the better the model, the smaller the variance.
+    Cross-fitting preserves this when the model is learned from the same log: each round is evaluated by a model of the
+    other folds (round t belongs to fold t mod `folds`), so no reward corrects a model that was fitted to it. The
+    standard error is s / sqrt(n) of the terms.
 
     Reference: Dudík, Langford and Li (2011); cross-fitting as in Chernozhukov et al. (2018).
 
     Parameters
     ----------
     model
-        `DirectMethod`, or anything with `fit(log)` whose answer has `predict(rounds)`.
+        `DirectMethod`, or any object with `fit(log)` whose result has `predict(rounds)`.
     clip
-        Largest weight; None clips none.
+        Largest weight; None disables clipping.
     folds
-        Parts of the log; 1 learns the model from all of it, without cross-fitting.
+        Number of folds of the log; 1 learns the model from all of it, without cross-fitting.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class DoublyRobust:
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy, had it decided instead."""
+        """Estimate the mean reward per round of the policy, had it made the decisions."""
         target = Target.of(log, policy)
         warnings = weight_warnings(log, target.weights, self.clip)
         weights = clipped(target.weights, self.clip)
@@ -178,31 +178,31 @@ class DoublyRobust:
 
 @dataclass(frozen=True)
 class Switch:
-    """`DoublyRobust` where weights are modest, the model alone where they are not:
+    """`DoublyRobust` for small weights, the model alone for large ones:
 
         value = (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t 1(w_t ≤ threshold) (r_t − r̂(x_t, a_t))].
 
-    Rounds of enormous weight, which decide a doubly robust value, are left to the model: less variance, for the
-    model's bias there. A threshold of infinity is `DoublyRobust`; 0 is the model alone, learnt in folds.
+    Rounds with very large weights, which dominate a doubly robust value, use the model alone: lower variance at the
+    cost of the model's bias there. A threshold of infinity is `DoublyRobust`; 0 is the model alone, cross-fitted.
 
-    Where some rounds are left to `DirectMethod`, the standard error is made of the posterior, as it is there: the value
-    is linear in the rewards, Σ c_t r_t, and errs by the noise, σ² Σ c², and by what the weights leave of the reward
-    function. Folds that share rewards and one function are not taken for independent. A model that states no errors
-    leaves the standard error of the terms, s / sqrt(n), with a warning.
+    If some rounds use `DirectMethod` alone, the standard error is computed from the posterior, as there: the value is
+    linear in the rewards, Σ c_t r_t, and its error consists of the noise, σ² Σ c², and the part of the reward function
+    that the weights do not recover. Folds that share rewards and one function are not treated as independent. For a
+    model that provides no errors, the standard error is that of the terms, s / sqrt(n), with a warning.
 
-    Reference: Wang, Agarwal and Dudík (2017), in the doubly robust form, which needs the propensity of the action
-    shown only.
+    Reference: Wang, Agarwal and Dudík (2017), in the doubly robust form, which requires only the propensity of the
+    action shown.
 
     Parameters
     ----------
     model
-        `DirectMethod`, or anything with `fit(log)` whose answer has `predict(rounds)`.
+        `DirectMethod`, or any object with `fit(log)` whose result has `predict(rounds)`.
     threshold
-        Largest weight that is trusted.
+        Largest weight for which the correction is used.
     folds
-        Parts of the log; 1 learns the model from all of it, without cross-fitting.
+        Number of folds of the log; 1 learns the model from all of it, without cross-fitting.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Switch:
     def __post_init__(self) -> None:
         _refuse_no_model(self.model)
         threshold = a_number(self.threshold, "The threshold")
-        if not threshold >= 0.0:  # also catches NaN; infinity trusts every weight
+        if not threshold >= 0.0:  # also catches NaN; infinity accepts every weight
             raise InvalidParameter(
                 f"The threshold is a weight, zero or above, got {self.threshold!r}. 10.0 is a common choice, infinity "
                 "trusts all weights."
@@ -233,7 +233,7 @@ class Switch:
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy, had it decided instead."""
+        """Estimate the mean reward per round of the policy, had it made the decisions."""
         target = Target.of(log, policy)
         is_trusted = target.weights <= self.threshold
         warnings = weight_warnings(log, target.weights)
@@ -249,7 +249,7 @@ class Switch:
 
 
 def _corrected(said: ModelValues, log: Log, weights: Vector) -> tuple[float, float]:
-    """The value and its standard error, that of a mean of independent terms."""
+    """Return the value and its standard error, that of a mean of independent terms."""
     return mean_with_error(said.of_policy + weights * (log.rewards - said.of_shown))
 
 

@@ -29,37 +29,37 @@ def estimator_study(
     truth_horizon: int | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Bias, error and coverage of each estimator over many simulated logs.
+    """Return bias, error and coverage of each estimator over many simulated logs.
 
-    For every log a fresh run of the world is played by a fresh logging policy; each estimator judges the target, and
-    the truth is the target's value in the same run over more rounds.
+    For every log, a new run of the environment is simulated with a new logging policy. Each estimator evaluates the
+    target; the truth is the target's value in the same run over more rounds.
 
     Parameters
     ----------
     environment
-        A world that knows its expected rewards; one with a function of its own in every run is fine.
+        An environment that knows its expected rewards; its reward function may differ between runs.
     estimators
-        By name.
+        Estimators by name.
     log_with
-        Makes the logging policy of a log from its seed.
+        Function that creates the logging policy of a log from its seed.
     target
-        The policy that is judged; it learns nothing.
+        The policy to evaluate; it does not learn.
     horizon
-        Rounds of a log.
+        Number of rounds of a log.
     n_logs
-        Logs; they have the seeds seed, seed + 1, ….
+        Number of logs; their seeds are seed, seed + 1, ….
     truth_horizon
-        Rounds over which the truth is averaged; None: ten times the horizon.
+        Number of rounds over which the truth is averaged; None: ten times the horizon.
     seed
-        Of the first log.
+        Seed of the first log.
 
     Returns
     -------
     list of dict
-        One row an estimator: `estimator`, `n_logs`, `bias` (mean of value − truth) with its standard error
-        `bias_error`, `rmse` (root of the mean squared difference), `standard_error` (mean of those stated),
-        `coverage` (share of intervals that hold the truth) with its exact 95 % interval `coverage_low` and
-        `coverage_high`, and `n_unknown` (logs that gave no value or no interval; they count in no other column).
+        One row per estimator: `estimator`, `n_logs`, `bias` (mean of value − truth) with its standard error
+        `bias_error`, `rmse` (root mean squared error), `standard_error` (mean of the reported ones), `coverage`
+        (fraction of intervals that contain the truth) with its exact 95 % interval `coverage_low` and `coverage_high`,
+        and `n_unknown` (logs that gave no value or no interval; all other columns exclude them).
 
     Examples
     --------

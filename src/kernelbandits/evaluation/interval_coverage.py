@@ -23,35 +23,35 @@ from kernelbandits.validation import a_confidence, a_count, a_function, a_seed, 
 __all__ = ["Coverage", "calibration", "coverage", "share_interval"]
 
 ROUNDING: Final = 1e-9
-"""By which an expected reward may lie outside an interval that has no width left."""
+"""Tolerance for an expected reward outside an interval of width zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """In how many runs an interval failed, for any action in any round."""
+    """Fraction of runs in which an interval failed, for any action in any round."""
 
     n_failed: int
-    """Runs in which an expected reward was outside its interval at least once."""
+    """Number of runs in which an expected reward was outside its interval at least once."""
 
     n_runs: int
     low: float
-    """Exact interval (Clopper and Pearson, 1934) of the share of such runs, at 95 %."""
+    """Lower end of the exact 95 % interval (Clopper and Pearson, 1934) of the fraction of such runs."""
 
     high: float
     failure_probability: float | None
-    """Share that the exploration schedule claims at most; None where it claims nothing."""
+    """Upper bound on the fraction stated by the exploration schedule; None if it makes no statement."""
 
     first_failures: tuple[int, ...]
-    """Round of the first failure in each run that failed, from 1."""
+    """Round of the first failure in each failed run, counted from 1."""
 
     @property
     def share(self) -> float:
-        """Share of runs that failed."""
+        """Fraction of runs that failed."""
         return self.n_failed / self.n_runs
 
     @property
     def is_kept(self) -> bool | None:
-        """Whether these runs are in keeping with the claim; None where there is none."""
+        """Whether these runs are consistent with the stated bound; None if there is none."""
         return None if self.failure_probability is None else self.low <= self.failure_probability
 
     def __str__(self) -> str:
@@ -63,25 +63,26 @@ class Coverage:
 def coverage(
     environment: Environment, make_policy: Callable[[int], Policy], *, horizon: int, repeats: int, seed: int = 0
 ) -> Coverage:
-    """Play many runs and count those in which an expected reward ever left mean ± exploration · width.
+    """Simulate many runs and count those in which an expected reward ever left mean ± exploration · width.
 
-    Every action of every round is looked at before the policy chooses, with all that it has learnt by then: rewards
-    that come late or are not known are treated as in `simulate`. A schedule with a theorem (`theory.exploration`)
-    claims that this happens in a share of at most its failure probability of all runs. A constant claims nothing, and
-    shows what a tuned number is worth. Costs a prediction of all actions in every round.
+    Every action of every round is checked before the policy chooses, with all data learned so far; delayed and unknown
+    rewards are treated as in `simulate`. A schedule with a theorem (`theory.exploration`) guarantees that the fraction
+    of such runs is at most its failure probability. A constant has no guarantee; its coverage shows the validity of a
+    tuned number. Costs a prediction of all actions in every round.
 
     Parameters
     ----------
     environment
-        A world that knows its expected rewards.
+        An environment that knows its expected rewards.
     make_policy
-        Makes a fresh policy for a seed: one with a posterior and an exploration, such as KernelUCB, or a wrapper of it.
+        Function that creates a policy from a seed: one with a posterior and an exploration, such as KernelUCB, or a
+        wrapper of it.
     horizon
-        Rounds of each run.
+        Number of rounds of each run.
     repeats
-        Runs; they have the seeds seed, seed + 1, ….
+        Number of runs; their seeds are seed, seed + 1, ….
     seed
-        Of the first run.
+        Seed of the first run.
 
     Examples
     --------
@@ -107,11 +108,11 @@ def coverage(
 
 
 def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0)) -> list[dict[str, Any]]:
-    """How often the expected reward of the chosen action lay within so many widths of its mean.
+    """Return how often the expected reward of the chosen action was within z widths of its mean.
 
-    One row a level z, with the share of rounds in which |mean − expected| ≤ z · width, and one for the exploration that
-    the policy used. Rounds are those with a mean, a width and a known expectation; chosen actions are no fair sample of
-    all actions, since a policy takes those it overrates.
+    There is one row per level z, with the fraction of rounds in which |mean − expected| ≤ z · width, and one for the
+    exploration that the policy used. Only rounds with a mean, a width and a known expectation are used. Chosen actions
+    are a biased sample of all actions, since a policy selects those that it overestimates.
 
     >>> import kernelbandits as kb
     >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
@@ -140,13 +141,13 @@ def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0))
 
 
 def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Exact interval of a probability from hits in independent trials (Clopper and Pearson, 1934).
+    """Return the exact interval of a probability from hits in independent trials (Clopper and Pearson, 1934).
 
     >>> low, high = share_interval(0, 10)
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
-    from scipy.special import betaincinv  # SciPy when first used
+    from scipy.special import betaincinv  # import SciPy only when needed
 
     n_hits, n_trials = a_count(n_hits, "The hits", least=0), a_count(n_trials, "The trials", least=0)
     if n_hits > n_trials:
@@ -159,7 +160,7 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
 
 
 def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
-    """The first round in which an interval fails, from 1."""
+    """Return the first round in which an interval fails, counted from 1."""
     model, late = _model_of(policy), LateRewards(policy)
     for t in range(1, horizon + 1):
         try:
@@ -197,7 +198,7 @@ def _holds(model: PosteriorPolicy, shown: Round) -> bool:
 
 
 def _model_of(policy: Policy) -> PosteriorPolicy:
-    """The policy that has the intervals: itself, or the one that it wraps."""
+    """Return the policy that has the intervals: the policy itself, or the one that it wraps."""
     inside: Any = policy
     while not isinstance(inside, PosteriorPolicy):
         inside = getattr(inside, "policy", None)

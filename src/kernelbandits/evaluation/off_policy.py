@@ -41,31 +41,31 @@ __all__ = [
 ]
 
 CONFIDENCE: Final = 0.95
-"""Of every interval, unless told otherwise."""
+"""Default confidence level of all intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Mean reward that is estimated, with its interval and what is to be known before it is believed.
+    """Estimated mean reward with its interval and warnings.
 
     Parameters
     ----------
     value
-        Mean reward a round; nan where the log says nothing about it.
+        Mean reward per round; nan if the log contains no information about it.
     standard_error
-        Of the value; nan where it is not known.
+        Standard error of the value; nan if unknown.
     low, high
-        Interval that covers the truth with probability `confidence`, if what the method assumes is true.
+        Interval that covers the truth with probability `confidence`, if the assumptions of the method hold.
     n_rounds
-        Rounds of the log.
+        Number of rounds of the log.
     n_matched
-        Those whose action the policy might have taken: a small number is a warning.
+        Number of rounds whose action has positive probability under the policy; a small number is a warning sign.
     effective_sample_size
-        Rounds of equal weight that would say as much: (Σw)² / Σw².
+        Equivalent number of equally weighted rounds: (Σw)² / Σw².
     confidence
-        Of the interval.
+        Confidence level of the interval.
     warnings
-        What speaks against the value, as sentences.
+        Reasons to doubt the value, as sentences.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON or a table row; what is not known is None."""
+        """Return plain values, ready for JSON or a table row; unknown values are None."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         plain = {
             name: None if isinstance(value, float) and not isfinite(value) else value for name, value in values.items()
@@ -103,14 +103,14 @@ class Estimate:
 
 
 class Estimator(Protocol):
-    """Judges a policy by decisions that another rule made; the policy is left as it was."""
+    """Interface of estimators, which evaluate a policy on decisions of another policy; the policy does not change."""
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy, had it decided instead."""
+        """Estimate the mean reward per round of the policy, had it made the decisions."""
 
 
 def mean_with_error(values: Vector) -> tuple[float, float]:
-    """Mean and its standard error s / sqrt(n); nan where there are too few values to tell.
+    """Return the mean and its standard error s / sqrt(n); nan if there are too few values.
 
     >>> import numpy as np
     >>> mean_with_error(np.array([1.0, 3.0]))
@@ -118,19 +118,19 @@ def mean_with_error(values: Vector) -> tuple[float, float]:
     """
     if not len(values):
         return nan, nan
-    with np.errstate(over="ignore"):  # rewards of 1e300: the error is infinite
+    with np.errstate(over="ignore"):  # for rewards of 1e300 the error is infinite
         error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else nan
         return float(values.mean()), error
 
 
 def normal_interval(value: float, standard_error: float, confidence: float) -> tuple[float, float]:
-    """Value ± z · standard error, with z from the normal distribution."""
+    """Return value ± z · standard error, with z from the normal distribution."""
     margin = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * standard_error
     return value - margin, value + margin
 
 
 def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
-    """What the logging rule itself earned: the mean of the rewards.
+    """Estimate the value of the logging policy: the mean of the rewards.
 
     >>> log = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, rewards=[0.0, 1.0, 1.0, 0.0])
     >>> mean_reward(log).value
@@ -147,9 +147,9 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What a policy would do in the rounds of a log; it is asked, and learns nothing.
+    """Probabilities of a target policy in the rounds of a log; the policy is queried and does not learn.
 
-    The weight of a round is π(a|x) / p: the policy's probability of the action shown over the logging rule's.
+    The weight of a round is π(a|x) / p: the policy's probability of the action shown, divided by the logging policy's.
 
     >>> from kernelbandits.policies import UniformRandom
     >>> log = Log([["a", "b"]] * 2, actions=[0, 1], propensities=[0.25, 0.75], rewards=[1.0, 0.0])
@@ -159,14 +159,14 @@ class Target:
 
     rounds: DistinctRounds
     probabilities: list[Vector]
-    """Of every action, for each different set of actions."""
+    """Probabilities of all actions, for each distinct set of actions."""
 
     weights: Vector
     """Importance weight of each round of the log."""
 
     @classmethod
     def of(cls, log: Log, policy: Policy) -> Target:
-        """Ask the policy about every different set of actions once."""
+        """Query the policy once for every distinct set of actions."""
         a_policy(policy, "probabilities_many")
         if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
@@ -176,7 +176,7 @@ class Target:
         return cls(rounds, probabilities, np.array(shown) / log.propensities)
 
     def taken(self, places: Indices) -> WeightedActions:
-        """The actions that the policy may take in each of these different sets, weighted by its probabilities."""
+        """Return the actions with positive probability in these sets, weighted by their probabilities."""
         rows = [np.flatnonzero(self.probabilities[place]) for place in places]
         weights = [self.probabilities[place][row] for place, row in zip(places, rows, strict=True)]
         which = np.repeat(places, [len(row) for row in rows])
@@ -184,12 +184,12 @@ class Target:
 
     @property
     def n_matched(self) -> int:
-        """Rounds whose action the policy might have taken."""
+        """Number of rounds whose action has positive probability under the policy."""
         return int(np.count_nonzero(self.weights))
 
 
 def effective_sample_size(weights: Vector) -> float:
-    """Rounds of equal weight that would say as much: (Σw)² / Σw²; 0 where all weights are.
+    """Return the equivalent number of equally weighted rounds, (Σw)² / Σw²; 0 if all weights are 0.
 
     >>> effective_sample_size(np.array([2.0, 2.0, 0.0]))
     2.0
@@ -199,20 +199,20 @@ def effective_sample_size(weights: Vector) -> float:
 
 
 def clipped(weights: Vector, clip: float | None) -> Vector:
-    """Weights, none above `clip`: less variance, and a value that is too low where rewards are positive."""
+    """Clip the weights at `clip`: lower variance, and a negative bias if rewards are positive."""
     return weights if clip is None else np.minimum(weights, clip)
 
 
 def checked_clip(clip: float | None) -> float | None:
-    """The largest weight as a float, None where there is none, or InvalidParameter."""
+    """Return the largest weight as a float, or None for no clipping; or raise InvalidParameter."""
     return None if clip is None else positive(clip, "The largest weight", "None clips no weight.")
 
 
 FEW_ROUNDS: Final = 50
-"""Below it a normal interval around a mean of skewed values is a guess."""
+"""Number of rounds below which a normal interval of a mean of skewed values is unreliable."""
 
 FAR_OFF: Final = 3.0
-"""Standard errors: right weights have a mean further from 1 once in four hundred logs."""
+"""Warning threshold in standard errors: the mean of correct weights is further from 1 once in four hundred logs."""
 
 MODEL_TRUSTED: Final = "The interval takes the kernel for the right one: a wrong one errs further than it says."
 
@@ -220,13 +220,13 @@ MODEL_UNKNOWN: Final = "The interval leaves out the error of the reward model, w
 
 
 def weight_warnings(log: Log, weights: Vector, clip: float | None = None) -> tuple[str, ...]:
-    """What the weights, before they are clipped, and the log say against an estimate made of them."""
+    """Return warnings from the log and the weights before clipping."""
     of_weights = (*_of_overlap(weights), *_of_length(log), *_of_mean(weights))
     return (*of_weights, *log_warnings(log), *_of_clipping(weights, clip))
 
 
 def log_warnings(log: Log) -> tuple[str, ...]:
-    """What is to be said whatever the policy."""
+    """Return warnings that do not depend on the policy."""
     most = int(log.n_actions.max())
     said = []
     if len(log) < most:
@@ -241,7 +241,7 @@ def log_warnings(log: Log) -> tuple[str, ...]:
 
 
 def shows_one_action_only(log: Log) -> bool:
-    """Whether the rule never had a choice to make by chance, though there were other actions."""
+    """Whether the logging policy was always deterministic, although there were other actions."""
     return bool(len(log) and np.all(log.propensities == 1.0) and np.any(log.n_actions > 1))
 
 
@@ -280,7 +280,7 @@ def _of_clipping(weights: Vector, clip: float | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Weighted(ABC):
-    """What both share: weights, their largest one, a normal interval."""
+    """Base class of IPS estimators: weights, clipping, and a normal interval."""
 
     clip: float | None = None
     _: KW_ONLY
@@ -291,7 +291,7 @@ class _Weighted(ABC):
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy, had it decided instead."""
+        """Estimate the mean reward per round of the policy, had it made the decisions."""
         target = Target.of(log, policy)
         weights = clipped(target.weights, self.clip)
         value, error = self._value(weights, log.rewards)
@@ -300,25 +300,25 @@ class _Weighted(ABC):
 
     @abstractmethod
     def _value(self, weights: Vector, rewards: Vector) -> tuple[float, float]:
-        """The value and its standard error."""
+        """Return the value and its standard error."""
 
 
 @dataclass(frozen=True)
 class IPS(_Weighted):
     """Inverse propensity scoring: value = (1/n) Σ w r, with weights w = π(a|x) / p.
 
-    Right on average whatever the rewards, if the logged propensities are right and every action that the policy may
-    take could be shown. Its standard error is s / sqrt(n) of the products w r, and grows with the weights; clipped
-    weights, min(w, clip), trade some of it for a bias. Every different set of actions is asked about once.
+    Unbiased for any rewards, if the logged propensities are correct and positive for every action that the policy may
+    take. Its standard error is s / sqrt(n) of the products w r, and grows with the weights; clipped weights,
+    min(w, clip), reduce the variance and add bias. The policy is queried once for every distinct set of actions.
 
     Reference: Horvitz and Thompson (1952); for bandits Dudík, Langford and Li (2011).
 
     Parameters
     ----------
     clip
-        Largest weight; None clips none.
+        Largest weight; None disables clipping.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -336,18 +336,18 @@ class IPS(_Weighted):
 class SelfNormalizedIPS(_Weighted):
     """Weighted mean of the rewards: value = Σ w r / Σ w, with weights w = π(a|x) / p.
 
-    Never outside the range of the rewards, and the same whether rewards are counted from 0 or from any other number:
-    usually far less variance than `IPS`, for a bias that vanishes as 1/n. Its standard error is that of a ratio (delta
-    method): sqrt(Σ w² (r − value)²) / Σ w.
+    Always within the range of the rewards, and equivariant to a constant added to all rewards: usually far less
+    variance than `IPS`, with a bias that vanishes as 1/n. Its standard error is that of a ratio (delta method):
+    sqrt(Σ w² (r − value)²) / Σ w.
 
     Reference: Swaminathan and Joachims (2015).
 
     Parameters
     ----------
     clip
-        Largest weight; None clips none.
+        Largest weight; None disables clipping.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -369,7 +369,7 @@ class SelfNormalizedIPS(_Weighted):
 def weighted_estimate(
     value: float, error: float, target: Target, weights: Vector, confidence: float, warnings: tuple[str, ...]
 ) -> Estimate:
-    """An estimate with its normal interval, from weights as they were used."""
+    """Return an estimate with its normal interval, from the weights that were used."""
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(weights), n_matched=target.n_matched,

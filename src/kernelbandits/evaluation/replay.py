@@ -1,4 +1,4 @@
-"""Letting a policy learn from a log, as if it had been there."""
+"""Replay: evaluation of a learning policy on a log, by rejection sampling."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ __all__ = ["Replay"]
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """The policy chooses in round after round of the log, and learns where its choice is the one that was shown.
+    """Run the policy through the rounds of the log; it learns when its choice matches the logged action.
 
-    The value is the mean reward of the rounds it learnt from: what the policy earns while it learns, over that many
-    rounds. Other estimators judge the policy as it stands; this one judges how it learns.
+    The value is the mean reward of the matched rounds: the mean reward of the policy while it learns, over that many
+    rounds. Other estimators evaluate the policy with its current model; this one evaluates its learning.
 
-    A match is kept with probability smallest / p, where p is the propensity of what was shown. Under a uniform rule
-    over equally many actions all are kept, and the method is that of Li et al. (2011). Under any other rule this is
-    rejection sampling: a round with choice a is used with probability p(a) · smallest / p(a) = `smallest`, whatever the
-    round, so the rounds used are an unbiased sample of rounds (Dudík et al., 2012). About `smallest` times the length
-    of the log is left: a rule that hardly ever shows some action leaves next to nothing.
+    A match is accepted with probability smallest / p, where p is the propensity of the action shown. Under a uniform
+    logging policy over a constant number of actions all are accepted, and the method is that of Li et al. (2011). Under
+    any other logging policy this is rejection sampling: a round with choice a is used with probability
+    p(a) · smallest / p(a) = `smallest`, independent of the round, so the rounds used are an unbiased sample of rounds
+    (Dudík et al., 2012). The number of rounds used is about `smallest` times the length of the log: if some action is
+    almost never shown, very few remain.
 
-    The standard error is s / sqrt(n_matched). Rewards of a policy that learns depend on one another, so that it
-    describes this run, not how much another log would change the policy.
+    The standard error is s / sqrt(n_matched). Rewards of a learning policy are dependent, so it describes this run, not
+    the variability of the policy over other logs.
 
     Parameters
     ----------
     smallest_propensity
-        Lower bound on the probability of any action under the logging rule; None takes the smallest that the log shows.
+        Lower bound on the probability of any action under the logging policy; None uses the smallest logged propensity.
     on_a_copy
-        Whether the policy itself stays as it is; False lets it keep what it learns.
+        Whether to run a copy, so that the policy does not change; with False the policy itself learns.
     seed
-        Of the coins that reject matches; a uniform log tosses none.
+        Seed of the rejection sampling; unused for a uniform log.
     confidence
-        Of the interval, which is normal.
+        Confidence level of the normal interval.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class Replay:
         object.__setattr__(self, "confidence", a_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Mean reward a round of the policy while it learns."""
+        """Estimate the mean reward per round of the policy while it learns."""
         a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
         if not len(a_log(log)):
             raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
@@ -93,7 +94,7 @@ class Replay:
         )  # fmt: skip
 
     def _play(self, log: Log, policy: Policy, smallest: float) -> Vector:
-        """Rewards of the rounds that were used."""
+        """Return the rewards of the rounds that were used."""
         rng, rewards = np.random.default_rng(self.seed), []
         for t, (action, propensity) in enumerate(zip(log.actions, log.propensities, strict=True)):
             contexts = log.rounds[t]

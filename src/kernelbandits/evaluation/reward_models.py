@@ -36,45 +36,45 @@ __all__ = [
 
 
 class FittedModel(Protocol):
-    """Rewards as a model sees them."""
+    """Interface of fitted reward models."""
 
     def predict(self, rounds: Sequence[Points]) -> list[Vector]:
-        """Expected reward of every action of each of these sets of actions."""
+        """Return the expected reward of every action of each of these sets of actions."""
 
 
 class RewardModel(Protocol):
-    """A way to learn rewards from a log; `DirectMethod` is one, and your own can be another."""
+    """Interface of reward models that can be fitted to a log; `DirectMethod` is one, and users can define others."""
 
     def fit(self, log: Log) -> FittedModel:
-        """Learn from what was shown and paid."""
+        """Fit the model to the actions shown and their rewards."""
 
 
 @runtime_checkable
 class ModelOfSome(FittedModel, Protocol):
-    """A model that need not be asked about whole sets, which spares those that a policy would hardly ever take."""
+    """Model that can predict single actions, so that actions of negligible probability need not be evaluated."""
 
     def predict_at(self, actions: WeightedActions) -> Vector:
-        """Expected reward of each of these actions, whatever its weight."""
+        """Return the expected reward of each of these actions, regardless of its weight."""
 
 
 class ModelValues(NamedTuple):
-    """What a model says of each round of a log."""
+    """Predictions of a model for each round of a log."""
 
     of_policy: Vector
-    """Σ_a π(a|x) r̂(x, a): the reward that the policy could expect."""
+    """Σ_a π(a|x) r̂(x, a): the expected reward of the policy."""
 
     of_shown: Vector
     """r̂(x, a) of the action shown."""
 
     models: list[FittedModel]
-    """One a fold, which has learnt from the other folds; from the whole log where there is one fold."""
+    """One model per fold, fitted to the other folds; to the whole log if there is one fold."""
 
     fold_of: Indices
     """Fold of each round."""
 
 
 def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> ModelValues:
-    """What a model says of every round, learnt from the other folds only; from the whole log where there is one fold.
+    """Return the predictions for every round from models of the other folds; of the whole log if there is one fold.
 
     Round t belongs to fold t mod `folds`.
     """
@@ -95,7 +95,7 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
 
 
 def _predicted(fitted: FittedModel, actions: WeightedActions, target: Target) -> Vector:
-    """What a model says of some actions, from whole sets where it knows no other way."""
+    """Return the predictions for some actions, from whole sets if the model supports no other query."""
     if isinstance(fitted, ModelOfSome):
         return fitted.predict_at(actions)
     places, which = np.unique(actions.which, return_inverse=True)
@@ -104,7 +104,7 @@ def _predicted(fitted: FittedModel, actions: WeightedActions, target: Target) ->
 
 
 def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> list[Vector]:
-    """What a model says, a finite number for each action of each set, or InvalidParameter."""
+    """Return the predictions; raise InvalidParameter unless there is a finite number for each action of each set."""
     if len(means) != len(places):
         raise InvalidParameter(
             f"A model answers for every round: it was asked for {len(places)}, and told {len(means)}."
@@ -120,17 +120,17 @@ def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> 
 
 
 WIDTHS: Final = 2_000
-"""Points whose widths are averaged to count the degrees of freedom that a fit has used."""
+"""Number of points whose widths are averaged to estimate the degrees of freedom of a fit."""
 
 
 class KernelRewards:
-    """Means of a posterior: the ridge estimate in the feature space of its kernel."""
+    """Reward model given by the means of a posterior: the ridge estimate in the feature space of its kernel."""
 
     def __init__(self, posterior: Posterior) -> None:
         self.posterior = posterior
 
     def predict(self, rounds: Sequence[Points]) -> list[Vector]:
-        """Expected reward of every action of each of these sets of actions, a few rounds at a time."""
+        """Return the expected reward of every action of each of these sets of actions, in blocks of rounds."""
         sizes, means = sizes_of(rounds), []
         for part in parts(sizes):
             ends = np.cumsum(sizes[part])[:-1]
@@ -138,25 +138,25 @@ class KernelRewards:
         return means
 
     def predict_at(self, actions: WeightedActions) -> Vector:
-        """Expected reward of each of these actions."""
+        """Return the expected reward of each of these actions."""
         kind = self.posterior.kernel.kind
         return _means_of(self.posterior, gathered(kind, actions.rounds, actions.which, actions.actions))
 
 
 class GaussianRewards(KernelRewards):
-    """Means of a posterior and their errors, had the rewards been drawn from a Gaussian process.
+    """Means of a posterior with error covariances under a Gaussian-process prior.
 
-    The process has the covariance (σ²/γ) k and the rewards noise of variance σ². Its posterior has the ridge estimate
-    as its mean, whatever σ is, and σ² times `Posterior.covariance` as its covariance.
+    The process has the covariance (σ²/γ) k and the rewards have noise of variance σ². Its posterior mean is the ridge
+    estimate for any σ, and its posterior covariance is σ² times `Posterior.covariance`.
 
     Parameters
     ----------
     posterior
-        After learning.
+        Fitted posterior.
     shown
-        The points that it has learnt from, a reward each.
+        The points that it was fitted to, one per reward.
     rewards
-        What was paid for each of them.
+        Reward of each of them.
     noise_variance
         σ²; None estimates it from the residuals.
     """
@@ -167,18 +167,18 @@ class GaussianRewards(KernelRewards):
 
     @cached_property
     def noise_variance(self) -> float:
-        """σ², as given or from the residuals."""
+        """σ², as given or estimated from the residuals."""
         return residual_variance(self.posterior, self._shown, self._rewards) if self._given is None else self._given
 
     def error_covariance(self, summed: WeightedActions, others: WeightedActions) -> Vector:
-        """Covariance of the error of a weighted sum of rewards with that at each other action, divided by σ²."""
+        """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
         kind = self.posterior.kernel.kind
         points, theirs = (gathered(kind, one.rounds, one.which, one.actions) for one in (summed, others))
         return self.posterior.covariance_of_sum(points, summed.weights, theirs)
 
 
 def _means_of(posterior: Posterior, points: Points) -> Vector:
-    """Means alone: widths would take as long as the number of points squared, and nobody asks for them."""
+    """Return means only: widths would cost the square of the number of points, and are not needed here."""
     kernel = posterior.kernel
     n_features = kernel.n_features(points)
     if n_features is not None and n_features <= posterior.size:
@@ -189,13 +189,12 @@ def _means_of(posterior: Posterior, points: Points) -> Vector:
 
 
 def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> float:
-    """Variance of the noise, from what the fit leaves: Σ (r − r̂)² / (n − Σ width²), sums over what was learnt.
+    """Estimate the noise variance from the residuals: Σ (r − r̂)² / (n − Σ width²), sums over the observations.
 
-    Σ width² = tr K(K + γI)⁻¹ is the number of parameters that the fit has used; of more than 2,000 observations it is
-    estimated from as many, evenly spread. Where the fit leaves less than one of n observations, the residuals are too
-    small to tell, and the size of the rewards does: Σ r (r − r̂) / n = γ rᵀ(K + γI)⁻¹r / n. Both are unbiased where the
-    rewards are drawn from the process that the posterior assumes, and too high where the regularization flattens what
-    is there.
+    Σ width² = tr K(K + γI)⁻¹ is the number of degrees of freedom of the fit; for more than 2,000 observations it is
+    estimated from 2,000, evenly spaced. If the fit leaves less than one residual degree of freedom, the residuals are
+    uninformative, and the size of the rewards is used: Σ r (r − r̂) / n = γ rᵀ(K + γI)⁻¹r / n. Both are unbiased if the
+    rewards are drawn from the process that the posterior assumes, and too high if the regularization oversmooths.
 
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.posterior import ExactPosterior
@@ -215,7 +214,7 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
 
 
 def learn_log(posterior: Posterior, log: Log) -> Points:
-    """Let a posterior observe every action shown with its reward, in the order of the log, in one call; gives them."""
+    """Let a posterior observe all actions shown and rewards in the order of the log, in one call; return the points."""
     rounds = DistinctRounds.of_log(log)
     shown = gathered(posterior.kernel.kind, rounds.contexts, rounds.which, log.actions)
     posterior.observe(shown, log.rewards)
@@ -223,27 +222,26 @@ def learn_log(posterior: Posterior, log: Log) -> Points:
 
 
 ACTIONS_AT_MOST: Final = 10_000
-"""Actions that stand for all that a policy takes in a fold: their similarities to each other take seconds."""
+"""Largest number of sampled actions per fold: their pairwise similarities take seconds."""
 
 
 @runtime_checkable
 class ModelWithErrors(FittedModel, Protocol):
-    """A fitted model that is linear in the rewards it has learnt, and knows how far off it may be."""
+    """Fitted model that is linear in its rewards and provides error covariances."""
 
     @property
     def noise_variance(self) -> float:
         """Variance σ² of a reward around its expectation."""
 
     def error_covariance(self, summed: WeightedActions, others: WeightedActions) -> Vector:
-        """Covariance of the error of a weighted sum of rewards with that at each other action, divided by σ²."""
+        """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
 
 
 def error_with_model(without: float, said: ModelValues, log: Log, target: Target, weights: Vector) -> tuple[float, str]:
-    """Standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))], and what it takes for granted.
+    """Return the standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))], and its assumption.
 
-    Its square is the variance of the rounds' expected rewards over n, as if the model were right, plus the variance of
-    what the model and the rewards err for the rounds that there are. Where a model knows no errors, it is the error
-    `without` them.
+    Its square is the variance of the rounds' expected rewards over n, as if the model were correct, plus the variance
+    of the errors of the model and the rewards given the rounds. If a model provides no errors, the result is `without`.
     """
     of_model = model_variance(said, log, target, weights)
     if of_model is None:
@@ -253,21 +251,21 @@ def error_with_model(without: float, said: ModelValues, log: Log, target: Target
 
 
 def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
-    """Variance of the value around the policy's expected reward in the very rounds of the log.
+    """Return the variance of the value around the policy's expected reward in the given rounds of the log.
 
-    The value is linear in the rewards, Σ_t c_t r_t. With ν = (1/n) Σ_t Σ_a π(a|x_t) δ(x_t, a) − Σ_t c_t δ(x_t, a_t) it
-    errs by Σ c ε − ν(f): the noise it was made of, and what the weights leave of the reward function. If f is a
-    Gaussian process of covariance (σ²/γ) k,
+    The value is linear in the rewards, Σ_t c_t r_t. With ν = (1/n) Σ_t Σ_a π(a|x_t) δ(x_t, a) − Σ_t c_t δ(x_t, a_t) its
+    error is Σ c ε − ν(f): the noise, and the part of the reward function that the weights do not recover. If f is a
+    Gaussian process with covariance (σ²/γ) k,
 
         variance = σ² (Σ c_t² + ‖ν‖² / γ),   ‖ν‖² = Σ_ij ν_i ν_j k(z_i, z_j).
 
     Let h_f(z) be the covariance of the error of fold f's part of the value with that at z, divided by σ², both by the
-    model of the other folds. Then c_t = w_t/n + Σ_f h_f(x_t, a_t) over the models that have learnt round t, and
-    ‖ν‖²/γ = ν(Σ_f h_f), so that folds whose models share rewards, and one function, are not taken for independent. Of
-    one fold without corrections nothing is left but the posterior variance of the mean, σ² Σ_ij w_i w_j Cov(z_i, z_j).
+    model of the other folds. Then c_t = w_t/n + Σ_f h_f(x_t, a_t) over the models fitted to round t, and
+    ‖ν‖²/γ = ν(Σ_f h_f), so folds whose models share rewards, and one function, are not treated as independent. For one
+    fold without corrections the result is the posterior variance of the mean, σ² Σ_ij w_i w_j Cov(z_i, z_j).
 
-    In a fold of more than 10,000 actions that the policy may take as many, drawn by their weights, stand for all, which
-    errs upwards on average: the fewer the actions, the less their errors cancel.
+    In a fold with more than 10,000 actions that the policy may take, 10,000 are drawn by weight. The result is then too
+    high on average: the fewer the actions, the less their errors cancel.
     """
     models = [model for model in said.models if isinstance(model, ModelWithErrors)]
     if len(models) < len(said.models):
@@ -291,7 +289,7 @@ def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector)
 
 
 def _asked(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
-    """What the policy takes in some rounds of the log, each set of actions once: Σ weight = rounds / all rounds."""
+    """Return the actions of the policy in some rounds of the log, each set once: Σ weight = rounds / all rounds."""
     places, times = np.unique(target.rounds.which[is_own], return_counts=True)
     taken = target.taken(places)
     share = np.bincount(places, times / len(is_own), minlength=len(target.rounds))

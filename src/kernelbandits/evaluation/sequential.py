@@ -19,33 +19,33 @@ from kernelbandits.validation import a_probability, a_range, a_vector, positive
 __all__ = ["ABComparison", "ConfidenceSequence", "compare_on_log"]
 
 LARGEST_BET: Final = 0.5
-"""Largest λ: any number below 1 is valid, and this is the one its authors recommend."""
+"""Largest λ: any number below 1 is valid, and its authors recommend this one."""
 
 
 class ConfidenceSequence:
-    """An interval for the mean of bounded values, true at all times at once: look as often as you like, stop at will.
+    """Anytime-valid interval for the mean of bounded values, with optional stopping and inspection at any time.
 
-    With probability 1 − δ the mean lies in the interval after every single value, so that a decision to stop may
-    depend on what the interval shows. An ordinary interval that is looked at after every value fails almost surely in
-    the end. For values x scaled to [0, 1], with earlier mean m and bets λ that depend on earlier values only:
+    With probability 1 − δ the mean lies in the interval after every value simultaneously, so a stopping rule may depend
+    on the interval. A fixed-sample interval that is inspected after every value eventually fails almost surely. For
+    values x scaled to [0, 1], with earlier mean m and bets λ that depend on earlier values only:
 
         Σ λ x / Σ λ  ±  (ln(2/δ) + Σ 4 (x − m)² (−ln(1 − λ) − λ) / 4) / Σ λ,
         λ_t = min(1/2, sqrt(2 ln(2/δ) / (v t ln(1 + t)))),  v the earlier variance,
 
-    and the intersection of all intervals so far. It narrows like s · sqrt(ln ln t / t) up to constants, with s the
-    standard deviation of the values: a wide range with small values costs little. A value costs O(1), memory too.
+    intersected over all times so far. It narrows like s · sqrt(ln ln t / t) up to constants, with s the standard
+    deviation of the values: a wide range with small variance costs little. Time per value and memory are O(1).
 
-    Assumes: every value lies in the range, and its mean given all earlier values is always the same. Values need not be
-    independent.
+    Assumptions: every value lies in the range, and its conditional mean given all earlier values is constant. Values
+    need not be independent.
 
     Reference: Waudby-Smith and Ramdas (2024), predictable plug-in empirical Bernstein confidence sequence.
 
     Parameters
     ----------
     failure_probability
-        Chance that the interval misses the mean at any time.
+        Probability that the interval misses the mean at any time.
     reward_range
-        Smallest and largest value that can occur.
+        Smallest and largest possible value.
 
     Examples
     --------
@@ -62,31 +62,31 @@ class ConfidenceSequence:
         self.failure_probability = a_probability(failure_probability)
         self.reward_range = a_range(reward_range)
         self.n_values = 0
-        """Values so far."""
-        self._sum = 0.0  # of the values, scaled to [0, 1]
-        self._spread = 0.0  # Σ (x − mean)², with the mean of all so far
+        """Number of values so far."""
+        self._sum = 0.0  # sum of the values, scaled to [0, 1]
+        self._spread = 0.0  # Σ (x − mean)², with the mean of all values so far
         self._distances = 0.0  # Σ (x − running mean)²
         self._bets = self._gains = self._costs = 0.0  # Σ λ, Σ λ x, Σ v ψ(λ)
         self._latest = self._running = (0.0, 1.0)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Low and high end now; where all intervals so far have nothing in common, the latest one alone."""
+        """Current lower and upper end; if the intersection of all intervals is empty, the latest interval alone."""
         low, high = self._running if not self.is_contradicted else self._latest
         return self._unscaled(low), self._unscaled(high)
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether the intervals so far have nothing in common: the mean has moved, or a rare failure has happened."""
+        """Whether the intersection of all intervals is empty: the mean has changed, or a rare failure has occurred."""
         return self._running[0] > self._running[1]
 
     def add(self, values: ArrayLike) -> Estimate:
-        """Take in values, one or many, and say what is known now."""
+        """Add one or many values, and return the current estimate."""
         self.follow(values)
         return self.estimate()
 
     def follow(self, values: ArrayLike) -> tuple[Vector, Vector]:
-        """Take in values, and give the low and the high end after each of them."""
+        """Add values, and return the lower and the upper end after each of them."""
         start, width = self.reward_range[0], self.reward_range[1] - self.reward_range[0]
         scaled = (self.checked(values) - start) / width
         low, high = self._bounds(scaled)
@@ -97,7 +97,7 @@ class ConfidenceSequence:
         return start + width * lows, start + width * highs
 
     def estimate(self) -> Estimate:
-        """Mean of the values with the interval, which is valid whenever this is asked."""
+        """Return the mean of the values with the interval, which is valid at any time."""
         n, (low, high) = self.n_values, self.interval
         variance = self._spread / (n - 1) if n > 1 else np.nan
         return Estimate(
@@ -108,12 +108,12 @@ class ConfidenceSequence:
         )  # fmt: skip
 
     def _bounds(self, x: Vector) -> tuple[Vector, Vector]:
-        """The interval after each value, in [0, 1], and the sums moved on."""
+        """Return the interval after each value, in [0, 1], and update the sums."""
         n = self.n_values + np.arange(1, len(x) + 1)
         sums = self._sum + np.cumsum(x)
         means = np.concatenate([[(0.5 + self._sum) / (1 + self.n_values)], (0.5 + sums) / (1 + n)])
         distances = np.concatenate([[self._distances], self._distances + np.cumsum((x - means[1:]) ** 2)])
-        variances = (0.25 + distances[:-1]) / n  # of what came before each value
+        variances = (0.25 + distances[:-1]) / n  # variance before each value
         evidence = log(2.0 / self.failure_probability)
         bets = np.minimum(LARGEST_BET, np.sqrt(2.0 * evidence / (variances * n * np.log1p(n))))
         costs = self._costs + np.cumsum((x - means[:-1]) ** 2 * (-np.log1p(-bets) - bets))
@@ -126,7 +126,7 @@ class ConfidenceSequence:
         return np.maximum(center - radius, 0.0), np.minimum(center + radius, 1.0)
 
     def _joint_spread(self, x: Vector) -> float:
-        """Σ (x − mean)² of the values so far and these; a difference of sums of squares would lose small ones."""
+        """Return Σ (x − mean)² of all values; a difference of sums of squares would lose precision for small ones."""
         own = float(np.sum((x - x.mean()) ** 2))
         if not self.n_values:
             return own
@@ -134,7 +134,7 @@ class ConfidenceSequence:
         return self._spread + own + apart**2 * self.n_values * len(x) / (self.n_values + len(x))
 
     def checked(self, values: ArrayLike) -> Vector:
-        """The values as one row, or InvalidReward for one outside the range."""
+        """Return the values as one row; raise InvalidReward for a value outside the range."""
         checked = a_vector(np.atleast_1d(values), "Values")
         low, high = self.reward_range
         for bad in checked[(checked < low) | (checked > high)][:1].tolist():
@@ -152,19 +152,20 @@ class ConfidenceSequence:
 
 
 class ABComparison:
-    """Two policies that are live side by side: how much more the first earns a round, at any time.
+    """Anytime-valid A/B comparison of two live policies: difference of their mean rewards per round.
 
-    Each has a confidence sequence at half the failure probability; the difference lies between low₁ − high₂ and
-    high₁ − low₂ at all times at once, so the test may stop as soon as there is a winner, or be looked at for ever.
+    Each policy has a confidence sequence at half the failure probability. The difference lies between low₁ − high₂ and
+    high₁ − low₂ at all times simultaneously, so the test may stop as soon as there is a winner, or continue
+    indefinitely.
 
-    Assumes of either stream what `ConfidenceSequence` does; rounds are split between them without looking at rewards.
+    Both streams must satisfy the assumptions of `ConfidenceSequence`; rounds are assigned independently of rewards.
 
     Parameters
     ----------
     failure_probability
-        Chance that the interval misses the difference at any time.
+        Probability that the interval misses the difference at any time.
     reward_range
-        Smallest and largest reward that can occur.
+        Smallest and largest possible reward.
 
     Examples
     --------
@@ -182,25 +183,25 @@ class ABComparison:
         )
 
     def add(self, *, first: ArrayLike = (), second: ArrayLike = ()) -> None:
-        """Take in rewards of either policy, one or many; a refused call changes nothing."""
+        """Add one or many rewards of either policy; a rejected call changes nothing."""
         ours, theirs = self.first.checked(first), self.second.checked(second)
         self.first.follow(ours)
         self.second.follow(theirs)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Low and high end of the difference, first minus second, now."""
+        """Current lower and upper end of the difference, first minus second."""
         (low, high), (other_low, other_high) = self.first.interval, self.second.interval
         return low - other_high, high - other_low
 
     @property
     def winner(self) -> Literal["first", "second"] | None:
-        """Whose mean reward is surely higher, if it can be told."""
+        """The policy with the higher mean reward, if the interval excludes zero; otherwise None."""
         low, high = self.interval
         return "first" if low > 0.0 else "second" if high < 0.0 else None
 
     def estimate(self) -> Estimate:
-        """Difference of the mean rewards, first minus second, with the interval."""
+        """Return the difference of the mean rewards, first minus second, with the interval."""
         first, second, (low, high) = self.first.estimate(), self.second.estimate(), self.interval
         n_rounds = first.n_rounds + second.n_rounds
         return Estimate(
@@ -220,26 +221,26 @@ def compare_on_log(
     reward_range: tuple[float, float],
     failure_probability: float = 0.05,
 ) -> Estimate:
-    """How much more the first policy earns a round than the second, from one log; true however long the log is to grow.
+    """Estimate the difference in mean reward per round of two policies from one log; valid for a growing log.
 
-    The mean of (w₁ − w₂)(r − c), with weights w = π(a|x) / p and c the middle of the reward range, which changes
-    nothing since both weights have mean 1. As no weight exceeds 1 / smallest_propensity, the terms are bounded, and
-    `ConfidenceSequence` gives their interval: the log may be looked at after every round.
+    The estimate is the mean of (w₁ − w₂)(r − c), with weights w = π(a|x) / p and c the middle of the reward range,
+    which does not change the expectation since both weights have mean 1. As no weight exceeds 1 / smallest_propensity,
+    the terms are bounded, and `ConfidenceSequence` gives their interval: the log may be inspected after every round.
 
-    Assumes that neither policy changes along the log, that propensities are right, and that rounds are alike.
+    Assumptions: both policies are fixed, the propensities are correct, and rounds have the same distribution.
 
     Parameters
     ----------
     log
-        Decisions of any rule that leaves every action a chance.
+        Decisions of any logging policy with positive probability for every action.
     first, second
-        Policies as they are; they are asked, and learn nothing.
+        Policies with their current models; they are queried and do not learn.
     smallest_propensity
-        Below which the logging rule lets no action fall, known beforehand.
+        Lower bound on the probability of every action under the logging policy, known in advance.
     reward_range
-        Smallest and largest reward that can occur.
+        Smallest and largest possible reward.
     failure_probability
-        Chance that the interval misses the difference at any time.
+        Probability that the interval misses the difference at any time.
 
     Examples
     --------
@@ -263,7 +264,7 @@ def compare_on_log(
     sequence = ConfidenceSequence(failure_probability=failure_probability, reward_range=(-largest, largest))
     difference = ours.weights - theirs.weights
     terms = difference * (rewards - (low + high) / 2.0)
-    said = sequence.add(np.clip(terms, -largest, largest))  # rounding can push the largest terms a little further
+    said = sequence.add(np.clip(terms, -largest, largest))  # rounding may push terms slightly beyond
     return Estimate(
         value=said.value, standard_error=said.standard_error, low=said.low, high=said.high, n_rounds=len(log),
         n_matched=int(np.count_nonzero(difference)), effective_sample_size=effective_sample_size(np.abs(difference)),

@@ -43,10 +43,11 @@ __all__ = ["Driver", "InformationGain", "LateRewards", "simulate", "start_world"
 
 
 class LateRewards:
-    """Decisions whose reward is on its way; `deliver` lets the policy learn what has come.
+    """Queue of decisions with delayed rewards; `deliver` passes the rewards that are due to the policy.
 
-    A reward of round t with delay d > 0 is learnt at the start of round t + d, before that round's choice. Of several
-    that come at once, the one sent first is learnt first. Until then the policy expects it, if it can.
+    A reward of round t with delay d > 0 is learned at the start of round t + d, before that round's choice. Rewards
+    that are due in the same round are learned in the order in which they were sent. Until then the decision is pending
+    in the policy, if the policy supports it.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -58,8 +59,8 @@ class LateRewards:
         return len(self._waiting)
 
     def send(self, decision: Decision, reward: float, *, due: int) -> None:
-        """Announce a reward that will be told in round `due`."""
-        # Whatever chooses and learns will do as a policy; one that cannot await a reward just learns it late.
+        """Enqueue a reward that is due in round `due`."""
+        # Any object with `choose` and `learn` is a policy; without `expect`, the reward is only learned later.
         expect = getattr(self._policy, "expect", None)
         if expect is not None:
             with suppress(NotSupported):
@@ -67,7 +68,7 @@ class LateRewards:
         heappush(self._waiting, (due, next(self._sent), decision, reward))
 
     def deliver(self, round_index: int) -> bool:
-        """Let the policy learn everything due up to this round; whether there was anything."""
+        """Let the policy learn everything due up to this round; return whether there was anything."""
         has_come = False
         while self._waiting and self._waiting[0][0] <= round_index:
             _, _, decision, reward = heappop(self._waiting)
@@ -77,7 +78,7 @@ class LateRewards:
 
 
 PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
-"""Policies whose decisions carry the width of the posterior that then learns them, each once."""
+"""Policies whose decisions report the width of the posterior that then learns them, each once."""
 
 EXACT_POSTERIORS: Final = (
     AutoPosterior,
@@ -90,11 +91,11 @@ EXACT_POSTERIORS: Final = (
 
 
 class InformationGain:
-    """Ln det(I + K/γ) of what a policy has learnt; nan where it has no posterior.
+    """Ln det(I + K/γ) of the data that a policy has learned; nan if it has no posterior.
 
-    An observation multiplies det(I + K/γ) by 1 + width², so the sum of ln(1 + width²) over what was learnt is the
-    gain. Where decisions carry that width it is added up. A posterior would have to bring its factor up to date to
-    answer, which a policy over a catalog can do without; where nothing can be added up it is asked all the same.
+    An observation multiplies det(I + K/γ) by 1 + width², so the gain is the sum of ln(1 + width²) over the
+    observations. If decisions report that width, the sum is updated. A posterior query would have to update its
+    factorization, which a policy over a catalog does not otherwise need; it is used only if the sum cannot be updated.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -103,18 +104,18 @@ class InformationGain:
         self.now = self._asked()
 
     def add(self, width: float) -> None:
-        """A decision of this width was learnt in the round it was chosen in."""
-        if self._adds_up and not self._policy.pending:  # what is pending narrows widths without being learnt
+        """Add a decision with this width, learned in the round in which it was chosen."""
+        if self._adds_up and not self._policy.pending:  # pending decisions narrow widths without being learned
             self.add_played(width)
         else:
             self.renew()
 
     def add_played(self, width: float) -> None:
-        """A round of this width was chosen and learnt by the policy's own loop, which knows no other case."""
+        """Add a round with this width from the policy's own loop, in which no decision is pending."""
         self.now += log1p(width * width)
 
     def renew(self) -> None:
-        """Something was learnt whose width is no longer, or never was, that of its decision."""
+        """Recompute the gain after an observation whose width is unknown or differs from that of its decision."""
         self.now = self._asked()
 
     def _asked(self) -> float:
@@ -123,14 +124,14 @@ class InformationGain:
 
 
 ROUNDS_AT_ONCE: Final = 256
-"""Rounds, at least, that are played together where the world can foresee them and the policy has a loop of its own."""
+"""Smallest number of rounds per batch, if the world supports look-ahead and the policy has a compiled loop."""
 
 
 class Driver:
-    """One policy in one run of a world.
+    """Driver of one policy in one run of an environment.
 
-    Rewards of the first `learn_rounds` rounds are learnt, whenever they come (None: of all rounds). A reward that is
-    not known (nan) is recorded and not learnt.
+    Rewards of the first `learn_rounds` rounds are learned, whenever they arrive (None: of all rounds). An unknown
+    reward (nan) is recorded and not learned.
     """
 
     def __init__(self, world: World, policy: Policy, *, learn_rounds: int | None = None) -> None:
@@ -146,34 +147,34 @@ class Driver:
         self._gain = InformationGain(policy)
 
     def _warm_up(self, contexts: Points, rewards: Vector) -> None:
-        """Tell the policy what is known before the first round; one that takes no history starts without."""
+        """Pass the initial history to the policy; a policy without `warm_start` starts without it."""
         try:
             self._policy.warm_start(contexts, rewards)
         except NotSupported:
             return
 
     def advance(self, most: int) -> int:
-        """Play some of the next rounds, at most so many; how many were played: none where the world has ended."""
+        """Run at most `most` of the next rounds; return how many were run: none if the world has ended."""
         world = self._world
         if self._may_play_at_once and isinstance(world, ForeseeableWorld):
-            # Blocks that grow: a policy puts its whole state aside for each, to be able to go back.
+            # Growing blocks: a policy copies its whole state for each, to support a rollback.
             at_once = max(ROUNDS_AT_ONCE, self.n_finished // 4)
             return self._play(world.foresee(min(most, at_once, self._n_to_learn)))
         return self._step(world)
 
     @property
     def _may_play_at_once(self) -> bool:
-        """Whether the policy has a loop of its own for the next rounds; it learns from all, and at once."""
-        # Whatever chooses and learns will do as a policy, so it need not have heard of playing.
+        """Whether the policy has a compiled loop for the next rounds; it learns from all of them, immediately."""
+        # Any object with `choose` and `learn` is a policy, so it need not have `is_fused`.
         return self._n_to_learn > 0 and self._late_world is None and getattr(self._policy, "is_fused", False)
 
     @property
     def _n_to_learn(self) -> int:
-        """Rounds to come that are learnt from, once none are left zero or below."""
+        """Number of remaining rounds to learn from; zero or negative if there are none."""
         return self._learn_rounds - self.n_finished
 
     def _step(self, world: World) -> int:
-        """One round, or none where the world has ended."""
+        """Run one round; return 0 if the world has ended."""
         try:
             shown = world.show()
         except StopIteration:
@@ -198,7 +199,7 @@ class Driver:
         return 1
 
     def _teach(self, decision: Decision, reward: float) -> bool:
-        """Let the policy learn, now or later, what there is to learn; whether it has learnt now."""
+        """Let the policy learn the reward, now or later, if it is known; return whether it has learned now."""
         if isnan(reward) or self._n_to_learn <= 0:
             return False
         delay = 0 if self._late_world is None else a_count(self._late_world.delay(), "A delay", least=0)
@@ -209,7 +210,7 @@ class Driver:
         return True
 
     def _play(self, foreseen: list[tuple[Round, Vector]]) -> int:
-        """Many rounds at once, with the rows that steps would give."""
+        """Run a batch of rounds, with the same rows as single steps."""
         if any(_has_to_be_stepped(shown, rewards) for shown, rewards in foreseen):
             world = DrawnRounds(iter(foreseen))
             return sum(self._step(world) for _ in foreseen)
@@ -235,7 +236,7 @@ class Driver:
 
 
 def _has_to_be_stepped(shown: Round, rewards: Vector) -> bool:
-    """Whether a policy's own loop cannot play the round: catalogs have engines instead, and nan is not learnt."""
+    """Whether a compiled loop cannot run the round: catalogs use engines instead, and nan is not learned."""
     return isinstance(shown.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
 
 
@@ -248,30 +249,31 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     learn_rounds: int | None = None,
 ) -> Trace:
-    """Let a policy choose and learn, round after round, in a fresh run of a world.
+    """Simulate a policy in a new run of an environment: it chooses and learns in every round.
 
     Parameters
     ----------
     environment
-        The world's description; a run of it is started.
+        Description of the environment; a new run is started.
     policy
-        Goes on learning from where it is: give a fresh one for a fresh start.
+        Continues to learn from its current state: pass a new policy for a fresh start.
     horizon
-        Most rounds to play; the trace is shorter when the world ends before.
+        Largest number of rounds; the trace is shorter if the world ends earlier.
     seed
-        Of the world alone (a policy has a seed of its own). The same seed shows the same contexts and the same luck
-        to any policy. None draws one, and `trace.spec["seed"]` tells it.
+        Seed of the environment alone (a policy has its own seed). The same seed gives the same contexts and the same
+        noise for any policy. None draws a seed, which is recorded in `trace.spec["seed"]`.
     progress
-        Called with the number of finished rounds after each.
+        Callback, called with the number of finished rounds after each.
     learn_rounds
-        Learn from the first so many rounds only, and just choose in all others; None learns from all.
+        Learn from the first `learn_rounds` rounds only, and only choose in all others; None learns from all.
 
     Notes
     -----
-    A world that pays nan says that this reward is not known: the round is recorded and nothing is learnt from it. A
-    world with a method `delay` says in how many rounds the reward of the round last shown will be told. A reward of
-    round t with delay d > 0 is learnt at the start of round t + d, before that round's choice, in order of arrival;
-    until then the policy is told to `expect` it. What is not due when the run ends stays pending in the policy.
+    If a world returns the reward nan, the reward is unknown: the round is recorded and nothing is learned from it. The
+    method `delay` of a world, if it exists, returns the delay of the reward of the last round, in rounds. A reward of
+    round t with delay d > 0 is learned at the start of round t + d, before that round's choice, in order of arrival;
+    until then the decision is pending in the policy (`expect`). Rewards that are not due when the run ends stay
+    pending.
 
     Examples
     --------
@@ -309,14 +311,14 @@ def simulate(
 
 
 def start_world(environment: Environment, seed: Seed) -> World:
-    """The very run of a world that `simulate` plays under this seed, to look at it again: `trace.spec["seed"]`."""
+    """Start the run of an environment that `simulate` uses for this seed, to reproduce it: `trace.spec["seed"]`."""
     an_environment(environment)
-    (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others stay free for what may need chance later
+    (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others are reserved for future use
     return environment.start(np.random.default_rng(world_seed))
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
-    """A sequence of our own: spawning from the caller's would give the next run with it other luck."""
+    """Return a new seed sequence: spawning from the caller's would change the noise of its next run."""
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(int(seed.integers(2**63)))
     if isinstance(seed, np.random.SeedSequence):
@@ -327,7 +329,7 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
 
 
 def _plain_seed(sequence: np.random.SeedSequence) -> Any:
-    """The number that starts the same run again, or, for a spawned sequence, its parts."""
+    """Return the number that reproduces the run, or, for a spawned sequence, its parts."""
     if not sequence.spawn_key:
         return sequence.entropy
     return {"entropy": sequence.entropy, "spawn_key": list(sequence.spawn_key)}

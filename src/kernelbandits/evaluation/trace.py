@@ -16,55 +16,55 @@ from kernelbandits.types import Decision, Indices, Parameters, Vector
 __all__ = ["NO_STAGE", "Recorder", "Trace"]
 
 NO_STAGE: Final = -1
-"""Stands in the `stage` column where no level learns from the round."""
+"""Value in the `stage` column if no level learns from the round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """One run, a row a round, as columns of equal length.
+    """Record of one run: columns of equal length, one row per round.
 
-    It holds no ids and, but for `seconds`, nothing that differs between equal runs: the same environment, policy and
-    seed give the same columns, and `equals` says so.
+    It contains no ids and, except for `seconds`, nothing that differs between equal runs: the same environment, policy
+    and seed give the same columns, and `equals` compares them.
     """
 
     action: Indices
-    """Row of the contexts that was chosen."""
+    """Row of the chosen context."""
 
     reward: Vector
-    """What it paid."""
+    """Reward of the chosen action."""
 
     expected: Vector
-    """Its expected reward; nan where the world does not know it."""
+    """Expected reward of the chosen action; nan if unknown."""
 
     best: Vector
-    """Highest expected reward of the round; nan where the world does not know it."""
+    """Highest expected reward of the round; nan if unknown."""
 
     propensity: Vector
-    """Probability that the policy gave to the choice."""
+    """Probability of the chosen action under the policy."""
 
     mean: Vector
-    """Reward the policy estimated; nan where it makes no estimate (likewise `width`)."""
+    """Reward estimated by the policy; nan if it makes no estimate (likewise `width`)."""
 
     width: Vector
     """Confidence width of that estimate."""
 
     exploration: Vector
-    """Multiplier of the width in the score, (score − mean) / width; nan where that is not defined."""
+    """Multiplier of the width in the score, (score − mean) / width; nan if undefined."""
 
     stage: NDArray[np.int64]
-    """SupKernelUCB level that learnt from the round; −1 for none."""
+    """SupKernelUCB level that learned from the round; −1 for none."""
 
     n_actions: NDArray[np.int64]
-    """Actions of the round."""
+    """Number of actions of the round."""
 
     log_det_gain: Vector
-    """ln det(I + K/γ) once the round was learnt; nan where the policy has no posterior."""
+    """ln det(I + K/γ) after the round was learned; nan if the policy has no posterior."""
 
     seconds: Vector
-    """Time the policy took to choose and to learn; kept apart from all comparisons."""
+    """Time of the policy to choose and to learn; excluded from comparisons."""
 
     spec: Parameters
-    """What produced the run, as plain values: environment, policy, horizon, seed."""
+    """Specification of the run, as plain values: environment, policy, horizon, seed."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.to_columns().items()}
@@ -80,21 +80,21 @@ class Trace:
         return np.cumsum(self.best - self.expected)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Columns by name, for pandas, polars or Arrow: `pandas.DataFrame(trace.to_columns())`."""
+        """Return columns by name, for pandas, polars or Arrow: `pandas.DataFrame(trace.to_columns())`."""
         return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "spec"}
 
     def equals(self, other: Trace) -> bool:
-        """True when every column but `seconds` is the same, nan for nan."""
+        """Whether all columns except `seconds` are equal, with nan equal to nan."""
         ours, theirs = self.to_columns(), other.to_columns()
         return all(np.array_equal(ours[name], theirs[name], equal_nan=True) for name in ours if name != "seconds")
 
 
 WHOLE_NUMBERS: Final[dict[str, Any]] = {"action": np.intp, "stage": np.int64, "n_actions": np.int64}
-"""Types of the columns that count; all others are float64."""
+"""Types of the integer columns; all others are float64."""
 
 
 class Recorder:
-    """Rows so far; `trace` makes columns of them."""
+    """Recorder of rows; `trace` converts them to columns."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {column.name: [] for column in fields(Trace) if column.name != "spec"}
@@ -102,7 +102,7 @@ class Recorder:
     def record(
         self, shown: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
     ) -> None:
-        """Write one round down, after the policy has learnt from it."""
+        """Record one round, after the policy has learned from it."""
         expected = shown.expected
         ours = best = nan
         if expected is not None:
@@ -130,7 +130,7 @@ class Recorder:
             column.append(row[name])
 
     def trace(self, spec: Parameters) -> Trace:
-        """Everything recorded so far, as columns."""
+        """Return everything recorded so far, as columns."""
         columns = {
             name: np.array(column, dtype=WHOLE_NUMBERS.get(name, np.float64)) for name, column in self._columns.items()
         }

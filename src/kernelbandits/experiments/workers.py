@@ -28,9 +28,13 @@ THREAD_VARIABLES: Final = (
 """What libraries of linear algebra read when they are loaded, and never again."""
 
 
+MOST_WORKERS: Final = 1024
+"""Processes on one machine: more than most have processors, and fewer than they can start."""
+
+
 def n_workers_for(n_jobs: int, workers: int | None) -> int:
     """So many processes as were asked for, None: one a processor; never more than jobs, never less than one."""
-    asked = os.cpu_count() or 1 if workers is None else a_count(workers, "The number of workers")
+    asked = os.cpu_count() or 1 if workers is None else a_count(workers, "The number of workers", most=MOST_WORKERS)
     return max(1, min(n_jobs, asked))
 
 

@@ -1,14 +1,14 @@
-"""Similarities between points: the part of a model that you choose.
+"""Kernels: positive semi-definite similarities between points, the user's modeling choice.
 
-A kernel k(x, z) says how much the reward of z tells about the reward of x. Rows of numbers: try `Gaussian` first, with
-`median_length_scale` as its length scale; `Linear` where effects add up. Strings: `Spectrum`, or `TfIdf` when there is
-a corpus. Sets: `Jaccard`. Nothing but similarities: `Precomputed`, after `repair` if they turn out to be no kernel. A
-context that all actions of a round share: `PairProduct` of a kernel for contexts and one for actions. Kernels are
-frozen and are put together with `+`, `*` and numbers; functions, scikit-learn kernels and square matrices are taken
-wherever a kernel is (`as_kernel`).
+A kernel k(x, z) states how much the reward of z informs about the reward of x. Numeric rows: try `Gaussian` first,
+with `median_length_scale` as its length scale; `Linear` if effects are additive. Strings: `Spectrum`, or `TfIdf` if
+there is a corpus. Sets: `Jaccard`. Similarities only: `Precomputed`, after `repair` if they are indefinite. A context
+shared by all actions of a round: `PairProduct` of a kernel for contexts and one for actions. Kernels are immutable and
+are combined with `+`, `*` and numbers; functions, scikit-learn kernels and square matrices are accepted wherever a
+kernel is (`as_kernel`).
 
-Every kernel has a `kind` (a `PointKind`), which knows what its points are. The rest of the library handles points
-through it and never looks inside one.
+Every kernel has a `kind` (a `PointKind`), which defines the type of its points. The rest of the library handles points
+through it and never inspects them.
 """
 
 from kernelbandits.kernels.base import Kernel

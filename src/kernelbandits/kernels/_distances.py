@@ -30,24 +30,24 @@ __all__ = [
 
 EXPANSION_LIMIT: Final = 1e3
 """Largest ‖x / ℓ‖² (after centering) for which ‖x‖² + ‖z‖² − 2x·z is used: its rounding error is then below about
-1e-12, hence below 1e-12 in a Gaussian kernel too; beyond it differences are formed directly."""
+1e-12, hence also below 1e-12 in a Gaussian kernel; beyond it differences are formed directly."""
 
 Scale: TypeAlias = float | Vector  # one length scale, or one per column
 
 FEW_ROWS: Final = 2
-"""Rows on one side up to which differences are as fast as a product: one row against 10,000 of ten columns took 0.14 ms
-so, and 0.54 ms by the expansion with its temporary arrays."""
+"""Rows on one side up to which differences are as fast as a product: one row against 10,000 of ten columns took 0.14
+ms, and 0.54 ms by the expansion with its temporary arrays."""
 
 SPARSE_BLOCK: Final = 2_000_000
-"""Entries of the dense block that sparse distances are computed in."""
+"""Entries of the dense blocks in which sparse distances are computed."""
 
 WIDE: Final = 100
-"""Columns per entry of sparse rows above which columns without entries are left out of a product. SciPy allocates a
-number for every column, which of billions of columns is all memory."""
+"""Columns per entry of sparse rows above which empty columns are left out of a product. SciPy allocates a number for
+every column, which for billions of columns exceeds the memory."""
 
 
 def as_rows(points: Points) -> Points:
-    """Rows as float64, or InvalidContexts; numbers are taken as they are, where a boundary refuses NaN."""
+    """Rows as float64; raises InvalidContexts. Values are not validated; NaN is rejected at the public interface."""
     if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
         return points
     if not is_sparse(points):
@@ -86,14 +86,14 @@ def squared_norms(rows: Points) -> Vector:
 
 
 def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.0) -> Matrix:
-    """‖(x − z) / ℓ‖² of every pair, at matrix-product speed where that is accurate and pays."""
+    """‖(x − z) / ℓ‖² of every pair, by a matrix product if that is accurate and faster."""
     if min(first.shape[0], second.shape[0]) <= FEW_ROWS and not is_sparse(first) and not is_sparse(second):
         return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
     left, right = _near_origin(first, second, length_scale)
     norms = squared_norms(left)
     other_norms = norms if right is left else squared_norms(right)
-    if not max(norms.max(initial=0.0), other_norms.max(initial=0.0)) <= EXPANSION_LIMIT:  # NaN after an overflow too
-        # From the rows as they came: centering and scaling round, and there is no use for them here.
+    if not max(norms.max(initial=0.0), other_norms.max(initial=0.0)) <= EXPANSION_LIMIT:  # also NaN after an overflow
+        # From the original rows: centering and scaling would add rounding errors and are not needed here.
         return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
     squared = inner_products(left, right)
     squared *= -2.0
@@ -103,9 +103,9 @@ def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.
 
 
 def _near_origin(first: Points, second: Points, length_scale: Scale) -> tuple[Points, Points]:
-    """Both sides divided by the length scale; dense rows are moved to the origin before, which changes no distance.
+    """Both sides divided by the length scale; dense rows are centered first, which changes no distance.
 
-    Where the rows lie close together, the move is free of rounding errors, however far from the origin they were.
+    For rows that lie close together, centering has no rounding error, however far from the origin they are.
     """
     if is_sparse(first) or is_sparse(second):
         left = _divided(first, length_scale)
@@ -125,12 +125,12 @@ Metric = Literal["euclidean", "sqeuclidean", "cityblock"]
 
 
 def distances(first: Points, second: Points, *, metric: Metric = "euclidean", length_scale: Scale = 1.0) -> Matrix:
-    """A distance of every pair from their differences: accurate for close points, slower than a product."""
+    """Distance of every pair from their differences: accurate for close points, slower than a product."""
     if isinstance(length_scale, float):
         apart = _all_distances(first, second, metric, None)
         apart /= length_scale**2 if metric == "sqeuclidean" else length_scale
         return apart
-    # SciPy multiplies each column's part of the sum by a weight.
+    # SciPy multiplies each column's term of the sum by a weight.
     return _all_distances(first, second, metric, 1.0 / length_scale if metric == "cityblock" else length_scale**-2.0)
 
 
@@ -153,7 +153,7 @@ def _all_distances(first: Points, second: Points, metric: Metric, weights: Vecto
 
 
 def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, Indices]:
-    """Both sides without the columns that are zero in every row (they add nothing to a distance), and what is left."""
+    """Both sides without columns that are zero in every row, which do not affect distances, and the columns left."""
     from scipy.sparse import csr_array
 
     first, second = csr_array(first), csr_array(second)
@@ -166,7 +166,7 @@ def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, In
 
 
 def dense(product: Any) -> Matrix:
-    """The same numbers as an ordinary array; InvalidContexts where these are too many."""
+    """Dense array of the same numbers; raises InvalidContexts if it would be too large."""
     if type(product) is np.ndarray:
         return product
     if is_sparse(product) and prod(product.shape) > MOST_NUMBERS:
@@ -178,15 +178,15 @@ def dense(product: Any) -> Matrix:
 
 
 Numbers: TypeAlias = NDArray[np.int32]
-Bag: TypeAlias = tuple[Numbers, Vector]  # numbers of the things, each once, and their weights
+Bag: TypeAlias = tuple[Numbers, Vector]  # indices of the elements, each once, and their weights
 
 DENSE_ENTRIES: Final = 200_000
-"""Up to this size the smaller side is written out in full: it stays in the processor's cache (1.6 MB), and a product
-with a sparse matrix is then about four times faster than one of two sparse matrices."""
+"""Size up to which the smaller side is stored densely: it stays in the processor's cache (1.6 MB), and a product with a
+sparse matrix is then about four times faster than one of two sparse matrices."""
 
 
 def bag_products(first: Sequence[Bag], second: Sequence[Bag], n_things: int) -> Matrix:
-    """Σ over the things that two bags share of the product of their weights, for every pair of bags."""
+    """Inner product of every pair of bags: Σ over their common elements of the product of the weights."""
     if len(second) > len(first):  # the smaller side on the right
         return bag_products(second, first, n_things).T
     left = _sparse_rows(first, n_things)
@@ -197,7 +197,7 @@ def bag_products(first: Sequence[Bag], second: Sequence[Bag], n_things: int) -> 
 
 
 def _sparse_rows(bags: Sequence[Bag], n_things: int) -> Points:
-    """The bags as sparse rows, a column a thing."""
+    """Bags as sparse rows, one column per element."""
     from scipy.sparse import csr_array
 
     ends = np.cumsum([0, *(len(numbers) for numbers, _ in bags)])

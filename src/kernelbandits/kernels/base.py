@@ -1,4 +1,4 @@
-"""What every kernel can do."""
+"""Kernel interface."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ __all__ = ["Kernel", "a_kernel", "pack_value"]
 
 
 class Kernel(Shared, ABC):
-    """Similarity k(x, z) of two points; symmetric and positive semi-definite. Frozen.
+    """Similarity k(x, z) of two points; symmetric and positive semi-definite. Immutable.
 
-    A kernel can be used in several threads at once. `copy` gives the kernel itself, so that a policy and its copies
-    share it, and the similarity table that it may look at.
+    A kernel can be used in several threads at once. `copy` returns the kernel itself, so that a policy and its copies
+    share it, together with the similarity table it may use.
 
-    Compose kernels with `+`, `*` and numbers. Write your own by subclassing (two methods and `kind`), or wrap a
-    function with `FromCallable`. `gram` trusts its points: posteriors and policies check theirs with `kind.check`.
+    Combine kernels with `+`, `*` and numbers. Define your own by subclassing (two methods and `kind`), or wrap a
+    function with `FromCallable`. `gram` does not validate its points: posteriors and policies validate theirs with
+    `kind.check`.
     """
 
     kind: PointKind = Rows()
@@ -40,7 +41,7 @@ class Kernel(Shared, ABC):
         """k(x, x) of every point, without the Gram matrix."""
 
     def n_features(self, points: Points) -> int | None:
-        """Length of the finite feature map for such points, or None where there is none."""
+        """Length of the finite feature map for such points, or None if there is none."""
         return None
 
     def features(self, points: Points) -> Matrix:
@@ -49,10 +50,10 @@ class Kernel(Shared, ABC):
 
     @property
     def is_certified(self) -> bool:
-        """Whether it is surely positive semi-definite and compares any two points that its kind lets through.
+        """Whether it is certainly positive semi-definite and compares any two points that its kind accepts.
 
-        Then a model need not look at a point before it has to: what it is given cannot turn out to be wrong. True for
-        the kernels of this library that are formulas, and for what is made of these.
+        Then a model need not process a point before it has to: a validated point cannot be rejected later. True for the
+        kernels of this library that are formulas, and for kernels composed of these.
         """
         is_ours = type(self).__module__.startswith("kernelbandits.kernels.")
         return is_ours and all(part.is_certified for part in self._parts())
@@ -68,9 +69,9 @@ class Kernel(Shared, ABC):
         return {"class": type(self).__name__, **values}
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
-        """Parameters and arrays from which `unpack` makes the same kernel.
+        """Parameters and arrays from which `unpack` restores the same kernel.
 
-        CannotSave where there is no such form: a kernel of your own is handed to `kb.load(path, kernel=...)` again.
+        Raises CannotSave if there is no such form: pass a user-defined kernel to `kb.load(path, kernel=...)` again.
         """
         if not type(self).__module__.startswith("kernelbandits.kernels."):
             raise CannotSave(f"{type(self).__name__} is a kernel of your own; a file can name it and not hold it.")
@@ -82,10 +83,10 @@ class Kernel(Shared, ABC):
 
     @classmethod
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> Kernel:
-        """Inverse of `pack`; nested kernels arrive as kernels."""
+        """Inverse of `pack`; nested kernels are passed as kernels."""
         return cls(**{name: value for name, value in parameters.items() if name != "class"})
 
-    __array_ufunc__ = None  # a NumPy number leaves `number * kernel` to the kernel
+    __array_ufunc__ = None  # NumPy scalars delegate `number * kernel` to the kernel
 
     def __add__(self, other: Kernel | float) -> Kernel:
         from kernelbandits.kernels.composite import add
@@ -102,7 +103,7 @@ class Kernel(Shared, ABC):
 
 
 def a_kernel(value: Kernel) -> Kernel:
-    """The value, or InvalidParameter when it is no kernel."""
+    """Validate a kernel; raise InvalidParameter otherwise."""
     if not isinstance(value, Kernel):
         raise InvalidParameter(
             f"A kernel is needed, got {shown(value)}. Wrap a function or a table first: kb.kernels.as_kernel(...)."
@@ -127,10 +128,10 @@ def _plain(value: Any) -> Any:
 
 
 def pack_value(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Plain form of a field; arrays of nested kernels go into `arrays` under their place.
+    """Plain form of a field; arrays of nested kernels are added to `arrays` under their path.
 
-    A nested kernel's arrays are called `<field>.<array>`, those of a kernel in a tuple `<field>.<place>.<array>`;
-    `saving.unpack_kernel` takes them apart again.
+    A nested kernel's arrays are named `<field>.<array>`, those of a kernel in a tuple `<field>.<place>.<array>`;
+    `serialization.unpack_kernel` parses these names.
     """
     if isinstance(value, Kernel):
         parameters, nested = value.pack()

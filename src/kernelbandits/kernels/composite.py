@@ -25,7 +25,7 @@ __all__ = ["Columns", "Normalized", "Product", "Scaled", "Sum"]
 
 @dataclass(frozen=True)
 class Scaled(Kernel):
-    """factor · k."""
+    """Scaled kernel: factor · k."""
 
     kernel: Kernel
     factor: float
@@ -53,7 +53,7 @@ class Scaled(Kernel):
 
 @dataclass(frozen=True)
 class _Several(Kernel):
-    """Parts that look at the same points."""
+    """Base class of kernels with several parts over the same points."""
 
     parts: tuple[Kernel, ...]
 
@@ -62,7 +62,7 @@ class _Several(Kernel):
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]
-        if choosy:  # a constant takes any point: the others say which
+        if choosy:  # a constant accepts any point: the other parts define the kind
             parts = tuple(_over(part, choosy[0]) for part in parts)
         if any(part.kind != parts[0].kind for part in parts):
             kinds = ", ".join(repr(describe_kind(part.kind)) for part in parts)
@@ -78,13 +78,13 @@ class _Several(Kernel):
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
         parts, arrays = self.parts, dict[str, NDArray[Any]]()
-        if not _takes_any_kind(self):  # constants took their kind from the others, and will again
+        if not _takes_any_kind(self):  # constants adopt the kind of the other parts again
             parts = tuple(_over(part, Rows()) for part in parts)
         return {"class": type(self).__name__, "parts": pack_value(parts, "parts", arrays)}, arrays
 
 
 def _takes_any_kind(kernel: Kernel) -> bool:
-    """Whether the kernel is made of constants only, which do not look at their points."""
+    """Whether the kernel is composed of constants only, which do not depend on their points."""
     if isinstance(kernel, (Scaled, Normalized)):
         return _takes_any_kind(kernel.kernel)
     if isinstance(kernel, _Several):
@@ -93,7 +93,7 @@ def _takes_any_kind(kernel: Kernel) -> bool:
 
 
 def _over(kernel: Kernel, kind: PointKind) -> Kernel:
-    """The same kernel; one that takes any kind of point takes this kind."""
+    """The same kernel; one that accepts any kind of point gets this kind."""
     if not _takes_any_kind(kernel):
         return kernel
     if isinstance(kernel, (Scaled, Normalized)):
@@ -105,7 +105,7 @@ def _over(kernel: Kernel, kind: PointKind) -> Kernel:
 
 @dataclass(frozen=True)
 class Sum(_Several):
-    """Sum of kernels over the same points: features side by side."""
+    """Sum of kernels over the same points: their features are concatenated."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return reduce(np.add, (part.gram(first, second) for part in self.parts))
@@ -123,7 +123,7 @@ class Sum(_Several):
 
 @dataclass(frozen=True)
 class Product(_Several):
-    """Product of kernels over the same points: similar only where all parts agree."""
+    """Product of kernels over the same points: similar only if similar under all parts."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return reduce(np.multiply, (part.gram(first, second) for part in self.parts))
@@ -146,13 +146,13 @@ class Product(_Several):
 
 
 def paired_features(first: Matrix, second: Matrix) -> Matrix:
-    """Row by row, every product of an entry of the first with an entry of the second."""
+    """Row-wise products of every entry of the first with every entry of the second."""
     return np.asarray(np.einsum("ni,nj->nij", first, second).reshape(len(first), -1))
 
 
 @dataclass(frozen=True)
 class Normalized(Kernel):
-    """k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; a point with k(x, x) = 0 stays similar to nothing."""
+    """Cosine-normalized kernel k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; if k(x, x) = 0, it stays 0."""
 
     kernel: Kernel
 
@@ -184,7 +184,7 @@ class Normalized(Kernel):
 
 @dataclass(frozen=True)
 class Columns(Kernel):
-    """A kernel that sees some columns only."""
+    """Kernel applied to some columns only."""
 
     kernel: Kernel
     columns: Sequence[int]
@@ -224,8 +224,8 @@ class Columns(Kernel):
 
 
 def add(first: Kernel, second: Kernel | float) -> Kernel:
-    """First + second; a number is the constant kernel; sums are kept flat."""
-    if not isinstance(second, Kernel) and second == 0:  # `sum` starts from it
+    """First + second; a number is the constant kernel; nested sums are flattened."""
+    if not isinstance(second, Kernel) and second == 0:  # the start value of `sum`
         return first
     other = second if isinstance(second, Kernel) else Constant(second)
     left = first.parts if isinstance(first, Sum) else (first,)
@@ -234,7 +234,7 @@ def add(first: Kernel, second: Kernel | float) -> Kernel:
 
 
 def multiply(first: Kernel, second: Kernel | float) -> Kernel:
-    """First · second; a number scales; products are kept flat."""
+    """First · second; a number scales; nested products are flattened."""
     if not isinstance(second, Kernel):
         return Scaled(first, second)
     left = first.parts if isinstance(first, Product) else (first,)

@@ -18,10 +18,10 @@ __all__ = ["Delta", "Jaccard"]
 
 @dataclass(frozen=True)
 class Delta(Kernel):
-    """1 if both are the same point or id, else 0: every action is learnt on its own, as without contexts.
+    """1 if both are the same point or id, else 0: every action is learned independently, as without contexts.
 
-    `kind` says what the points are: ids unless told otherwise, `Delta(kind=Rows())` for rows of numbers. Added to
-    another kernel it gives every point something of its own: `Gaussian(length_scale=1.0) + 0.1 * Delta(kind=Rows())`.
+    `kind` is the type of the points: ids by default, `Delta(kind=Rows())` for numeric rows. Added to another kernel it
+    gives every point an independent term: `Gaussian(length_scale=1.0) + 0.1 * Delta(kind=Rows())`.
 
     >>> Delta().gram(["a", "b"], ["b", "c"])
     array([[0., 0.],
@@ -46,14 +46,14 @@ class Delta(Kernel):
         return self.kind.check(points) if self.kind.count(points) else points
 
     def _numbered(self, points: Points, numbers: dict[Hashable, int]) -> Indices:
-        """A number for each point, the same for the same point."""
+        """An integer per point, equal for equal points."""
         keys = self.kind.keys(self._checked(points))
         return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.intp, count=len(keys))
 
 
 @dataclass(frozen=True)
 class Jaccard(Kernel):
-    """|A ∩ B| / |A ∪ B| of sets of words, tags, ids; two empty sets are alike.
+    """|A ∩ B| / |A ∪ B| of sets of words, tags or ids; 1 for two empty sets.
 
     >>> Jaccard().gram([{"red", "wool"}], [{"red", "silk"}, {"blue"}]).round(3)
     array([[0.333, 0.   ]])
@@ -74,7 +74,7 @@ class Jaccard(Kernel):
 
 
 def _bags(sets: Points, numbers: dict[ItemId, int]) -> list[Bag]:
-    """The members of each set as numbers of weight one."""
+    """Members of each set as integers of weight one."""
     members = [
         np.array([numbers.setdefault(item, len(numbers)) for item in one], dtype=np.int32) for one in _checked(sets)
     ]
@@ -82,7 +82,7 @@ def _bags(sets: Points, numbers: dict[ItemId, int]) -> list[Bag]:
 
 
 def _checked(sets: Points) -> list[frozenset[ItemId]]:
-    """The sets in canonical form, at no cost where they are."""
+    """Sets in canonical form, at no cost if they already are."""
     kind = Jaccard.kind
     kind.refuse_unordered(sets)
     return [one if type(one) is frozenset else kind.check_one(one) for one in sets]

@@ -22,7 +22,7 @@ __all__ = ["RandomFeatures", "an_even_count", "has_random_features", "random_fea
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """Features φ with φ φᵀ ≈ gram, by which a kernel of distance becomes a linear one.
+    """Features φ with φ φᵀ ≈ gram, which approximate a stationary kernel by a linear one.
 
     For n frequencies w, two features each,
 
@@ -34,7 +34,7 @@ class RandomFeatures:
 
     kernel: Kernel
     frequencies: Matrix
-    """One row a frequency, one entry a column of the points."""
+    """One row per frequency, one entry per column of the points."""
 
     variance: float
     """k(x, x)."""
@@ -46,17 +46,17 @@ class RandomFeatures:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the points."""
+        """Number of columns of the points."""
         return int(self.frequencies.shape[1])
 
     def features(self, points: Points) -> Matrix:
-        """One row φ a point."""
+        """Rows φ, one per point."""
         rows = as_rows(points)
         if rows.shape[1] != self.n_columns:
             raise InvalidContexts(
                 f"These features were drawn for {self.n_columns} columns, and the points have {rows.shape[1]}."
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             phases = np.asarray(rows @ self.frequencies.T)
         if not np.isfinite(phases).all():
             raise InvalidContexts("The random features of these contexts overflow. Check the scale of the contexts.")
@@ -78,20 +78,20 @@ class RandomFeatures:
 
 
 def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed = None) -> RandomFeatures:
-    """Draw features of a kernel of distance (Rahimi and Recht 2007).
+    """Draw random features of a stationary kernel (Rahimi and Recht 2007).
 
     By Bochner's theorem such a kernel is the characteristic function of a distribution of frequencies: the normal
     distribution for `Gaussian`, Student's t with 2 ν degrees of freedom for `Matern` of smoothness ν, both divided by
-    the length scale; a factor (`Scaled`) changes the height of the waves. NotSupported for any other kernel.
+    the length scale; a factor (`Scaled`) scales the amplitude. Raises NotSupported for any other kernel.
 
     Parameters
     ----------
     kernel
         `Gaussian` or `Matern`, or one of these times a number; one length scale, or one per column.
     n_columns
-        Columns of the points.
+        Number of columns of the points.
     n_features
-        Features to draw, an even number: every frequency gives a cosine and a sine.
+        Number of features to draw, an even number: every frequency gives a cosine and a sine.
     seed
         Equal seeds give equal features.
 
@@ -115,7 +115,7 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
 
 
 def has_random_features(kernel: Kernel) -> bool:
-    """Whether `random_features` can draw features of such a kernel."""
+    """Whether `random_features` supports such a kernel."""
     return type(_unscaled(kernel)[0]) in SPECTRA
 
 
@@ -132,7 +132,7 @@ def _gaussian(kernel: Gaussian, n_waves: int, n_columns: int, rng: np.random.Gen
 
 
 def _matern(kernel: Matern, n_waves: int, n_columns: int, rng: np.random.Generator) -> Matrix:
-    """Multivariate Student t: all columns of a frequency share one chi-square."""
+    """Multivariate Student t frequencies: all columns of a frequency share one chi-square variable."""
     freedom = 2.0 * kernel.smoothness
     stretch = np.sqrt(freedom / rng.chisquare(freedom, size=(n_waves, 1)))
     return stretch * rng.standard_normal((n_waves, n_columns)) / _scales(kernel, n_columns)
@@ -148,15 +148,15 @@ def _scales(kernel: Gaussian | Matern, n_columns: int) -> Matrix:
 
 
 SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian, Matern: _matern}
-"""How to draw n frequencies of a kernel: (kernel, n, n_columns, rng) → one row each."""
+"""Samplers of n frequencies per kernel class: (kernel, n, n_columns, rng) → one row per frequency."""
 
 
 MOST_FEATURES: Final = 1_000_000
-"""Random features: every point of a query takes 8 bytes for each."""
+"""Largest number of random features: every point of a query takes 8 bytes per feature."""
 
 
 def an_even_count(n_features: int) -> int:
-    """A number of random features, or InvalidParameter."""
+    """Validate an even number of random features; raise InvalidParameter otherwise."""
     number = a_count(n_features, "The number of features", most=MOST_FEATURES)
     if number % 2:
         raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""Point types by name and by inspection."""
+"""Point types: serialization by name, and inference from data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED: Final[dict[str, type[PointKind]]] = {"Ids": Ids, "Rows": Rows, "Sets": Se
 
 
 def pack_kind(kind: PointKind) -> Any:
-    """The kind as plain values; CannotSave for one that has none."""
+    """The kind as plain values; raises CannotSave if it has no such form."""
     if isinstance(kind, PairPoints):
         return {"context": pack_kind(kind.context), "action": pack_kind(kind.action)}
     if type(kind) not in NAMED.values():
@@ -33,7 +33,7 @@ def pack_kind(kind: PointKind) -> Any:
 
 
 def unpack_kind(value: Any) -> PointKind:
-    """Inverse of `pack_kind`; only kinds that are named here."""
+    """Inverse of `pack_kind`, for the kinds listed here only."""
     if isinstance(value, dict) and value.keys() == {"context", "action"}:
         return PairPoints(unpack_kind(value["context"]), unpack_kind(value["action"]))
     if not isinstance(value, str) or value not in NAMED:
@@ -42,7 +42,7 @@ def unpack_kind(value: Any) -> PointKind:
 
 
 def kind_of(points: Points) -> PointKind:
-    """The kind that such points have; for one point on its own, the kind of a collection of it.
+    """Infer the kind of points; for a single point, the kind of a collection of it.
 
     >>> type(kind_of(["a", "b"])).__name__, type(kind_of([[0.5, 1.0]])).__name__
     ('Strings', 'Rows')

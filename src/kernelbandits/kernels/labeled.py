@@ -51,7 +51,7 @@ class LabeledLinear(Kernel):
         return LABELED_ROWS
 
     def columns(self, n_columns: int) -> tuple[Indices, Indices]:
-        """Shared and own columns of rows that have so many."""
+        """Shared and label-specific columns of rows with n_columns columns."""
         shared = np.array(self.shared_columns, dtype=np.intp)
         if shared.size and shared.max() >= n_columns:
             raise InvalidContexts(
@@ -84,17 +84,17 @@ MADE_OF_ROUND: Final = (Normalized, Product, Scaled, Sum)
 
 @dataclass(frozen=True)
 class Blocks(Kernel):
-    """k between rows of which each lies in its label's own block of columns, all other columns being zero.
+    """Kernel on rows in the disjoint encoding, where each label has its own block of columns and the rest are zero.
 
     The disjoint encoding of a context x for N actions has N·d columns, all but d of them zero. This is the same kernel
-    over `Pairs(x, labels)`: k(x, z) for equal labels, and k of two rows that share no column for different ones. A
-    kernel that sees only lengths and angles need not see those rows: it is k((‖x‖, 0), (0, ‖z‖)).
+    over `Pairs(x, labels)`: k(x, z) for equal labels, and k of two rows without a common nonzero column for different
+    ones. A kernel that depends on lengths and angles only does not need those rows: it is k((‖x‖, 0), (0, ‖z‖)).
 
     Parameters
     ----------
     kernel
-        Of rows, and blind to rotations: `Gaussian`, `Matern`, `RationalQuadratic` with one length scale, `Linear`,
-        `Polynomial`, `Cosine`, and what is made of these.
+        A rotation-invariant kernel on rows: `Gaussian`, `Matern`, `RationalQuadratic` with one length scale, `Linear`,
+        `Polynomial`, `Cosine`, and kernels composed of these.
 
     >>> from kernelbandits.types import Pairs
     >>> kernel = Blocks(Matern(smoothness=0.5, length_scale=1.0))
@@ -131,7 +131,7 @@ def _lengths(points: PairRows) -> Vector:
 
 
 def _refuse_directions(kernel: Any) -> None:
-    """InvalidParameter for a kernel that can tell directions apart."""
+    """Raise InvalidParameter for a kernel that is not rotation invariant."""
     if isinstance(kernel, MADE_OF_ROUND):
         for part in kernel._parts():
             _refuse_directions(part)

@@ -1,4 +1,4 @@
-"""Kernels of inner products: their feature maps are finite."""
+"""Inner-product kernels, which have finite feature maps."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kernelbandits.validation import a_count, not_negative
 __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
 
 REMEMBERED_BYTES: Final = 4_000_000
-"""Largest table of monomials that is remembered; there are at most 8 of them in a process."""
+"""Largest table of monomials that is cached; at most 8 tables are cached per process."""
 
 
 MOST_DEGREE: Final = 1000
-"""Of a polynomial: beyond it every similarity but those of about 1 is 0 or infinite."""
+"""Largest degree of a polynomial: beyond it every similarity is 0 or infinite unless it is about 1."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Linear(Kernel):
 
 @dataclass(frozen=True, kw_only=True)
 class Polynomial(Kernel):
-    """(x · z + offset)^degree. For unit vectors k(x, x) = (1 + offset)^degree: divide by it where a bound wants k ≤ 1.
+    """(x · z + offset)^degree. For unit vectors k(x, x) = (1 + offset)^degree: divide by it if a bound requires k ≤ 1.
 
     >>> Polynomial(degree=2).gram([[1.0]], [[2.0]])
     array([[9.]])
@@ -89,7 +89,7 @@ class Polynomial(Kernel):
 
 
 def _monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
-    """Variables of each monomial, one row a factor, and the roots of the multinomial coefficients."""
+    """Variables of each monomial, one row per factor, and the roots of the multinomial coefficients."""
     is_small = 8 * (degree + 1) * comb(n_variables + degree - 1, degree) <= REMEMBERED_BYTES
     return (_remembered_monomials if is_small else _computed_monomials)(n_variables, degree)
 
@@ -98,7 +98,7 @@ def _computed_monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp]
     monomials = list(combinations_with_replacement(range(n_variables), degree))
     ways = [factorial(degree) / prod(map(factorial, Counter(monomial).values())) for monomial in monomials]
     factors, weights = np.array(monomials, dtype=np.intp).T, np.sqrt(ways)
-    factors.flags.writeable = weights.flags.writeable = False  # all threads share them
+    factors.flags.writeable = weights.flags.writeable = False  # shared by all threads
     return factors, weights
 
 
@@ -107,7 +107,7 @@ _remembered_monomials = lru_cache(maxsize=8)(_computed_monomials)
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
-    """x · z / ‖x‖‖z‖; a zero row is similar to nothing, itself included.
+    """x · z / ‖x‖‖z‖; a zero row has similarity 0 to every row, including itself.
 
     >>> Cosine().gram([[3.0, 4.0]], [[6.0, 8.0], [0.0, 0.0]])
     array([[1., 0.]])
@@ -128,8 +128,8 @@ class Cosine(Kernel):
 
 
 def _unit(rows: Points) -> Points:
-    """Rows of length one; zero rows stay zero."""
-    # Largest entry first: the squares of very large or very small numbers leave the range of floating point.
+    """Rows normalized to length one; zero rows stay zero."""
+    # Divide by the largest entry first: squares of very large or very small numbers overflow or underflow.
     rows = _divided_by(_largest_entries(rows), rows)
     return _divided_by(np.sqrt(squared_norms(rows)), rows)
 
@@ -140,7 +140,7 @@ def _largest_entries(rows: Points) -> Vector:
 
 
 def _divided_by(lengths: Vector, rows: Points) -> Points:
-    """Every row divided by its length; rows of length zero stay as they are."""
+    """Rows divided by these lengths; rows of length zero are unchanged."""
     divisors = np.where(lengths > 0, lengths, 1.0)
     if not is_sparse(rows):
         return rows / divisors[:, None]
@@ -151,10 +151,10 @@ def _divided_by(lengths: Vector, rows: Points) -> Points:
 
 @dataclass(frozen=True)
 class Constant(Kernel):
-    """The same value everywhere: `kernel + Constant(c)` lets the model learn an offset."""
+    """Constant kernel: `kernel + Constant(c)` lets the model learn an offset."""
 
     value: float = 1.0
-    kind: PointKind = field(default=Rows(), repr=False)  # any kind of point will do
+    kind: PointKind = field(default=Rows(), repr=False)  # any kind of point is accepted
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", not_negative(self.value, "A constant kernel"))

@@ -23,7 +23,7 @@ __all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]
 
 
 class PairRows:
-    """Canonical pairs: two collections side by side; the first may be a single point that all share."""
+    """Canonical pairs: two collections of equal length; the first may be a single point shared by all pairs."""
 
     __slots__ = ("actions", "contexts", "is_shared")
 
@@ -32,14 +32,14 @@ class PairRows:
 
 
 class PairPoints(Shared):
-    """Pairs of a context and an action, each half with its own kind.
+    """Kind of pairs of a context and an action, each half with its own kind.
 
-    A round is `Pairs(context, actions)`; what was learnt is many pairs, each with its own context.
+    A round is `Pairs(context, actions)`; learned data are many pairs, each with its own context.
     """
 
     def __init__(self, context: PointKind, action: PointKind) -> None:
         for kind in (context, action):
-            if isinstance(kind, type) or not hasattr(kind, "check"):  # cheap: kernels make a kind whenever asked for it
+            if isinstance(kind, type) or not hasattr(kind, "check"):  # cheap: kernels create a kind on every access
                 a_kind(kind)
         self.context, self.action = context, action
 
@@ -111,7 +111,7 @@ class PairPoints(Shared):
         return PairRows(contexts, actions, is_shared=False)
 
     def describe(self) -> Parameters:
-        """Both halves as plain values."""
+        """Kinds of both halves as plain values."""
         return {"context": describe_kind(self.context), "action": describe_kind(self.action)}
 
     def __eq__(self, other: object) -> bool:
@@ -124,13 +124,13 @@ class PairPoints(Shared):
         return f"PairPoints({self.context!r}, {self.action!r})"
 
     def _spread(self, points: PairRows) -> PairRows:
-        """The same pairs, each with its own context."""
+        """The same pairs with one context per pair."""
         return self.take(points, np.arange(self.count(points))) if points.is_shared else points
 
 
 @dataclass(frozen=True)
 class _PairKernel(Kernel):
-    """A kernel for each half. A context that all pairs share is compared once, and its similarities are broadcast."""
+    """Base class: one kernel per half. Similarities of a context shared by all pairs are computed once."""
 
     context: Kernel
     action: Kernel
@@ -144,7 +144,7 @@ class _PairKernel(Kernel):
         return PairPoints(self.context.kind, self.action.kind)
 
     def _halves(self, first: Points, second: Points | None) -> tuple[Matrix, Matrix]:
-        """Similarities of the contexts, which broadcast against the similarities of the actions beside them."""
+        """Similarities of the contexts, broadcastable to the similarities of the actions, and the latter."""
         left = self.kind.check(first)
         if second is None and not left.is_shared:
             return self.context.gram(left.contexts), self.action.gram(left.actions)
@@ -157,13 +157,13 @@ class _PairKernel(Kernel):
         return self.context.diagonal(pairs.contexts), self.action.diagonal(pairs.actions)
 
     def _sizes(self, points: Points) -> tuple[int, int] | None:
-        """Numbers of features of both halves, or None where one has none."""
+        """Numbers of features of both halves, or None if one has no finite feature map."""
         pairs = self.kind.check(points)
         sizes = self.context.n_features(pairs.contexts), self.action.n_features(pairs.actions)
         return None if sizes[0] is None or sizes[1] is None else (sizes[0], sizes[1])
 
     def _features(self, points: Points) -> tuple[Matrix, Matrix]:
-        """Features of both halves, a row a pair."""
+        """Features of both halves, one row per pair."""
         pairs = self.kind.check(points)
         contexts, actions = self.context.features(pairs.contexts), self.action.features(pairs.actions)
         return np.broadcast_to(contexts, (len(actions), contexts.shape[1])), actions
@@ -171,7 +171,7 @@ class _PairKernel(Kernel):
 
 @dataclass(frozen=True)
 class PairProduct(_PairKernel):
-    """k_context · k_action: what was learnt of an action counts where the context is similar too.
+    """k_context · k_action: observations of an action inform about it in similar contexts.
 
     >>> from kernelbandits.kernels import Gaussian, Spectrum
     >>> kernel = PairProduct(context=Gaussian(length_scale=1.0), action=Spectrum(n=2))
@@ -200,10 +200,10 @@ class PairProduct(_PairKernel):
 
 @dataclass(frozen=True)
 class PairSum(_PairKernel):
-    """k_context + k_action: the reward is believed to be a part for the context and a part for the action.
+    """k_context + k_action: models the reward as a term of the context plus a term of the action.
 
-    The context's part is the same for all actions of a round: on its own it moves no choice, and it explains rewards
-    that are good or bad for every action alike.
+    The context term is the same for all actions of a round: it does not affect the choice by itself, and it explains
+    rewards that are high or low for all actions alike.
     """
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -219,5 +219,5 @@ class PairSum(_PairKernel):
         return None if sizes is None else sizes[0] + sizes[1]
 
     def features(self, points: Points) -> Matrix:
-        """Features of the context and features of the action, side by side."""
+        """Features of the context and of the action, concatenated."""
         return np.hstack(self._features(points))

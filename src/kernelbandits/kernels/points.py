@@ -1,6 +1,6 @@
-"""The interface of point types: the only place that looks inside a point.
+"""Interface of point types: only they inspect points.
 
-A kernel carries its `PointKind`. Everyone else (posteriors, policies, files) handles points through it, so a
+A kernel has a `PointKind`. All other components (posteriors, policies, files) handle points through it, so a
 policy over strings is the same code as a policy over vectors.
 """
 
@@ -21,10 +21,10 @@ NO_CONTEXT = "There has to be at least one context, got none. A round without ac
 
 
 class Shared:
-    """What belongs to the caller and never changes, but for growing: a copy of it is itself.
+    """Base class of objects that belong to the caller and never change except by growing: a copy is the object itself.
 
-    So a policy and its copies look at the same kernel, similarity table or catalog, and what is added there reaches
-    all of them. Pickling copies by value, once for everything in one pickle.
+    So a policy and its copies use the same kernel, similarity table or catalog, and what is added there is visible to
+    all of them. Pickling copies by value, once per object in a pickle.
     """
 
     __slots__ = ()
@@ -39,43 +39,43 @@ class Shared:
 
 @runtime_checkable
 class PointKind(Protocol):
-    """How one kind of point is checked, counted, copied, compared, stored and saved.
+    """Protocol of a point type: validation, counting, copying, comparison, storage and serialization.
 
-    Kinds are frozen and can be used in several threads at once; a copy of a policy shares them.
+    Kinds are immutable and can be used in several threads at once; a copy of a policy shares them.
     """
 
     def check(self, points: Points) -> Points:
-        """Canonical form of acceptable points, or InvalidContexts. Canonical points pass unchanged."""
+        """Canonical form of valid points; raises InvalidContexts. Canonical points are returned unchanged."""
 
     def count(self, points: Points) -> int:
         """Number of points."""
 
     def take(self, points: Points, rows: Indices) -> Points:
-        """Some of them, as a copy."""
+        """Points at these rows, as a copy."""
 
     def one(self, points: Points, row: int) -> Point:
-        """A copy of a single point, as a user would write it."""
+        """Copy of a single point, in the form that users pass."""
 
     def single(self, point: Point) -> Points:
-        """A collection that holds just this point: inverse of `one`, checked."""
+        """Collection that holds just this point: inverse of `one`, validated."""
 
     def again(self, point: Point) -> Points:
-        """`single` for a point that `one` gave and nobody else has touched: it needs no second look."""
+        """`single` without validation, for an unmodified point returned by `one`."""
 
     def refuse_unlike(self, known: Points, points: Points) -> None:
-        """InvalidContexts where points cannot stand beside those known, such as rows of another length."""
+        """Raise InvalidContexts if points are incompatible with the known ones, such as rows of another length."""
 
     def stack(self, *collections: Points) -> Points:
-        """One collection after the other, at least one."""
+        """Concatenate one or more collections."""
 
     def keys(self, points: Points) -> list[Hashable]:
-        """Equal keys if and only if the points are the same point."""
+        """Hashable keys, equal if and only if the points are equal."""
 
     def grow(self, store: Any, count: int, points: Points) -> Any:
-        """Write points behind the first `count` of a store (None: make one); amortized, never a copy of the whole."""
+        """Write points after the first `count` of a buffer (None: create one), in amortized time, never copying all."""
 
     def view(self, store: Any, count: int) -> Points:
-        """The first `count` points of a store, without copying them."""
+        """The first `count` points of a buffer, without a copy."""
 
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:
         """Arrays without objects, for saving."""
@@ -85,7 +85,7 @@ class PointKind(Protocol):
 
 
 def a_kind(value: PointKind) -> PointKind:
-    """A kind of points, or InvalidParameter."""
+    """Validate a kind of points; raise InvalidParameter otherwise."""
     return an_object(
         value, "The kind of points", "check", "count", "take", "keys", way_out="Rows() is one, Strings() too."
     )
@@ -98,7 +98,7 @@ def describe_kind(kind: PointKind) -> Any:
 
 
 def digest_of(kind: PointKind, points: Points) -> str:
-    """A few characters, equal for equal points in equal order."""
+    """Short digest, equal for equal points in equal order."""
     digest = hashlib.sha256()
     for name, array in sorted(kind.pack(points).items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())

@@ -1,4 +1,4 @@
-"""The kernel that looks similarities up."""
+"""Precomputed kernel: similarities from a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Precomputed", "TableIds", "TableRows"]
 
 
 class TableRows:
-    """Canonical items of a table: its row numbers, in a class of their own so that none is taken for an id."""
+    """Canonical items of a table: its row numbers, in a separate class so that they are not confused with ids."""
 
     __slots__ = ("rows", "table")
 
@@ -34,7 +34,7 @@ class TableRows:
 
 
 class TableIds(Shared):
-    """Ids that a similarity table knows; canonical: row numbers of the table, which stay true when it grows."""
+    """Kind of ids in a similarity table; canonical: row numbers of the table, which stay valid when it grows."""
 
     def __init__(self, table: SimilarityTable) -> None:
         self.table = an_instance(table, SimilarityTable, "The table", "SimilarityTable(similarities) makes one.")
@@ -46,7 +46,7 @@ class TableIds(Shared):
         return checked
 
     def lookup(self, points: Points) -> TableRows:
-        """The points in canonical form; there may be none."""
+        """Points in canonical form; may be empty."""
         if not isinstance(points, TableRows):
             return TableRows(self.table.rows(points), self.table)
         if points.table is not self.table:
@@ -69,7 +69,7 @@ class TableIds(Shared):
         return self.check([point])
 
     def refuse_unlike(self, known: TableRows, points: TableRows) -> None:
-        """Any two items of a table can stand side by side."""
+        """Accept anything: any two items of a table are compatible."""
 
     def stack(self, *collections: TableRows) -> TableRows:
         return TableRows(np.concatenate([points.rows for points in collections]), self.table)
@@ -109,14 +109,14 @@ class TableIds(Shared):
 
 @dataclass(frozen=True, init=False)
 class Precomputed(Kernel):
-    """Similarities looked up in a table: nothing else has to be known about the items.
+    """Similarities from a table: no features of the items are needed.
 
     Parameters
     ----------
     table
-        A `SimilarityTable`, or a square matrix to make one of. The table may grow while the kernel is in use.
+        A `SimilarityTable`, or a square matrix to build one from. The table may grow while the kernel is in use.
     ids
-        What the items of the matrix are called; row numbers by default.
+        Ids of the items of the matrix; row numbers by default.
 
     >>> kernel = Precomputed([[1.0, 0.5], [0.5, 1.0]], ids=["tea", "coffee"])
     >>> kernel.gram(["coffee"], ["tea", "coffee"])
@@ -139,7 +139,7 @@ class Precomputed(Kernel):
 
     @property
     def is_certified(self) -> bool:
-        """No: a table may hold anything."""
+        """Always False: the entries of a table are arbitrary."""
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:

@@ -1,4 +1,4 @@
-"""Make a kernel of similarities that are none."""
+"""Repair of indefinite similarity matrices."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["RepairReport", "detect", "repair"]
 Method = Literal["clip", "flip", "shift", "square"]
 
 TOLERANCE: Final = 1e-8
-"""An eigenvalue above −tolerance · (largest similarity) passes as rounding; a posterior allows as much."""
+"""Eigenvalues above −tolerance · (largest similarity) count as rounding; a posterior has the same tolerance."""
 
 
 def detect(table: SimilarityTable | ArrayLike, *, tolerance: float = TOLERANCE) -> RepairReport:
-    """Look for negative eigenvalues, which no kernel has; nothing is changed.
+    """Report negative eigenvalues, which a kernel does not have; nothing is changed.
 
     >>> detect([[1.0, 2.0], [2.0, 1.0]])
     RepairReport(method='none', n_negative=1, most_negative=-1.0, negative_mass=0.25, largest_change=0.0)
@@ -43,29 +43,29 @@ def detect(table: SimilarityTable | ArrayLike, *, tolerance: float = TOLERANCE) 
 def repair(
     table: SimilarityTable | ArrayLike, *, method: Method = "clip", tolerance: float = TOLERANCE
 ) -> tuple[SimilarityTable, RepairReport]:
-    """A new table that is positive semi-definite, and what it took to get there.
+    """Create a positive semi-definite table from similarities, and report the changes.
 
     With S = V Λ Vᵀ the spectral decomposition of the similarities:
 
     - ``"clip"``: negative eigenvalues become zero, V max(Λ, 0) Vᵀ: the nearest positive semi-definite matrix.
-    - ``"flip"``: they become positive, V |Λ| Vᵀ: keeps what the negative part says about who is different.
+    - ``"flip"``: they become positive, V |Λ| Vᵀ: preserves the information of the negative part about differences.
     - ``"shift"``: the magnitude of the lowest eigenvalue is added to the diagonal; no similarity between different
-      items changes, every item becomes more similar to itself. It leaves no room for items that fit in badly.
-    - ``"square"``: S² / ‖S‖, items are alike when they are similar to the same items. Dividing by ‖S‖ = max |Λ| leaves
-      the largest eigenvalue where it was. Other than the rest it changes a table that needed no repair, too.
+      items changes, every item becomes more similar to itself. New items that would need a larger shift are rejected.
+    - ``"square"``: S² / ‖S‖, items are similar if they are similar to the same items. Dividing by ‖S‖ = max |Λ|
+      preserves the largest eigenvalue. Unlike the other methods it also changes a table that needed no repair.
 
     The new table repairs items that are added later in the same way, and never changes an entry: clip and flip
-    project their similarities on the kept eigenspace, square compares them with the items of this first table, shift
-    refuses those that would need more (`kernels.growth` has the formulas).
+    project their similarities onto the retained eigenspace, square compares them with the items of this first table,
+    shift rejects those that would need more (`kernels.similarity_table` has the formulas).
 
     Parameters
     ----------
     table
-        A `SimilarityTable` (its ids are kept, it is not changed itself), or a square symmetric matrix.
+        A `SimilarityTable` (its ids are used, it is not changed itself), or a square symmetric matrix.
     method
         One of the four above.
     tolerance
-        Eigenvalues above −tolerance · (largest similarity) pass as rounding, and are not repaired.
+        Eigenvalues above −tolerance · (largest similarity) count as rounding, and are not repaired.
 
     >>> table, report = repair([[1.0, 2.0], [2.0, 1.0]])
     >>> table.values
@@ -90,8 +90,8 @@ def repair(
 def _repaired(
     values: Matrix, spectrum: Vector, vectors: Matrix, method: Method, limit: float
 ) -> tuple[Matrix, GrowthRule]:
-    """The repaired matrix and how it takes new items."""
-    lowest = min(float(spectrum[0]), float(np.diagonal(values).min()))  # no diagonal entry lies lower, but for rounding
+    """Repaired matrix and the growth rule for new items."""
+    lowest = min(float(spectrum[0]), float(np.diagonal(values).min()))  # up to rounding, no diagonal entry is lower
     is_sound = lowest >= -limit and np.diagonal(values).min() >= 0.0
     if method == "square":
         norm = float(np.abs(spectrum).max()) or 1.0
@@ -99,7 +99,7 @@ def _repaired(
         return scaled @ scaled.T, LandmarkGrowth(scaled, norm=norm)
     if method == "shift":
         shift = 0.0 if is_sound else -lowest
-        # Twice the limit: a sound table may lie at the limit itself, and its factor has to exist.
+        # Twice the limit: a valid table may lie at the limit itself, and its factor must exist.
         return values + shift * np.eye(len(values)), ShiftGrowth(shift, slack=2.0 * limit or TOLERANCE)
     if is_sound:
         spectrum = np.maximum(spectrum, 0.0)
@@ -120,6 +120,6 @@ def _values(table: SimilarityTable | ArrayLike) -> Matrix:
 
 
 def _limit(values: Matrix, spectrum: Vector, tolerance: float) -> float:
-    """Magnitude up to which a negative eigenvalue passes as rounding."""
+    """Magnitude up to which a negative eigenvalue counts as rounding."""
     given = not_negative(tolerance, "The tolerance") * float(np.abs(values).max())
     return max(given, rounding(spectrum, len(spectrum)))

@@ -1,4 +1,4 @@
-"""Points that are rows of numbers, dense or SciPy-sparse, and growing buffers."""
+"""Numeric rows, dense or SciPy-sparse, as points; growing buffers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["FLOAT64", "GrowingMatrix", "GrowingNames", "Rows", "is_sparse", "roo
 FLOAT64: Final = np.dtype(np.float64)
 
 FEW_NUMBERS: Final = 10_000
-"""Numbers whose squares BLAS sums in one thread, in a third of the time that looking at each takes."""
+"""Numbers whose squares BLAS sums in one thread, in a third of the time of testing each."""
 
 
 def is_sparse(points: Points) -> bool:
-    """Whether these are SciPy-sparse rows; asks without importing SciPy."""
+    """Whether these are SciPy-sparse rows; does not import SciPy."""
     return hasattr(points, "tocsr")
 
 
 class Rows(Shared):
-    """Dense or SciPy-sparse rows of numbers; canonical: float64, C order or CSR."""
+    """Kind of dense or SciPy-sparse numeric rows; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
         is_usual = type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.size
@@ -51,7 +51,7 @@ class Rows(Shared):
         return rows
 
     def shaped(self, points: Points) -> Points:
-        """The points as float64 rows, or InvalidContexts; there may be none, and numbers are not looked at."""
+        """Points as float64 rows, possibly none, without validation of the values; raises InvalidContexts."""
         return _sparse_rows(points) if is_sparse(points) else _dense_rows(points)
 
     def count(self, points: Points) -> int:
@@ -67,7 +67,7 @@ class Rows(Shared):
         if type(points) is not np.ndarray:
             return points[[row]]
         point = points[row].copy()
-        point.setflags(write=False)  # a decision holds it, and what was decided does not change
+        point.setflags(write=False)  # decisions hold it, and must not change
         return point
 
     def single(self, point: Point) -> Points:
@@ -96,9 +96,9 @@ class Rows(Shared):
 
     def keys(self, points: Points) -> list[Hashable]:
         if type(points) is np.ndarray or not is_sparse(points):
-            rows = np.add(points, 0.0, order="C")  # −0.0 and 0.0 are the same number
+            rows = np.add(points, 0.0, order="C")  # maps −0.0 to 0.0
             return [rows.tobytes()] if len(rows) == 1 else rows.view(f"V{rows.strides[0]}").ravel().tolist()
-        columns = points.indices.astype(np.int64)  # SciPy keeps them in 32 or 64 bits, as it sees fit
+        columns = points.indices.astype(np.int64)  # SciPy uses 32 or 64 bits
         return [(columns[a:b].tobytes(), points.data[a:b].tobytes()) for a, b in pairwise(points.indptr)]
 
     def grow(self, store: Any, count: int, points: Points) -> Any:
@@ -167,7 +167,7 @@ class Rows(Shared):
 
 
 class _SparseStore:
-    """Growing CSR rows: three capacity buffers and views of them."""
+    """Growing CSR rows: three buffers with spare capacity, and views of them."""
 
     def __init__(self, rows: Points) -> None:
         self.shape = (None, rows.shape[1])
@@ -193,7 +193,7 @@ class _SparseStore:
 
 
 def room(buffer: NDArray[Any], used: int, more: int) -> NDArray[Any]:
-    """The buffer, or a larger one with the same beginning, so that `more` entries fit behind `used`."""
+    """The buffer, or a larger copy of it, so that `more` entries fit after `used`."""
     if used + more <= len(buffer):
         return buffer
     larger = np.empty(max(used + more, 2 * len(buffer)), dtype=buffer.dtype)
@@ -217,12 +217,12 @@ def _dense_rows(points: Points) -> Matrix:
         )
     if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
         raise InvalidContexts("Some entries of the contexts are masked, and a kernel needs them all. Fill the gaps.")
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which `check` refuses
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and `check` rejects it
         return np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def _array(points: Any) -> NDArray[Any]:
-    """An array, masked where it was; InvalidContexts for what has no shape."""
+    """Points as an array, masked if they were; raises InvalidContexts for objects without a shape."""
     try:
         return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
     except (TypeError, ValueError, OverflowError) as error:
@@ -238,23 +238,23 @@ def _sparse_rows(points: Points) -> Points:
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():
         return rows
-    rows = rows.copy()  # summing and dropping work in place, and the caller's matrix is not ours
+    rows = rows.copy()  # summing and dropping work in place, and must not change the caller's matrix
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
 
 
 def _surely_finite(rows: Matrix) -> bool:
-    """Whether every number is finite; False also where it would take a closer look."""
+    """Whether every number is certainly finite; False if a closer test is needed."""
     if rows.size <= FEW_NUMBERS:
-        return isfinite(np.vdot(rows, rows))  # one that is not would show in the sum of squares
+        return isfinite(np.vdot(rows, rows))  # the sum of squares is finite only if every number is
     numbers = rows.ravel()
     return all(_surely_finite(numbers[a : a + FEW_NUMBERS]) for a in range(0, len(numbers), FEW_NUMBERS))
 
 
 def _first_bad_row(rows: Points, is_finite: NDArray[np.bool_]) -> int:
     """Row of the first entry that is not finite."""
-    place = int(np.argmin(is_finite))  # the first False, in C order
+    place = int(np.argmin(is_finite))  # first False, in C order
     if is_sparse(rows):
         return int(np.searchsorted(rows.indptr, place, side="right")) - 1
     return place // int(rows.shape[1])
@@ -264,11 +264,11 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class GrowingMatrix:
-    """A matrix in a larger buffer; it stays what it is, and `grown` gives a larger one.
+    """Immutable matrix in a larger buffer; `grown` returns a larger one.
 
-    Growing costs what is appended, since both share a buffer: the larger one writes beyond the smaller one. The buffer
-    doubles when it is full. For a second matrix that grows from the same smaller one, as after a growth that was
-    interrupted, it is copied. Matrices can be read in any thread; growing is for one at a time.
+    The cost of growing is that of the appended part, since both share a buffer: the larger one writes beyond the
+    smaller one. The buffer doubles when it is full. It is copied if a second matrix grows from the same smaller one, as
+    after an interrupted growth. Matrices can be read in any thread; only one thread may grow them at a time.
     """
 
     def __init__(self, matrix: Matrix) -> None:
@@ -277,7 +277,7 @@ class GrowingMatrix:
 
     @property
     def values(self) -> Matrix:
-        """The matrix, without a copy: for reading only."""
+        """The matrix, without a copy; read-only."""
         view = self._buffer.array[: self._shape[0], : self._shape[1]]
         view.flags.writeable = False
         return view
@@ -303,7 +303,7 @@ class GrowingMatrix:
 
 
 class _Buffer:
-    """Room for a matrix, and how much of it the largest matrix in it uses."""
+    """Buffer of a matrix, and the part of it that its largest matrix uses."""
 
     def __init__(self, array: Matrix) -> None:
         self.array = array
@@ -311,9 +311,9 @@ class _Buffer:
 
 
 class GrowingNames(Generic[Name]):
-    """Different names in order; they stay what they are, and `grown` gives more of them.
+    """Immutable sequence of distinct names; `grown` returns a longer one.
 
-    Both share a list and a dictionary, in which names beyond one's own number do not count.
+    Both share a list and a dictionary, in which entries beyond the own length are ignored.
     """
 
     def __init__(self, names: Sequence[Name] = ()) -> None:
@@ -325,20 +325,20 @@ class GrowingNames(Generic[Name]):
         return self._n_names
 
     def grown(self, new: Sequence[Name]) -> GrowingNames[Name]:
-        """These names and then the new ones."""
+        """These names followed by the new ones."""
         n_names, larger = self._n_names, GrowingNames[Name]()
         if len(self._names) == n_names:
             larger._names, larger._rows = self._names, self._rows
         else:
             larger._names = self.listed()
             larger._rows = {name: row for row, name in enumerate(larger._names)}
-        larger._names.extend(new)  # from here on no other list can grow in this place
+        larger._names.extend(new)  # from here on no other sequence can grow in this list
         larger._rows.update(zip(new, range(n_names, n_names + len(new)), strict=True))
         larger._n_names = n_names + len(new)
         return larger
 
     def row(self, name: Name) -> int:
-        """The place of a name; −1 where it is not there."""
+        """Index of a name; −1 if it is absent."""
         row = self._rows.get(name, -1)
         return row if row < self._n_names and (row < 0 or self._names[row] == name) else -1
 
@@ -346,5 +346,5 @@ class GrowingNames(Generic[Name]):
         return self._names[row]
 
     def listed(self) -> list[Name]:
-        """All of them, as a list of its own."""
+        """All names, as a new list."""
         return self._names[: self._n_names]

@@ -1,4 +1,4 @@
-"""Points that are Python objects in a sequence: strings, ids, sets, anything."""
+"""Python objects in a sequence as points: strings, ids, sets, arbitrary objects."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Item = TypeVar("Item")
 
 
 class SequenceKind(Shared, ABC, Generic[Item]):
-    """Points that are Python objects in a sequence; canonical: a list. A subclass says how one is checked and saved."""
+    """Base class of kinds whose points are Python objects; canonical: a list. Subclasses validate and save one item."""
 
     @abstractmethod
     def check_one(self, point: Any) -> Item:
-        """The canonical form of one point, or InvalidContexts."""
+        """Canonical form of one point; raises InvalidContexts."""
 
     def key(self, item: Item) -> Hashable:
-        """What tells two items apart."""
+        """Hashable key that distinguishes items."""
         return item
 
     def check(self, points: Points) -> list[Item]:
@@ -44,12 +44,12 @@ class SequenceKind(Shared, ABC, Generic[Item]):
         return items
 
     def listed(self, points: Points) -> list[Item]:
-        """The points in canonical form; there may be none."""
+        """Points in canonical form; may be empty."""
         self.refuse_unordered(points)
         return [self.check_one(point) for point in points]
 
     def refuse_unordered(self, points: Points) -> None:
-        """InvalidContexts for what is no sequence of points: a single one, a set, a table of columns."""
+        """Raise InvalidContexts for anything but a sequence of points: a single point, a set, a table of columns."""
         if type(points) is list:
             return
         is_ordered = isinstance(points, Iterable) and not isinstance(points, (str, bytes, Mapping, set, frozenset))
@@ -77,7 +77,7 @@ class SequenceKind(Shared, ABC, Generic[Item]):
         return [point]
 
     def refuse_unlike(self, known: Points, points: Points) -> None:
-        """Any two items can stand side by side."""
+        """Accept anything: any two items are compatible."""
 
     def stack(self, *collections: Points) -> list[Item]:
         return list(chain.from_iterable(collections))
@@ -91,7 +91,7 @@ class SequenceKind(Shared, ABC, Generic[Item]):
         return store  # type: ignore[no-any-return]
 
     def view(self, store: Any, count: int) -> list[Item]:
-        return store[:count]  # type: ignore[no-any-return]  # a copy of references: the store goes on growing
+        return store[:count]  # type: ignore[no-any-return]  # copies references: the buffer continues to grow
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -112,7 +112,7 @@ class SequenceKind(Shared, ABC, Generic[Item]):
 
 
 class Strings(SequenceKind[str]):
-    """A sequence of str."""
+    """Kind of sequences of str."""
 
     def check_one(self, point: Any) -> str:
         if not isinstance(point, str):
@@ -127,11 +127,11 @@ class Strings(SequenceKind[str]):
 
 
 LONGEST_ID: Final = 4_096
-"""Bits of an integer that is an id: longer ones cannot be written as text everywhere."""
+"""Largest number of bits of an integer id: longer ones cannot be written as text everywhere."""
 
 
 class Ids(SequenceKind[ItemId]):
-    """Integers or strings that stand for things."""
+    """Kind of integer or string ids."""
 
     def check_one(self, point: Any) -> ItemId:
         if isinstance(point, str):
@@ -156,7 +156,7 @@ class Ids(SequenceKind[ItemId]):
 
 
 class Sets(SequenceKind[frozenset[ItemId]]):
-    """A sequence of sets of strings and integers."""
+    """Kind of sequences of sets of strings and integers."""
 
     def check_one(self, point: Any) -> frozenset[ItemId]:
         if isinstance(point, (str, bytes, Mapping)) or not isinstance(point, (set, frozenset, list, tuple)):
@@ -180,14 +180,14 @@ class Sets(SequenceKind[frozenset[ItemId]]):
 
 
 class Objects(SequenceKind[Any]):
-    """Anything: graphs, trees, time series. `key` tells two points apart; `pack` and `unpack` are needed to save.
+    """Kind of arbitrary objects: graphs, trees, time series. `key` identifies points; saving needs `pack` and `unpack`.
 
     Parameters
     ----------
     key
         Maps a point to something hashable; equal keys mean the same point. The point itself by default.
     pack, unpack
-        A list of points to a dictionary of arrays, and back.
+        Convert a list of points to a dictionary of arrays, and back.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Objects(SequenceKind[Any]):
 
 
 def pack_strings(strings: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Strings as one block of bytes and the place where each ends."""
+    """Strings as one block of bytes and the end offset of each."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": np.asarray(ends, dtype=np.int64)}

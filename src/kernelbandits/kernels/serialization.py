@@ -1,4 +1,4 @@
-"""Kernels from saved files."""
+"""Deserialization of kernels."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ KNOWN: Final[dict[str, type[Kernel]]] = {
         TfIdf,
     )
 }
-"""Every kernel that a file can hold, by name; nothing is ever imported by a name that a file holds."""
+"""All kernel classes that a file can contain, by name. Nothing is ever imported by a name from a file."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def unpack_kernel(parameters: Parameters, arrays: Arrays) -> Kernel:
-    """Inverse of `Kernel.pack`; ForeignFile when a kernel is not one of ours.
+    """Inverse of `Kernel.pack`; raises ForeignFile if a class is unknown.
 
-    Tables that are equal in every entry were one table and become one again, so that it grows as a whole.
+    Tables with equal contents were one table and become one again, so that they grow together.
 
     >>> from kernelbandits.kernels import Gaussian, Linear
     >>> unpack_kernel(*(2.0 * Gaussian(length_scale=0.5) + Linear()).pack())
@@ -90,7 +90,7 @@ def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, Similari
 
 
 def _unpack_value(value: Any, name: str, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Any:
-    """A field as its class wants it: nested kernels as kernels, kinds of points as kinds."""
+    """A field in the form its class expects: nested kernels as kernels, kinds of points as kinds."""
     if name == "kind":
         return unpack_kind(value)
     if isinstance(value, dict) and "class" in value:
@@ -101,7 +101,7 @@ def _unpack_value(value: Any, name: str, arrays: Arrays, tables: dict[bytes, Sim
 
 
 def _content(table: SimilarityTable) -> bytes:
-    """Fingerprint of everything that a table holds now."""
+    """Fingerprint of the complete contents of a table."""
     content = sha256(repr((table.origin, table.ids)).encode("utf-8", "surrogatepass"))
     content.update(table.values.tobytes())
     return content.digest()

@@ -1,4 +1,4 @@
-"""Similarity tables that grow, with the out-of-sample extension of a repaired matrix."""
+"""Growing similarity tables, with the out-of-sample extension of a repaired matrix."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 MAX_STEPS: Final = 200
-"""Steps of conjugate gradients; each refines the answer, and the bound usually ends them after some tens."""
+"""Largest number of conjugate gradient steps; the norm bound usually stops them after some tens."""
 
 CONVERGED: Final = 1e-12
-"""Length of the gradient, as a share of the first one, at which the answer is exact for our purposes."""
+"""Norm of the gradient, relative to the first one, at which the solution counts as exact."""
 
 
 def bounded_least_squares(targets: Matrix, design: Matrix, bounds: Vector) -> Matrix:
-    """Rows h with ‖h‖² ≤ bound for which h · designᵀ comes close to the targets, row by row.
+    """Rows h with ‖h‖² ≤ bound for which h · designᵀ approximates the targets, row by row.
 
-    Conjugate gradients from zero: every step brings h · designᵀ closer and makes h longer, directions that say much
-    about the target first, and the walk ends where it meets the bound. The answer is nearly the best one within the
-    bound, at the cost of a few products with the design.
+    Conjugate gradients from zero: every step reduces the residual and lengthens h, along the most informative
+    directions first, and the iteration stops at the norm bound. The result is nearly optimal within the bound, at the
+    cost of a few products with the design.
 
     Reference: Steihaug (1983), The conjugate gradient method and trust regions in large scale optimization.
     """
@@ -63,7 +63,7 @@ def bounded_least_squares(targets: Matrix, design: Matrix, bounds: Vector) -> Ma
     direction = gradient.copy()
     squared = _dots(gradient, gradient)
     enough = CONVERGED**2 * squared
-    live = np.flatnonzero(squared > 0.0)  # rows that still walk
+    live = np.flatnonzero(squared > 0.0)  # rows that have not converged
     for _ in range(MAX_STEPS):
         if not len(live):
             break
@@ -86,45 +86,46 @@ def _dots(first: Matrix, second: Matrix) -> Vector:
 
 
 def _length_to_bound(start: Matrix, step: Matrix, bounds: Vector) -> Vector:
-    """How far one can go along each step until ‖start + length · step‖² is the bound."""
+    """Step lengths at which ‖start + length · step‖² equals the bound."""
     along, size = _dots(start, step), _dots(step, step)
     room = np.maximum(bounds - _dots(start, start), 0.0)
     return np.asarray((np.sqrt(along**2 + size * room) - along) / size)
 
 
 ROUNDING: Final = 10 * np.finfo(np.float64).eps
-"""Eigenvalues below this, times the size of the matrix and its largest eigenvalue, are rounding errors."""
+"""Relative threshold, times the size of the matrix and its largest eigenvalue, below which eigenvalues are rounding
+errors."""
 
 LENGTH_ROUNDING: Final = 1e-9
-"""Share by which a squared length may exceed its bound through rounding, so that an item given twice passes."""
+"""Fraction by which a squared norm may exceed its bound through rounding, so that a duplicate item is accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairReport:
-    """What a repair found and did.
+    """Findings and changes of a repair.
 
-    Of a whole table, or of a block of new items: then the eigenvalues are those of what the known items leave
-    unexplained of the block, its Schur complement.
+    It describes a whole table, or a block of new items: then the eigenvalues are those of the block's Schur complement,
+    the part that the known items do not explain.
     """
 
     method: str
-    """"clip", "flip", "shift" or "square"; "none" when a matrix was only looked at."""
+    """"clip", "flip", "shift" or "square"; "none" if a matrix was only examined."""
 
     n_negative: int
-    """Eigenvalues below −tolerance · (largest similarity); 0 means that there was nothing to repair."""
+    """Number of eigenvalues below −tolerance · (largest similarity); 0 means that no repair was needed."""
 
     most_negative: float
-    """The lowest of them; 0.0 when there is none."""
+    """Lowest of these eigenvalues; 0.0 if there are none."""
 
     negative_mass: float
-    """Sum of their magnitudes, as a share of the magnitudes of all eigenvalues."""
+    """Sum of their magnitudes, as a fraction of the magnitudes of all eigenvalues."""
 
     largest_change: float
     """Largest absolute change of an entry."""
 
     @classmethod
     def of(cls, spectrum: Vector, method: str, *, limit: float, change: float) -> RepairReport:
-        """The report for these eigenvalues, of which those below −limit are negative."""
+        """Report for these eigenvalues, of which those below −limit are negative."""
         negative = spectrum[spectrum < -limit]
         return cls(
             method=method,
@@ -136,7 +137,7 @@ class RepairReport:
 
 
 def rounding(spectrum: Vector, size: int) -> float:
-    """Magnitude below which an eigenvalue of such a spectrum means nothing."""
+    """Magnitude below which an eigenvalue of such a spectrum is a rounding error."""
     return float(ROUNDING * size * np.abs(spectrum).max(initial=0.0))
 
 
@@ -145,7 +146,7 @@ def _largest_change(*changes: tuple[Matrix, Matrix]) -> float:
 
 
 class Growth(NamedTuple):
-    """What a rule makes of a block of new items."""
+    """Result of applying a growth rule to a block of new items."""
 
     to_known: Matrix
     among_new: Matrix
@@ -153,17 +154,17 @@ class Growth(NamedTuple):
 
     report: RepairReport
     rule: GrowthRule
-    """For the block after this one."""
+    """Rule for the next block."""
 
 
 class GrowthRule(ABC):
-    """Repairs a block of new items so that the grown table is positive semi-definite. Frozen."""
+    """Repairs a block of new items so that the grown table is positive semi-definite. Immutable."""
 
     method: str
 
     @abstractmethod
     def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
-        """The block after its repair, and the rule of the grown table; this rule stays what it is."""
+        """Repaired block, and the rule of the grown table; this rule is unchanged."""
 
     @abstractmethod
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
@@ -171,20 +172,19 @@ class GrowthRule(ABC):
 
 
 class SpectralGrowth(GrowthRule):
-    """Clip and flip: items are coordinates F in the kept eigenspace, and the repaired table is F Fᵀ.
+    """Clip and flip: items are coordinates F in the retained eigenspace, and the repaired table is F Fᵀ.
 
-    The table as it was given is F J Fᵀ, with J = I for clip (the negative part is gone) and J the signs of the
-    eigenvalues for flip. New items with raw similarities C to the known ones get coordinates G = H J, where H Fᵀ is C
-    projected on the kept eigenspace, H = C (Fᵀ)⁺. Of their similarities D among themselves G J Gᵀ is explained. The
-    rest, E = D − G J Gᵀ = U e Uᵀ, is repaired like a table of its own and gives coordinates U |e|^½ (clip: of the
-    positive e only) that no known item has. So the grown table is again a product of coordinates with themselves.
+    The original table is F J Fᵀ, with J = I for clip (without the negative part) and J the signs of the eigenvalues for
+    flip. New items with raw similarities C to the known ones get coordinates G = H J, where H Fᵀ is C projected onto
+    the retained eigenspace, H = C (Fᵀ)⁺. Of their similarities D among themselves G J Gᵀ is explained. The residual, E
+    = D − G J Gᵀ = U e Uᵀ, is repaired like a separate table and gives coordinates U |e|^½ (clip: of the positive e
+    only) that no known item has. So the grown table is again a product of coordinates with themselves.
 
-    Directions with small eigenvalues turn small contradictions in C into large coordinates, whose products would drown
-    every similarity. So ‖G‖² of an item may exceed its raw self-similarity by no more than the first repair added to
-    one. Similarities of a kernel, and items given twice, stay within that bound and come out as they went in; for
-    others H Fᵀ is close to C as far as the bound allows. (Edit distances between words, a table of 40 grown to 120
-    one by one: the root mean square change of a similarity was 0.04; without the bound 4.6; with all 120 repaired at
-    once 0.02.)
+    Directions with small eigenvalues turn small inconsistencies in C into large coordinates, whose products would
+    dominate every similarity. So ‖G‖² of an item may exceed its raw self-similarity by no more than the first repair
+    added to one. Similarities of a kernel, and duplicate items, satisfy that bound and are unchanged; for others H Fᵀ
+    is as close to C as the bound allows. (Edit distances between words, a table of 40 grown to 120 one by one: the root
+    mean square change of a similarity was 0.04; without the bound 4.6; with all 120 repaired at once 0.02.)
     """
 
     def __init__(
@@ -201,14 +201,14 @@ class SpectralGrowth(GrowthRule):
         self._coordinates = _growing(coordinates)  # F
         self._solver = _growing(solver)  # (Fᵀ)⁺
         self._signs = signs  # the diagonal of J
-        self._limit = limit  # negative eigenvalues up to this pass as rounding
-        self._allowance = allowance  # how far a self-similarity may rise
+        self._limit = limit  # magnitude of negative eigenvalues that counts as rounding
+        self._allowance = allowance  # largest increase of a self-similarity
 
     @classmethod
     def of_spectrum(
         cls, method: str, spectrum: Vector, vectors: Matrix, *, limit: float, allowance: float
     ) -> SpectralGrowth:
-        """The rule for a first table with this spectral decomposition."""
+        """Rule for a first table with this spectral decomposition."""
         is_kept = _kept(method, spectrum, rounding(spectrum, len(spectrum)))
         coordinates, solver, signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
         return cls(method, coordinates, solver, signs, limit=limit, allowance=allowance)
@@ -238,7 +238,7 @@ class SpectralGrowth(GrowthRule):
         return Growth(repaired_to_known, repaired_among, report, rule)
 
     def _placed(self, to_known: Matrix, self_similarity: Vector) -> Matrix:
-        """Coordinates of new items in the directions that known items have: G, within its bound."""
+        """Coordinates G of new items in the directions of the known items, within the norm bound."""
         bounds = np.maximum(self_similarity, 0.0) + self._allowance
         placed = to_known @ self._solver.values
         squared_lengths = np.einsum("nd,nd->n", placed, placed)
@@ -257,7 +257,7 @@ def _growing(matrix: Matrix | GrowingMatrix) -> GrowingMatrix:
 
 
 def _kept(method: str, spectrum: Vector, floor: float) -> NDArray[np.bool_]:
-    """Eigenvalues that span the kept eigenspace: all for flip, the positive ones for clip, and no rounding errors."""
+    """Mask of the retained eigenvalues: all for flip, the positive ones for clip, without rounding errors."""
     return (np.abs(spectrum) if method == "flip" else spectrum) > floor
 
 
@@ -268,14 +268,14 @@ def _in_eigenspace(spectrum: Vector, vectors: Matrix) -> tuple[Matrix, Matrix, V
 
 
 class ShiftGrowth(GrowthRule):
-    """Shift: the same number on the diagonal for every item. A block that would need more is refused."""
+    """Shift: the same number on the diagonal for every item. A block that would need more is rejected."""
 
     method = "shift"
 
     def __init__(self, shift: float, *, slack: float, factor: GrowingMatrix | None = None) -> None:
         self._shift = shift
-        self._slack = slack  # what counts as rounding: the factor is that of (table + slack · I)
-        self._factor = factor  # derived from the table; made when it is first needed
+        self._slack = slack  # magnitude of rounding: the factor is that of (table + slack · I)
+        self._factor = factor  # derived from the table; computed when first needed
 
     def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
         from scipy.linalg import solve_triangular
@@ -314,10 +314,10 @@ def _cholesky(matrix: Matrix) -> Matrix:
 
 
 class LandmarkGrowth(GrowthRule):
-    """Square: an item's coordinates are its similarities to the items of the first table, its landmarks.
+    """Square: coordinates of an item are its similarities to the items of the first table, the landmarks.
 
-    The repaired table is F Fᵀ with F = (similarities to the landmarks) / ‖S‖^½ and S the first table; what new items
-    are to each other, or to later items, is not looked at.
+    The repaired table is F Fᵀ with F = (similarities to the landmarks) / ‖S‖^½ and S the first table; similarities of
+    new items among themselves, and to later items, are not used.
     """
 
     method = "square"
@@ -340,7 +340,7 @@ class LandmarkGrowth(GrowthRule):
 
 
 def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], n_items: int) -> GrowthRule:
-    """Inverse of the rules' `pack`, for a table of this many items."""
+    """Inverse of the rules' `pack`, for a table of n_items items."""
     method = saved_value(parameters, "method")
     if method in ("clip", "flip"):
         signs = saved_array(arrays, "signs", "f", (None,), least=-1.0, most=1.0)
@@ -361,15 +361,15 @@ def unpack_rule(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], n_it
 
 
 ASYMMETRY: Final = 1e-8
-"""Largest difference between S and Sᵀ, as a share of the largest similarity, that passes as rounding: what single
-precision or seven printed digits leave behind."""
+"""Largest difference between S and Sᵀ, as a fraction of the largest similarity, that counts as rounding: the error of
+single precision or seven printed digits."""
 
 CHUNK: Final = 256
 """Rows of a table that are compared with its columns at a time."""
 
 
 class _Known(NamedTuple):
-    """A table at one moment; never changed."""
+    """Immutable snapshot of a table."""
 
     values: GrowingMatrix
     names: GrowingNames[ItemId]
@@ -380,24 +380,23 @@ class _Known(NamedTuple):
 
 
 class SimilarityTable(Shared):
-    """Symmetric similarities between items. Growth appends; entries once given never change.
+    """Symmetric similarities between items. Growing appends items; existing entries never change.
 
-    A table can be used and can grow in several threads at once: an answer is that of the table before or after a
-    growth, and a growth that is interrupted adds nothing. `copy` gives the table itself, so that the copy of a policy
-    goes on looking at it; `SimilarityTable(table.values, ids=table.ids)` is another one, and so is one that was
-    pickled.
+    A table can be used and can grow in several threads at once: a query sees the table before or after a growth, and an
+    interrupted growth adds nothing. `copy` returns the table itself, so that the copy of a policy shares it;
+    `SimilarityTable(table.values, ids=table.ids)` is an independent one, and so is a pickled copy.
 
-    Whether the similarities form a kernel is not checked here, because it costs the cube of the number of items: ask
-    `detect`, and mend with `repair`. A posterior that meets a contradiction says so.
+    Positive semi-definiteness is not checked here, because that takes cubic time in the number of items: use `detect`
+    to check and `repair` to fix it. A posterior raises an error when it encounters an inconsistency.
 
     Parameters
     ----------
     similarities
         Square and symmetric, shape (n_items, n_items).
     ids
-        What the items are called: different integers or strings. Row numbers by default.
+        Ids of the items: distinct integers or strings. Row numbers by default.
     rule
-        How a repaired table takes new items; `repair` gives it.
+        Growth rule of a repaired table for new items, as created by `repair`.
 
     >>> table = SimilarityTable([[1.0, 0.5], [0.5, 1.0]], ids=["tea", "coffee"])
     >>> table.add(["cocoa"], to_known=[[0.2, 0.6]], among_new=[[1.0]])
@@ -421,12 +420,12 @@ class SimilarityTable(Shared):
         self._known = _Known(GrowingMatrix(values), GrowingNames(names), names == list(range(len(names))), rule)
 
     def add(self, ids: Sequence[ItemId], *, to_known: ArrayLike, among_new: ArrayLike) -> RepairReport | None:
-        """Append new items; a repaired table repairs them the same way and says what that took.
+        """Append new items; a repaired table repairs them in the same way and reports the changes.
 
         Parameters
         ----------
         ids
-            What the new items are called.
+            Ids of the new items.
         to_known
             Their similarities to the items of the table, in the table's order, shape (n_new, n_known).
         among_new
@@ -454,10 +453,10 @@ class SimilarityTable(Shared):
             if self._known is before:
                 self._known = grown
                 return report
-        return self.add(names, to_known=to_known, among_new=among_new)  # a signal handler was faster, and is first
+        return self.add(names, to_known=to_known, among_new=among_new)  # a signal handler added items; they come first
 
     def rows(self, ids: Points) -> Indices:
-        """Row numbers of these items; UnknownItem for one the table does not hold."""
+        """Row numbers of these items; raises UnknownItem."""
         known = self._known
         if known.is_numbered and isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu":
             outside = (ids < 0) | (ids >= len(known.names))
@@ -471,7 +470,7 @@ class SimilarityTable(Shared):
         return rows
 
     def id(self, row: int) -> ItemId:
-        """What the item in this row is called."""
+        """Id of the item in this row."""
         names = self._known.names
         if not isinstance(row, int | np.integer) or not 0 <= row < len(names):
             raise UnknownItem(f"The similarity table has no row {row!r}; its rows are 0 to {len(names) - 1}.")
@@ -479,24 +478,24 @@ class SimilarityTable(Shared):
 
     @property
     def ids(self) -> tuple[ItemId, ...]:
-        """What the items are called, in the order of the rows."""
+        """Ids of the items, in the order of the rows."""
         return tuple(self._known.names.listed())
 
     @property
     def values(self) -> Matrix:
-        """The similarities, without a copy: for reading only."""
+        """The similarities, without a copy; read-only."""
         return self._known.values.values
 
     @property
     def method(self) -> str:
-        """The repair that the table went through, or "none"."""
+        """Repair method of the table, or "none"."""
         rule = self._known.rule
         return "none" if rule is None else rule.method
 
     @property
     def origin(self) -> str:
-        """Fingerprint of the first block, its ids and its repair; the same however the table grows."""
-        if self._origin is None:  # entries never change, so that later is as good as at once
+        """Fingerprint of the first block, its ids and its repair; it does not change when the table grows."""
+        if self._origin is None:  # entries never change, so it can be computed later
             known = self._known
             head = json.dumps([self.method, known.names.listed()[: self._n_first]])
             content = hashlib.sha256(head.encode())
@@ -506,7 +505,7 @@ class SimilarityTable(Shared):
         return self._origin
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
-        """Parameters and arrays: the whole table, and what repairing later items takes."""
+        """Parameters and arrays: the whole table, and the state needed to repair later items."""
         known = self._known
         parameters: Parameters = {"n_first": self._n_first, "rule": None}
         arrays = {"values": known.values.values, **Ids().pack(known.names.listed())}
@@ -527,7 +526,7 @@ class SimilarityTable(Shared):
         return table
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by value, as it is at this moment."""
+        """Pickle by value, in the current state."""
         return SimilarityTable.unpack, self.pack()
 
     def __len__(self) -> int:
@@ -544,7 +543,7 @@ class SimilarityTable(Shared):
 
 
 def _new_ids(ids: Sequence[ItemId], count: int, known: GrowingNames[ItemId]) -> list[ItemId]:
-    """The ids in canonical form, as many as there are items, none twice and none that is known."""
+    """Validate ids: one per item, distinct and new; return their canonical form."""
     try:
         names = Ids().listed(ids)
     except InvalidContexts as error:
@@ -567,9 +566,9 @@ def _unknown(item: ItemId, names: GrowingNames[ItemId]) -> UnknownItem:
 
 
 def symmetric(similarities: ArrayLike, name: str) -> Matrix:
-    """The matrix as float64, or InvalidParameter when it is not square, finite and symmetric up to rounding.
+    """Validate a square, finite and, up to rounding, symmetric matrix; raise InvalidParameter otherwise.
 
-    Entries that are symmetric stay what they are; where two differ by rounding, both become their mean.
+    Symmetric entries are unchanged; if two differ by rounding, both become their mean.
     """
     values = _finite(similarities, name)
     if values.shape[0] != values.shape[1]:
@@ -577,7 +576,7 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
     allowed = ASYMMETRY * np.abs(values).max(initial=0.0)
     worst, place = 0.0, (0, 0)
     for start in range(0, len(values), CHUNK):
-        with np.errstate(over="ignore"):  # an infinite difference is refused like any large one
+        with np.errstate(over="ignore"):  # an infinite difference is rejected like any large one
             apart = np.abs(values[start : start + CHUNK] - values[:, start : start + CHUNK].T)
         row, column = np.unravel_index(np.argmax(apart), apart.shape)
         if apart[row, column] > worst:
@@ -592,7 +591,7 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
 
 
 def _finite(similarities: ArrayLike, name: str) -> Matrix:
-    """The numbers as a float64 matrix, or InvalidParameter."""
+    """Numbers as a float64 matrix; raises InvalidParameter."""
     if is_sparse(similarities):
         raise InvalidParameter(f"{name} have to be an ordinary matrix, got a sparse one. Write it out: S.toarray().")
     if isinstance(similarities, np.ma.MaskedArray) and np.ma.is_masked(similarities):
@@ -605,7 +604,7 @@ def _finite(similarities: ArrayLike, name: str) -> Matrix:
         raise InvalidParameter(
             f"{name} have to be a matrix of real numbers, got dtype {values.dtype} and shape {values.shape}."
         )
-    with np.errstate(over="ignore"):  # a long double beyond float64 becomes an infinity, which is refused
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite and is rejected
         values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]

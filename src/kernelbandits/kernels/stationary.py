@@ -1,4 +1,4 @@
-"""Stationary kernels, and the distance that a kernel implies."""
+"""Stationary kernels, and the distance induced by a kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LengthScale = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
-    """k(x, x) = 1, and differences are divided by the length scale."""
+    """Base class of kernels with k(x, x) = 1 that divide differences by a length scale."""
 
     length_scale: LengthScale
 
@@ -64,7 +64,7 @@ class _Stationary(Kernel):
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(_Stationary):
-    """Similarity that fades smoothly with distance: k(x, z) = exp(−‖x − z‖² / 2ℓ²).
+    """Gaussian (RBF) kernel: k(x, z) = exp(−‖x − z‖² / 2ℓ²).
 
     `length_scale` is one number, or one per column.
 
@@ -80,7 +80,7 @@ class Gaussian(_Stationary):
 
 @dataclass(frozen=True, kw_only=True)
 class RationalQuadratic(_Stationary):
-    """A mixture of Gaussian kernels of many length scales: k(x, z) = (1 + ‖x − z‖² / 2αℓ²)^(−α), α = `mixture`."""
+    """Mixture of Gaussian kernels of many length scales: k(x, z) = (1 + ‖x − z‖² / 2αℓ²)^(−α), α = `mixture`."""
 
     mixture: float = 1.0
 
@@ -95,7 +95,7 @@ class RationalQuadratic(_Stationary):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplacian(_Stationary):
-    """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm take Matern(smoothness=0.5)."""
+    """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm use Matern(smoothness=0.5)."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return np.exp(-self._distances(first, second, "cityblock"))
@@ -109,12 +109,12 @@ MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
 
 
 VANISHING: Final = 1e3
-"""Distance, in length scales, from which on every Matérn kernel is 0.0 in double precision."""
+"""Distance in length scales from which every Matérn kernel is 0.0 in double precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matern(_Stationary):
-    """Rougher than the Gaussian: smoothness 1/2 (exp(−‖x − z‖₂ / ℓ)), 3/2 or 5/2."""
+    """Matérn kernel, less smooth than the Gaussian: smoothness 1/2 (exp(−‖x − z‖₂ / ℓ)), 3/2 or 5/2."""
 
     smoothness: float
 
@@ -135,9 +135,9 @@ class Matern(_Stationary):
 
 
 def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = None) -> float:
-    """Median distance between the rows of a sample: a usual first guess of a length scale.
+    """Median distance between the rows of a sample: a common default for a length scale.
 
-    Of distances above zero, so that repeated rows do not count.
+    Only positive distances are used, so that repeated rows do not count.
 
     >>> median_length_scale([[0.0], [1.0], [3.0]])
     2.0

@@ -27,21 +27,21 @@ from kernelbandits.validation import a_count, a_flag, positive
 __all__ = ["NgramIndex", "Positionwise", "Spectrum", "TfIdf", "ngram_lengths", "ngrams"]
 
 MOST_BYTES: Final = 256_000_000
-"""Most memory that an index keeps between two calls, besides the n-grams known from the start; when it has more, it
-starts again empty. Within a call it also holds what the call asks for."""
+"""Largest memory that an index holds between two calls, besides the initial n-grams; above it, the index is emptied.
+Within a call it also holds what that call needs."""
 
 WIDEST_CHARACTER: Final = getsizeof("\U00010000")
-"""Bytes of a string of one character, at most."""
+"""Largest size in bytes of a string of one character."""
 
 NUMBER: Final = getsizeof(2**30)
-"""Bytes of the number of an n-gram."""
+"""Size in bytes of the integer of an n-gram."""
 
 LEAST_DATA: Final = 16
-"""Bytes that NumPy allocates for the data of an array at least."""
+"""Smallest allocation in bytes of NumPy for the data of an array."""
 
 
 def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
-    """Shortest and longest n-gram that `n` speaks of, or InvalidParameter."""
+    """Shortest and longest n-gram defined by `n`; raises InvalidParameter."""
     if not isinstance(n, (tuple, list)):
         length = a_count(n, "The length n of n-grams")
         return length, length
@@ -51,7 +51,7 @@ def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def ngrams(text: str, shortest: int, longest: int) -> list[str]:
-    """Every run of characters of these lengths, repeats included.
+    """All character n-grams of these lengths, with repeats.
 
     >>> ngrams("abab", 2, 3)
     ['ab', 'ba', 'ab', 'aba', 'bab']
@@ -61,10 +61,10 @@ def ngrams(text: str, shortest: int, longest: int) -> list[str]:
 
 
 class NgramIndex:
-    """Numbers for n-grams, and the weighted n-grams of the strings seen lately, so that none is cut up twice.
+    """Cache of integers for n-grams, and of the weighted n-grams of recent strings.
 
-    A cache of at most `MOST_BYTES`: it can be dropped at any moment, and its copies start empty. Numbers mean something
-    within one call only. It can be used in several threads at once.
+    The cache holds at most `MOST_BYTES`: it can be emptied at any moment, and its copies start empty. The integers are
+    valid within one call only. It can be used in several threads at once.
     """
 
     def __init__(self, shortest: int, longest: int, known: Sequence[str] = ()) -> None:
@@ -75,9 +75,9 @@ class NgramIndex:
     def bags(
         self, *collections: Sequence[str], weigh: Callable[[Numbers, Vector], Vector]
     ) -> tuple[list[list[Bag]], int]:
-        """Numbers and weights of every string's n-grams, and how many n-grams have a number.
+        """Integers and weights of every string's n-grams, and the number of n-grams with an integer.
 
-        `weigh` makes weights of numbers and counts; it has to be the same in every call.
+        `weigh` computes weights from integers and counts; it must be the same in every call.
         """
         with self._guard.lock:
             held = self._held
@@ -85,7 +85,7 @@ class NgramIndex:
                 found = [
                     [held.bags.get(text) or self._cut(text, held, weigh) for text in texts] for texts in collections
                 ]
-            except TypeError as error:  # what cannot be hashed is no string
+            except TypeError as error:  # an unhashable object is not a string
                 raise InvalidContexts(f"This kernel compares strings: {error}.") from error
             n_ngrams = len(held.numbers)
             if held.n_bytes > MOST_BYTES:
@@ -107,7 +107,7 @@ class NgramIndex:
 
 
 class _Held:
-    """What an index keeps, and the memory that it takes."""
+    """Contents of an index, and their memory."""
 
     def __init__(self, known: Sequence[str], longest: int) -> None:
         self.numbers = {ngram: number for number, ngram in enumerate(known)}
@@ -117,7 +117,7 @@ class _Held:
         self._bytes_of_bags = 0
 
     def keep(self, text: str, bag: Bag) -> None:
-        """Keep a bag; it counts before it is kept, lest an interrupt keeps it uncounted."""
+        """Store a bag; its memory is counted first, so that an interrupt cannot leave it uncounted."""
         numbers, weights = bag
         arrays = getsizeof(numbers) + getsizeof(weights) + 2 * LEAST_DATA
         self._bytes_of_bags += getsizeof(text) + getsizeof(bag) + arrays
@@ -125,7 +125,7 @@ class _Held:
 
     @property
     def n_bytes(self) -> int:
-        """Memory held, besides the n-grams known from the start; not less than it is."""
+        """Upper bound on the memory in bytes, besides the initial n-grams."""
         tables = getsizeof(self.bags) + getsizeof(self.numbers) - self._bytes_known
         return tables + self._bytes_of_bags + (len(self.numbers) - self._n_known) * self._bytes_per_ngram
 
@@ -150,25 +150,25 @@ class _Ngrams(Kernel):
 
     @abstractmethod
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
-        """Weights of the n-grams of one string, given their numbers in the index and their counts."""
+        """Weights of the n-grams of one string, given their integers in the index and their counts."""
 
 
 def _unit(weights: Vector) -> Vector:
-    """The weights divided by their length; no weights stay no weights."""
+    """Weights divided by their norm; empty weights stay empty."""
     return weights / np.sqrt(weights @ weights) if len(weights) else weights
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum(_Ngrams):
-    """Shared character n-grams of two strings: Σ over n-grams of (count in x) · (count in z).
+    """Spectrum kernel of two strings: Σ over n-grams of (count in x) · (count in z).
 
     Parameters
     ----------
     n
         Length of the n-grams, or (shortest, longest) for all lengths between.
     normalized
-        Divide by the lengths of both count vectors, so that k(x, x) = 1. A string too short to have an n-gram is
-        similar to nothing, itself included.
+        Divide by the norms of both count vectors, so that k(x, x) = 1. A string too short to have an n-gram has
+        similarity 0 to every string, including itself.
 
     >>> Spectrum(n=2).gram(["banana"], ["ananas", "cherry"]).round(3)
     array([[0.889, 0.   ]])
@@ -192,16 +192,16 @@ class Spectrum(_Ngrams):
 
 @dataclass(frozen=True, init=False, eq=False)
 class TfIdf(_Ngrams):
-    """Cosine of tf-idf character n-grams: n-grams that are rare in a corpus say more about what is alike.
+    """Cosine similarity of tf-idf character n-grams: n-grams that are rare in a corpus have larger weights.
 
-    An n-gram g of a string weighs (count of g) · (ln((1 + D) / (1 + D_g)) + 1), where D_g of the D documents of the
-    corpus hold g; where none does, D_g = 0. So k(x, x) = 1 for new strings too, except for a string too short to have
-    an n-gram, which is similar to nothing, itself included.
+    An n-gram g of a string has weight (count of g) · (ln((1 + D) / (1 + D_g)) + 1), where D_g of the D documents of the
+    corpus contain g; D_g = 0 if none does. So k(x, x) = 1 for new strings, too, except for a string too short to have
+    an n-gram, which has similarity 0 to every string, including itself.
 
     Parameters
     ----------
     corpus
-        The documents: a sample of the strings that will be compared will do. Only the D_g are kept.
+        The documents; a sample of the strings to be compared is sufficient. Only the D_g are stored.
     n
         Length of the n-grams, or (shortest, longest) for all lengths between.
 
@@ -229,8 +229,8 @@ class TfIdf(_Ngrams):
         self._set(lengths, len(documents), known, np.array([found[ngram] for ngram in known], dtype=np.int64))
 
     def _set(self, n: tuple[int, int], n_documents: int, known: list[str], holders: NDArray[np.int64]) -> None:
-        """All fields: `holders` of the documents hold each of the `known` n-grams."""
-        rarity = np.log((1.0 + n_documents) / (1.0 + np.append(holders, 0))) + 1.0  # the last for n-grams not known
+        """Set all fields; `holders` of the documents contain each of the `known` n-grams."""
+        rarity = np.log((1.0 + n_documents) / (1.0 + np.append(holders, 0))) + 1.0  # last entry: unknown n-grams
         values = {"n": n, "n_documents": n_documents, "_known": known, "_holders": holders, "_rarity": rarity}
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -241,7 +241,7 @@ class TfIdf(_Ngrams):
 
     @cached_property
     def digest(self) -> str:
-        """Fingerprint of the corpus: of its n-grams and the number of documents that hold each."""
+        """Fingerprint of the corpus: its n-grams and the number of documents that contain each."""
         content = hashlib.sha256(json.dumps([self.n, self.n_documents, len(self._known)]).encode())
         for array in pack_strings(self._known).values():
             content.update(array.tobytes())
@@ -274,9 +274,9 @@ class TfIdf(_Ngrams):
 
 @dataclass(frozen=True, kw_only=True)
 class Positionwise(Kernel):
-    """Gaussian in the number of positions at which two equally long strings differ: exp(−differences / 2ℓ²).
+    """Gaussian in the Hamming distance of two strings of equal length: exp(−differences / 2ℓ²).
 
-    For codes in which every position has a meaning: products, peptides, settings written as letters.
+    For codes in which every position has a meaning: products, peptides, settings encoded as letters.
 
     >>> Positionwise(length_scale=1.0).gram(["red-s", "red-m"], ["red-s", "tan-s"]).round(3)
     array([[1.   , 0.223],
@@ -291,7 +291,7 @@ class Positionwise(Kernel):
 
     @property
     def is_certified(self) -> bool:
-        """No: strings of different lengths are refused."""
+        """Always False: strings of different lengths are rejected."""
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -309,7 +309,7 @@ class Positionwise(Kernel):
 
 
 def _code_points(strings: Sequence[str]) -> NDArray[np.uint32]:
-    """Characters as numbers, a row a string, a column a position."""
+    """Characters as integers, one row per string, one column per position."""
     length = len(strings[0]) if len(strings) else 0
     for text in strings:
         if len(text) != length:

@@ -24,14 +24,14 @@ from kernelbandits.validation import a_function
 __all__ = ["FromCallable", "FromScikitLearn", "KernelLike", "as_kernel", "function_name"]
 
 KernelLike: TypeAlias = Kernel | Matrix | Callable[..., Matrix] | object
-"""What is taken wherever a kernel is: `as_kernel` makes one of it."""
+"""Objects accepted wherever a kernel is; `as_kernel` converts them."""
 
 DIAGONAL_BLOCK: Final = 16
-"""Points whose Gram matrix is computed for the sake of its diagonal: few calls, and few similarities too many."""
+"""Points per Gram matrix when only its diagonal is needed: few calls, and few superfluous similarities."""
 
 
 class _Wrapped(Kernel):
-    """A kernel whose code is someone else's: a file can name it and not hold it."""
+    """Base class of kernels with external code: a file stores its name, not the code."""
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
         raise CannotSave(
@@ -42,18 +42,18 @@ class _Wrapped(Kernel):
 
 @dataclass(frozen=True, init=False)
 class FromCallable(_Wrapped):
-    """Any function of two collections of points as a kernel.
+    """Kernel from a function of two collections of points.
 
     Parameters
     ----------
     function
-        Takes two collections in the canonical form of `kind` (rows: float64 arrays; strings, sets: lists) and gives
-        the matrix of their similarities, shape (n_first, n_second). It has to be symmetric and positive semi-definite,
+        Takes two collections in the canonical form of `kind` (rows: float64 arrays; strings, sets: lists) and returns
+        the matrix of their similarities, shape (n_first, n_second). It must be symmetric and positive semi-definite,
         and is called in every thread in which the kernel is used.
     kind
-        What the points are: `Rows()` by default, `Strings()`, `Sets()`, `Ids()`, `Objects(key=...)` for anything.
+        Type of the points: `Rows()` by default, `Strings()`, `Sets()`, `Ids()`, `Objects(key=...)` for anything.
     diagonal
-        Optionally k(x, x) of a collection, shape (n,), where it can be had for less than from the function.
+        Optionally k(x, x) of a collection, shape (n,), if it is cheaper than by the function.
 
     >>> kernel = FromCallable(lambda first, second: np.minimum(first, second.T), kind=Rows())
     >>> kernel.gram([[1.0], [3.0]], [[2.0]])
@@ -82,7 +82,7 @@ class FromCallable(_Wrapped):
 
     @property
     def is_certified(self) -> bool:
-        """No: a function may do anything."""
+        """Always False: the function is arbitrary."""
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -108,10 +108,10 @@ class FromCallable(_Wrapped):
 
 @dataclass(frozen=True, init=False)
 class FromScikitLearn(_Wrapped):
-    """A scikit-learn kernel object: anything with `kernel(X, Y)` and `kernel.diag(X)`. Needs no import of scikit-learn.
+    """Kernel from a scikit-learn kernel object: anything with `kernel(X, Y)` and `kernel.diag(X)`.
 
-    The object is copied, so that fitting it elsewhere does not change this kernel. `kind` is for kernels over other
-    things than rows.
+    scikit-learn is not imported. The object is copied, so that fitting it elsewhere does not change this kernel. `kind`
+    is needed for kernels over points other than rows.
     """
 
     kernel: Any
@@ -132,7 +132,7 @@ class FromScikitLearn(_Wrapped):
 
     @property
     def is_certified(self) -> bool:
-        """No: an object may do anything."""
+        """Always False: the object is arbitrary."""
         return False
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -150,7 +150,7 @@ class FromScikitLearn(_Wrapped):
         return {"class": "FromScikitLearn", "kernel": self._name, "parameters": plain}
 
     def __hash__(self) -> int:
-        return hash(self._name)  # scikit-learn's kernels can be compared and not hashed
+        return hash(self._name)  # scikit-learn's kernels are comparable but not hashable
 
     @property
     def _name(self) -> str:
@@ -163,7 +163,7 @@ class FromScikitLearn(_Wrapped):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """What every `kernel` argument goes through: a kernel, a table, a matrix, a scikit-learn kernel or a function.
+    """Convert any `kernel` argument to a kernel: a kernel, a table, a matrix, a scikit-learn kernel or a function.
 
     >>> as_kernel([[1.0, 0.3], [0.3, 1.0]]).gram([0], [1])
     array([[0.3]])
@@ -189,12 +189,12 @@ def as_kernel(kernel: Any) -> Kernel:
 
 
 def _arranged(kind: PointKind, points: Points) -> Points:
-    """Points as the wrapped code expects them: rows as float64 arrays, everything else as it is."""
+    """Points in the form of the wrapped code: rows as float64 arrays, everything else unchanged."""
     return as_rows(points) if isinstance(kind, Rows) else points
 
 
 def _checked(result: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
-    """What wrapped code returned as float64, or InvalidParameter when its shape or a number is wrong."""
+    """Result of wrapped code as float64; raises InvalidParameter if its shape or a number is invalid."""
     try:
         values = np.asarray(result)
     except (TypeError, ValueError) as error:
@@ -219,13 +219,13 @@ def function_name(function: Any) -> str:
 
 
 def _part_names(kernel: Any) -> set[str]:
-    """Names of the classes that a scikit-learn kernel is made of."""
+    """Names of the classes that a scikit-learn kernel is composed of."""
     parts = kernel.get_params(deep=True).values() if hasattr(kernel, "get_params") else ()
     return {type(part).__name__ for part in (kernel, *parts)}
 
 
 def _plain(value: Any) -> Any:
-    """A parameter of a scikit-learn kernel as plain values; objects by the name of their class."""
+    """Parameter of a scikit-learn kernel as plain values; objects by the name of their class."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -1,13 +1,13 @@
-"""Choose among the actions of a round, learn from the reward.
+"""Policies: choose among the actions of a round, learn from the reward.
 
-`KernelUCB` is the one to try first. `SupKernelUCB` is its sibling with the regret proof and `PhasedElimination` a
-modern one for fixed sets; `GPUCB`, `CGPUCB` and `GridGP` speak the language of Gaussian processes. `LinUCB` and its
-relatives are for rewards linear in the features, `UCB1` and `KLUCB` know no similarities at all, and
-`ContextualZooming` knows only distances. `EpochGreedy`, `EXP4` and their family in `experts` follow the advice of
-others. `KernelThompson`, `KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so that
-their logs can evaluate other policies; `Guarded` leaves a baseline only for what is better with confidence.
-`UniformRandom` is what all have to beat. `Policy` is the class to inherit for one of your own; which to use when is
-told, with figures, in docs/policies.md.
+Start with `KernelUCB`. `SupKernelUCB` is the variant with the regret proof, and `PhasedElimination` a modern method for
+fixed sets of actions. `GPUCB`, `CGPUCB` and `GridGP` are parametrized as Gaussian processes. `LinUCB` and the other
+linear policies assume rewards linear in the features; `UCB1` and `KLUCB` do not use similarities; `ContextualZooming`
+uses distances only. `EpochGreedy`, `EXP4` and the other policies in `experts` learn from expert advice.
+`KernelThompson`, `KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so their logs can
+be used to evaluate other policies. `Guarded` deviates from a baseline only if another action is better with confidence.
+`UniformRandom` is the uniformly random baseline. Derive your own policy from `Policy`. For a guide with figures on
+which policy to use, see docs/policies.md.
 """
 
 from kernelbandits.policies.base import Policy

@@ -1,4 +1,4 @@
-"""What every policy can do. Checks, identities, waiting for rewards and files are handled here once."""
+"""Base class of all policies: argument validation, decision ids, pending rewards and serialization."""
 
 from __future__ import annotations
 
@@ -55,53 +55,56 @@ __all__ = ["Policy", "Saved"]
 CATALOGS: Final = (Catalog, CatalogView)
 
 LARGEST_EXACT: Final = 1e19
-"""Rewards up to it can be taken back without a trace in the sums of others."""
+"""Largest absolute reward that can be removed again without a rounding error in the sums of other rewards."""
 
 
 class Saved(NamedTuple):
-    """What a file holds of how a policy was made; `Policy._build` makes it again."""
+    """Constructor arguments of a policy as read from a file; input of `Policy._build`."""
 
     parameters: Parameters
-    """What `_parameters` gave."""
+    """Return value of `_parameters`."""
 
     kernel: Kernel | None
     structure: Mapping[str, Any]
-    """What `_structure` gave."""
+    """Return value of `_structure`."""
 
     rebuild: Callable[[Mapping[str, Any]], Policy]
-    """Opens a policy that `packed_policy` put into the structure."""
+    """Rebuilds a policy that `packed_policy` put into the structure."""
 
 
 class Policy(Transactional, ABC):
-    """Chooses among the actions of a round and learns from rewards.
+    """Base class of policies, which choose among the actions of a round and learn from rewards.
 
-    `choose` changes no later answer; `learn` and its corrections move the model, each wholly or not at all, whatever
-    interrupts them. Every public method may be called from any thread; calls run one at a time. A new policy writes
-    `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; all else is done for it.
+    `choose` does not change any later result. `learn`, `amend` and `unlearn` change the model atomically: an
+    interrupted call leaves the model as it was. Every public method is thread-safe; calls are serialized by a lock. A
+    subclass implements `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; the base class provides
+    everything else.
     """
 
     needs_fixed_actions: bool = False
-    """Whether the algorithm is defined for one fixed set of actions only, so that any other set is refused."""
+    """Whether the algorithm is defined for one fixed set of actions only. If so, any other set is rejected."""
 
     needs_reward_range: bool = False
-    """Whether the algorithm is defined for rewards of a known range only, so that `reward_range=None` is refused."""
+    """Whether the algorithm is defined only for rewards with a known range. If so, `reward_range=None` is rejected."""
 
     learns_from_any_action: bool = False
-    """Whether `learn` is right for an action that another rule took in place of the one chosen here, its decision being
-    without a stage and with this round's memo: `Mixed` wraps no other policy. One whose importance weights are made of
-    its own probabilities has to say no."""
+    """Whether `learn` is correct for an action that another rule selected in place of the policy's own choice.
+
+    Such a decision has no stage and carries this round's memo. `Mixed` wraps only policies with this property. It must
+    be False for a policy whose importance weights depend on its own probabilities.
+    """
 
     _has_notes_to_make: bool = True
     """Whether `_note_model` does anything."""
 
     _seed_level: int = 0
-    """Policies wrapped, one inside the other: it separates their random numbers where they have the same seed."""
+    """Nesting depth of wrapped policies. It separates their random numbers if they have the same seed."""
 
     _is_numbered: bool = False
     """Whether observations have numbers (`_numbers_of`)."""
 
     kernel: Kernel | None = None
-    """Similarity of actions, where the policy was given one."""
+    """Similarity of actions, if the policy has a kernel."""
 
     def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
         self._rewards = Rewards(reward_range)
@@ -116,74 +119,74 @@ class Policy(Transactional, ABC):
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """A reward outside it is refused; None: any finite number."""
+        """Range of valid rewards; a reward outside it is rejected. None accepts any finite number."""
         return self._rewards.range
 
     @property
     def remember(self) -> int:
-        """Learnt decisions whose rewards are remembered, 100,000 by default: those can be amended without `was`."""
+        """Number of learned decisions with stored rewards, 100,000 by default: these can be amended without `was`."""
         return self._ledger.remember
 
     @remember.setter
     def remember(self, n_decisions: int) -> None:
         self._ledger.set_remember(a_count(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNT))
 
-    # -- what a new policy writes ----------------------------------------------------------------------------------
+    # -- methods that a subclass must implement --------------------------------------------------------------------
 
     @abstractmethod
     def _kind(self, contexts: Points) -> PointKind:
-        """The kind of point it chooses among."""
+        """Return the point type of the contexts."""
 
     @abstractmethod
     def _parameters(self) -> Parameters:
-        """Constructor arguments as plain values, but for kernels and seeds; `_structure` names the exceptions."""
+        """Return the constructor arguments as plain values, except kernels and seeds; for the rest see `_structure`."""
 
     @abstractmethod
     def _pick(self, actions: Actions) -> Selection:
-        """Place among `actions.points`, the eligible actions of the round, and what is known of it."""
+        """Return the selected index into `actions.points`, the eligible actions of the round, with its estimates."""
 
     @abstractmethod
     def _take_in(self, decision: Decision, reward: float) -> None:
-        """Move the model; identity and reward are checked already. What was moved before an error is put back."""
+        """Update the model. Id and reward are already validated. Partial changes are rolled back on an error."""
 
     @abstractmethod
     def _state(self) -> Parameters:
-        """Nested plain values and arrays that restore the model; caches are not among them."""
+        """Return nested plain values and arrays that restore the model, without caches."""
 
     @abstractmethod
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `_state`."""
+        """Restore the model from the return value of `_state`."""
 
-    # -- what a new policy may write -------------------------------------------------------------------------------
+    # -- methods that a subclass may implement ---------------------------------------------------------------------
 
     def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
-        """The k best, best first."""
+        """Return the k best actions, best first."""
         raise NotSupported(f"{type(self).__name__} chooses one action at a time; it has no ranking to give.")
 
     def _probabilities(self, actions: Actions) -> Vector:
-        """Probability of each eligible action; a deterministic policy gives one of them 1."""
+        """Return the probability of each eligible action; a deterministic policy assigns 1 to one of them."""
         probabilities = np.zeros(actions.n_actions)
         probabilities[self._pick(actions).row] = 1.0
         return probabilities
 
     def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
-        """`_probabilities` for many rounds on the same model."""
+        """Return `_probabilities` of many rounds, all evaluated on the same model."""
         return [self._probabilities(actions) for actions in rounds]
 
     def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
-        """Mean and width of one eligible action, where the policy has such estimates."""
+        """Return mean and width of one eligible action, if the policy has such estimates."""
         return nan, nan
 
     def _note_model(self) -> None:
-        """Note how to undo the change of the model that comes next.
+        """Record in the journal how to undo the next change of the model.
 
-        The default notes a copy of the whole model. Policies of the library, whose attributes are replaced and not
-        changed in place, note references (`_note_references`).
+        The default records a copy of the whole model. Policies of the library replace their attributes instead of
+        mutating them, so they record references (`_note_references`).
         """
         self._note_copy()
 
     def _note_references(self, *names: str) -> None:
-        """Note the values of these attributes, or of all; they are replaced and not changed in place."""
+        """Record the values of the given attributes, or of all. They must be replaced, not mutated in place."""
         now = vars(self)
         self._journal.note(now.update, {name: now[name] for name in names} if names else dict(now))
 
@@ -191,7 +194,7 @@ class Policy(Transactional, ABC):
         return (self._ledger,)
 
     def _own_posterior(self, posterior: Posterior) -> Posterior:
-        """A posterior that takes part in the transactions of this policy, and of no other."""
+        """Return the posterior, bound to the transactions of this policy and of no other."""
         if posterior.has_policy:
             raise InvalidParameter(
                 "A posterior belongs to one policy, and this one has a policy already. A function that makes "
@@ -202,45 +205,46 @@ class Policy(Transactional, ABC):
         return posterior
 
     def _validate_decision(self, decision: Decision) -> None:
-        """DecisionError for a decision that this policy cannot have made."""
+        """Raise DecisionError for a decision that this policy cannot have made."""
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        """Move the model by all of them."""
+        """Update the model with a batch of decisions and rewards."""
         for decision, reward in zip(decisions, rewards, strict=True):
             self._take_in(decision, float(reward))
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
-        """Numbers of the observations of decisions just learnt, where it matters for corrections which one is meant."""
+        """Return the observation numbers of decisions just learned, if a correction has to identify the observation."""
         return [None] * len(decisions)
 
     def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        """A learnt reward is another one; `number` is what `_numbers_of` gave when it was learnt, if known."""
+        """Replace a learned reward; `number` is the result of `_numbers_of` when it was learned, if known."""
         raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order.")
 
     def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        """A learnt reward never happened; `number` as in `_correct`."""
+        """Remove a learned reward from the model; `number` as in `_correct`."""
         raise NotSupported(
             f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards."
         )
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        """Learn from history."""
+        """Learn from historical data."""
         raise NotSupported(f"{type(self).__name__} cannot learn from rewards of other policies' decisions.")
 
     def _probe(self) -> Points | None:
-        """Points it has learnt from, if any: a file keeps some of their similarities to check a kernel by."""
+        """Return points that were learned from, if any. A file stores some of their similarities to check a kernel."""
         return None
 
     def _structure(self) -> Parameters:
-        """Constructor arguments that are no plain values, such as arrays: nested plain values and arrays, by name.
+        """Return constructor arguments that are not plain values, such as arrays, by name, as nested values and arrays.
 
-        They go to a file as they are; `_parameters` has, under the same name, what tells them apart in a few words.
+        They are written to a file unchanged. `_parameters` contains, under the same name, a short description that
+        identifies them.
         """
         return {}
 
     @classmethod
     def _build(cls, saved: Saved) -> Policy:
-        """A fresh policy from what `_parameters` and `_structure` gave."""
+        """Return a new policy built from the results of `_parameters` and `_structure`."""
         arguments = {**saved.parameters, **saved.structure}
         if "exploration" in arguments:
             arguments["exploration"] = exploration_from(arguments["exploration"])
@@ -254,41 +258,41 @@ class Policy(Transactional, ABC):
         return cls(**arguments)
 
     def _refuse_other_set(self, points: Points) -> None:
-        """NotSupported for a whole set of actions that `needs_fixed_actions` rules out."""
+        """Raise NotSupported for a whole set of actions that `needs_fixed_actions` excludes."""
 
     def _pending_key(self, decision: Decision) -> Hashable:
-        """What pending decisions are counted by: made of fields of the decision that were checked when it came."""
+        """Return the key by which pending decisions are counted, computed from validated fields of the decision."""
         return int(decision.action)
 
     def _pending_counts(self) -> Mapping[Any, int]:
-        """How many decisions are pending of each `_pending_key`; a change costs one step, however many there are."""
+        """Return the number of pending decisions per `_pending_key`; an update takes constant time."""
         return self._ledger.pending_counts(self._pending_key)
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
-        """A decision is awaited (change 1), or not any more (−1): drop or move what was derived from these."""
+        """Update or drop derived data after a decision became pending (change 1) or is no longer pending (−1)."""
         self._ledger.count_pending(self._pending_key(decision), change)
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
-        """`_pick` for many rounds on the same model."""
+        """Return `_pick` of many rounds, all evaluated on the same model."""
         return [self._pick(actions) for actions in rounds]
 
     def _refuse_incomparable(self, point: Points) -> None:
-        """InvalidContexts for a point that cannot be compared with what was learnt or is awaited."""
+        """Raise InvalidContexts for a point that cannot be compared with learned or pending points."""
 
     def _catalog_points(self, view: CatalogView) -> Points:
-        """Checked points of the items of a catalog."""
+        """Return the validated points of the items of a catalog."""
         return view.points(self._kind(None))
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
-        """Checked points of a round."""
+        """Return the validated points of a round."""
         return self._kind(contexts).check(contexts)
 
     def _context(self, points: Points, row: int) -> Point:
-        """A copy of one point for a decision."""
+        """Return a copy of one point for a decision."""
         return self._kind(points).one(points, row)
 
     def _point(self, decision: Decision) -> Points:
-        """The decision's point as a collection of one: inverse of `_context`."""
+        """Return the decision's point as a collection of size one: inverse of `_context`."""
         kind = self._kind(decision.context)
         return kind.again(decision.context) if decision is self._ledger.latest else kind.single(decision.context)
 
@@ -324,27 +328,27 @@ class Policy(Transactional, ABC):
         eligible: NDArray[np.bool_] | None = None,
         id: str | None = None,
     ) -> Decision | Slate:
-        """The action to take now, or the k best; the model stays as it was.
+        """Select the action to take now, or the k best. Does not change the model.
 
         Parameters
         ----------
         contexts
-            The actions of this round: rows, sparse rows, strings, ids, pairs: what the kernel takes; or a `Catalog`
-            that is asked about again and again, whole or restricted.
+            The actions of this round in any form that the kernel accepts: rows, sparse rows, strings, ids, pairs. A
+            `Catalog`, whole or restricted, is faster for a set of actions that is queried repeatedly.
         k
-            How many actions to rank, best first; a `Slate` comes back.
+            Number of actions to rank, best first. The result is then a `Slate`.
         diverse
-            Whether widths shrink as items are placed, so that a slate explores different things.
+            Whether widths shrink as items are placed, so that a slate explores different actions.
         ids
-            An id per row, given back as `decision.item`.
+            One id per row; the id of the selected row is returned as `decision.item`.
         eligible
-            A truth value per row: which actions may be taken.
+            One boolean per row: which actions may be selected.
         id
-            An id for the decision, where the caller has one already. A policy that draws its actions then draws by the
-            seed and the id: the same id gets the same answer as long as nothing is learnt.
+            Id of the decision, if the caller already has one. A randomized policy then derives its random numbers from
+            the seed and the id: the same id gives the same decision until something is learned.
         """
         journal = self._journal
-        is_inside = journal.lock._is_owned()  # then this call is part of another one
+        is_inside = journal.lock._is_owned()  # then this call is nested in another one
         try:
             with journal.lock:
                 if journal.notes and not is_inside:
@@ -409,31 +413,32 @@ class Policy(Transactional, ABC):
 
     @property
     def _rng(self) -> np.random.Generator:
-        """What draws come from in this call."""
+        """Random generator of the current call."""
         return self._random.generator
 
     def _draw_by(self, id: str | None) -> None:
-        """Key the draws of this call by the id of its decision; None: the stream again."""
+        """Derive the random numbers of this call from the id of its decision; None returns to the stream."""
         self._random.draw_by(id)
 
     def _note_random(self) -> None:
-        """Note the random state, where a call may be refused after a draw."""
+        """Record the random state before a call that may raise after a draw."""
         self._journal.note(self._random.restore, self._random.state())
 
     def reseed(self, seed: Seed = None) -> None:
-        """Go on with another random state; what was learnt stays.
+        """Replace the random state. The model does not change.
 
-        A policy that is loaded, copied or sent to several workers draws the same numbers in each. Give each worker its
-        own seed, or None for an unpredictable one. (A forked process reseeds itself.)
+        A policy that is loaded, copied or sent to several workers draws the same numbers in each of them. Pass a
+        different seed to each worker, or None for an unpredictable one. A forked process reseeds itself.
         """
         random = RandomState(seed, self._seed_level)
         self._journal.note(setattr, self, "_random", self._random)
         self._random = random
 
     def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
-        """Independent rounds decided on the same model: what `choose` says of each, computed together where that pays.
+        """Decide independent rounds on the same model, in a batch where that is faster.
 
-        Rounds are what `choose` takes. A randomized policy draws in their order.
+        The decisions are those of `choose`, which also defines the form of each round. A randomized policy draws in the
+        order of the rounds.
         """
         given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
         self._note_random()
@@ -445,23 +450,23 @@ class Policy(Transactional, ABC):
     def probabilities(
         self, contexts: Points, *, ids: Sequence[ItemId] | None = None, eligible: NDArray[np.bool_] | None = None
     ) -> Vector:
-        """Probability of each action; zero for those not eligible."""
+        """Return the probability of each action; 0 for actions that are not eligible."""
         given = self._actions(contexts, ids, eligible)
         return _spread(given, self._probabilities(given))
 
     def probabilities_many(
         self, rounds: Sequence[Points], *, ids: Sequence[Sequence[ItemId] | None] | None = None
     ) -> list[Vector]:
-        """Probabilities of the actions of many rounds on the same model: what `probabilities` says of each.
+        """Return `probabilities` of many rounds, all evaluated on the same model.
 
-        Computed together where that pays.
+        The rounds are evaluated in a batch where that is faster.
 
         Parameters
         ----------
         rounds
-            What `probabilities` takes, one a round.
+            One entry per round, in the form that `probabilities` accepts.
         ids
-            For every round an id per row, or None.
+            Per round, one id per row or None.
         """
         listed = listed_rounds(rounds)
         names = [None] * len(listed) if ids is None else a_list(ids, "The ids of rounds")
@@ -472,19 +477,19 @@ class Policy(Transactional, ABC):
         return [_spread(actions, probabilities) for actions, probabilities in zip(given, found, strict=True)]
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Why this action scores as it does, by the model as it is now."""
+        """Explain the score of the decision's action under the current model."""
         raise NotSupported(f"{type(self).__name__} has no estimates to explain.")
 
     @property
     def round_index(self) -> int:
-        """The round that the next choice belongs to: 1 + decisions learnt + decisions pending."""
+        """Index of the round that the next choice belongs to: 1 + decisions learned + decisions pending."""
         return self._ledger.round_index
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     @handles_transaction
     def learn(self, decision: Decision, reward: float) -> None:
-        """Update the model with the reward of a decision: once, in any order, however late."""
+        """Update the model with the reward of a decision: once, in any order, with any delay."""
         journal = self._journal
         is_inside = journal.lock._is_owned()
         try:
@@ -512,7 +517,7 @@ class Policy(Transactional, ABC):
             raise
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
-        """Take in many rewards at once: all of them or none."""
+        """Update the model with many rewards atomically: all of them or none."""
         admitted = self._ledger.admit_all(decisions, self.fingerprint)
         for decision in admitted:
             self._validate_decision(decision)
@@ -529,17 +534,17 @@ class Policy(Transactional, ABC):
                 self._pending_changed(awaited, -1)
 
     def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
-        """Choose and learn round after round where every reward is known beforehand.
+        """Choose and learn in consecutive rounds whose rewards are all known in advance.
 
-        The answers are those of a loop over `choose` and `learn`, without a decision object for each round, and at the
-        speed of a compiled loop where the policy has one. All rounds are learnt, or none.
+        The results are those of a loop over `choose` and `learn`, but no decision object is created per round, and the
+        loop is compiled where the policy supports it. Either all rounds are learned, or none.
 
         Parameters
         ----------
         rounds
             The actions of every round; an array rounds × actions × columns is the fastest form.
         rewards
-            For every round, what each of its actions would pay.
+            For every round, the reward of each of its actions.
         """
         known = KnownRounds(
             rounds,
@@ -557,13 +562,13 @@ class Policy(Transactional, ABC):
 
     @property
     def is_fused(self) -> bool:
-        """Whether `play` is more than the loop written out: it has a loop of its own for the model as it is now."""
+        """Whether `play` has a compiled loop for the current model, without `choose` and `learn` per round."""
         return False
 
     def _play(self, known: KnownRounds, plays: Plays) -> None:
-        """Play all rounds, in turn."""
+        """Run all rounds in order."""
         self._ledger.count(0)
-        self._note_copy()  # instead of a note per round
+        self._note_copy()  # instead of one journal entry per round
         notes = self._journal.notes
         n_notes = len(notes)
         for t in range(len(known)):
@@ -585,48 +590,48 @@ class Policy(Transactional, ABC):
     def warm_start(
         self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None
     ) -> None:
-        """Learn from history that no decision of ours made; it counts in no round."""
+        """Learn from historical data that this policy did not decide. It does not count in `round_index`."""
         points = self._points(contexts, checked_ids(ids))
         values = self._rewards.many(rewards, self._kind(contexts).count(points))
         self._note_model()
         self._start_from(points, values, times)
 
     def expect(self, decision: Decision) -> None:
-        """Say that a decision was played and its reward is pending: it counts in the widths at once."""
+        """Mark a decision as pending: its action was taken, its reward will follow. It counts in the widths at once."""
         self._ledger.admit(decision, self.fingerprint)
         self._ledger.check_may_wait(decision)
         self._validate_decision(decision)
         point = self._point(decision)
         self._refuse_incomparable(point)
-        # A copy: what the caller does to its own later may not change what is awaited.
+        # Copy, so that later changes of the caller's arrays do not affect the pending decision.
         memo = {name: np.array(values) for name, values in decision.memo.items()}
         awaited = replace(decision, context=self._context(point, 0), memo=memo)
         self._ledger.expect(awaited)
         self._pending_changed(awaited, 1)
 
     def withdraw(self, decision: Decision) -> None:
-        """Say that a reward will never come: forget that it was expected."""
+        """Remove a pending decision whose reward will never arrive."""
         self._ledger.require_own(decision, self.fingerprint)
         self._mark(decision)
         self._pending_changed(self._ledger.withdraw(decision), -1)
 
     @property
     def pending(self) -> Mapping[str, Decision]:
-        """Decisions expected and not yet learnt, by id, as they are now."""
+        """Pending decisions by id: expected and not yet learned. A snapshot of the current state."""
         return MappingProxyType(dict(self._ledger.pending))
 
     def amend(self, decision: Decision, *, now: float, was: float | None = None) -> None:
-        """Correct a reward already learnt. For the last `remember` decisions, repeating the call changes nothing.
+        """Correct a reward already learned. For the last `remember` decisions, the call is idempotent.
 
         Parameters
         ----------
         decision
-            A decision that was learnt.
+            A decision that was learned.
         now
-            Its reward as it should be.
+            The corrected reward.
         was
-            Its reward as it was learnt. Needed only for a decision that is not among the last `remember` ones; for
-            those the policy knows it, and does not use this.
+            The reward that was learned. Required only if the decision is not among the last `remember` ones; for those
+            the policy uses its stored value and ignores this argument.
         """
         claimed = None if was is None else self._rewards.one(was)
         learnt, number = self._require_learnt(decision, claimed)
@@ -638,7 +643,7 @@ class Policy(Transactional, ABC):
             self._ledger.correct(decision, reward)
 
     def unlearn(self, decision: Decision, reward: float | None = None) -> None:
-        """Take a learnt reward back; the decision may be learnt again. `reward` is needed where `was` is in `amend`."""
+        """Remove a learned reward; the decision may be learned again. `reward` is required as `was` is in `amend`."""
         claimed = None if reward is None else self._rewards.one(reward)
         learnt, number = self._require_learnt(decision, claimed)
         self._warn_if_inexact(learnt)
@@ -654,15 +659,15 @@ class Policy(Transactional, ABC):
                 IllConditioned,
             )
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **self._parameters()}
 
     @property
     def fingerprint(self) -> str:
-        """A digest of class, kernel and parameters: equal for equally configured policies."""
+        """Return a digest of class, kernel and parameters: equal for equally configured policies."""
         ledger = self._ledger
         if self._known_configuration != ledger.configuration:
             text = json.dumps(self.describe(), sort_keys=True)
@@ -674,20 +679,20 @@ class Policy(Transactional, ABC):
 
     @handles_transaction
     def save(self, path: str | PathLike[str]) -> None:
-        """One pickle-free file, written atomically, checksummed to the last byte. Open it with `kernelbandits.load`."""
+        """Write the policy to one checksummed, pickle-free file, atomically. Read it with `kernelbandits.load`."""
         from kernelbandits.policies.serialization import packed_policy, write_policy
 
-        write_policy(transaction(packed_policy)(self), path)  # other threads go on while it is written
+        write_policy(transaction(packed_policy)(self), path)  # other threads continue during the write
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
         return f"{type(self).__name__}({parameters})"
 
     def copy(self) -> Self:
-        """An independent policy with the same model and the same random state; the kernel is shared."""
+        """Return an independent policy with the same model and the same random state; the kernel is shared."""
         return copy.deepcopy(self)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- private helpers -------------------------------------------------------------------------------------------
 
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
@@ -716,21 +721,21 @@ class Policy(Transactional, ABC):
             row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
             given.n_actions, 1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip
-        decision.__class__ = Decision  # the slots are the same, so the object is a decision from now on
+        decision.__class__ = Decision  # the slots are identical, so the object becomes a Decision
         return decision  # type: ignore[no-any-return]
 
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)
 
     def _require_learnt(self, decision: Decision, claimed: float | None) -> tuple[float, int | None]:
-        """Reward and number of a learnt decision, or NotLearnt."""
+        """Return reward and observation number of a learned decision, or raise NotLearnt."""
         self._ledger.require_own(decision, self.fingerprint)
         return self._ledger.require_learnt(decision, claimed, self._mark(decision))
 
     def _mark(self, decision: Decision) -> int | None:
-        """Digest of the action of a decision whose id the caller chose: such an id may name two decisions.
+        """Return the digest of a decision's action if the caller chose the id, since the caller may reuse an id.
 
-        DecisionError where another one is pending under its id. Ids that were issued name one decision each.
+        Raises DecisionError if a different decision is pending under the same id. Ids issued by the policy are unique.
         """
         if not decision.id or is_issued(decision.id):
             return None
@@ -749,7 +754,7 @@ class Policy(Transactional, ABC):
 
 
 def _spread(given: Actions, probabilities: Vector) -> Vector:
-    """Probabilities of all actions, from those of the eligible ones."""
+    """Expand the probabilities of the eligible actions to all actions."""
     if given.rows is None:
         return probabilities
     spread = np.zeros(given.n_rows)

@@ -1,4 +1,4 @@
-"""Decisions of a policy: ids, which are learnt or pending, remembered rewards, and validation of rewards."""
+"""Decisions of a policy: ids, learned and pending decisions, stored rewards, and validation of rewards."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
-"""Ids of one issuer that share a bitmap: 4 kB."""
+"""Number of ids of one issuer per bitmap: 4 kB."""
 MOST_PAGES: Final = 4096
-"""134 million decisions of one policy."""
+"""Largest number of bitmaps: 134 million decisions of one policy."""
 
 Place: TypeAlias = tuple[tuple[str, int], int, int]  # page, byte and bit
 
 
 class _Process:
-    """Tells a forked process from its parent without asking the system each time."""
+    """Process identity: distinguishes a forked process from its parent without a system call."""
 
     def __init__(self) -> None:
         self.number = 1
@@ -57,10 +57,10 @@ process: Final = _Process()
 
 
 class IdIssuer:
-    """Unique ids: a random name for this policy in this process, and a running number.
+    """Issuer of unique ids: a random prefix for this policy in this process, and a running number.
 
-    Ids never enter results, so a run stays reproducible. A copy of a policy, in this process or in a forked one, finds
-    that it is not the one the name was drawn for and draws its own.
+    Ids do not affect results, so a run stays reproducible. A copy of a policy, in this process or in a forked one,
+    detects that the prefix was not drawn for it and draws its own.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class IdIssuer:
         self._count = 0
 
     def __reduce__(self) -> tuple[type[IdIssuer], tuple[()]]:
-        """A copy begins with a name of its own."""
+        """Copy without the prefix: a copy draws its own."""
         return IdIssuer, ()
 
     def next(self) -> str:
-        """A name that no other decision has."""
+        """Return an id that no other decision has."""
         if self._process != process.number:
             self._process, self._name, self._count = process.number, secrets.token_hex(8), 0
         self._count += 1
@@ -81,9 +81,9 @@ class IdIssuer:
 
 
 class LearntIds:
-    """A set of issued ids at one bit each, in pages of 32,768; the oldest page is dropped when there are 4,096 of them.
+    """Set of issued ids at one bit each, in pages of 32,768; the oldest page is dropped when there are 4,096 pages.
 
-    Memory is at most 16 MB. An id that a caller chose is not kept here.
+    Memory is at most 16 MB. Ids chosen by a caller are not stored here.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class LearntIds:
         return bits is not None and bool(bits[byte] & bit)
 
     def add(self, name: str) -> None:
-        """Remember an issued id."""
+        """Add an issued id."""
         place = _place(name)
         if place is None:
             return
@@ -111,7 +111,7 @@ class LearntIds:
         bits[byte] |= bit
 
     def discard(self, name: str) -> None:
-        """Forget an id."""
+        """Remove an id."""
         place = _place(name)
         if place is None:
             return
@@ -120,7 +120,7 @@ class LearntIds:
             self._pages[page][byte] &= ~bit
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays that `restore` needs, the same for the same set."""
+        """Return arrays for `restore`, equal for equal sets."""
         pages = sorted(page for page, bits in self._pages.items() if any(bits))
         return {
             "bits": np.frombuffer(b"".join(bytes(self._pages[page]) for page in pages), dtype=np.uint8),
@@ -129,7 +129,7 @@ class LearntIds:
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved set."""
+        """Restore a saved set."""
         names = unpack_strings(below("names.", state))
         bits = saved_array(state, "bits", "u", (len(names) * (PAGE // 8),)).reshape(len(names), PAGE // 8)
         numbers = saved_array(state, "numbers", "i", (len(names),), least=0)
@@ -140,7 +140,7 @@ class LearntIds:
 
 
 def _place(name: str) -> Place | None:
-    """Page, byte and bit of an issued id; None for one that a user chose."""
+    """Return page, byte and bit of an issued id; None for an id chosen by the caller."""
     issued = ISSUED.fullmatch(name)
     if issued is None:
         return None
@@ -149,18 +149,18 @@ def _place(name: str) -> Place | None:
 
 
 def is_issued(id: str) -> bool:
-    """Whether an id has the form of those that policies issue."""
+    """Whether an id has the form of ids issued by policies."""
     return ISSUED.fullmatch(id) is not None
 
 
 def digest_of_choice(action: int, item: ItemId | None, stage: int | None, key: Hashable) -> int:
-    """A number that two decisions share if they chose the same: equal keys, the same action, item and stage."""
+    """Return a digest that is equal for equal choices: equal keys, and the same action, item and stage."""
     text = repr((int(action), str(item), stage)) + _plain(key)
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=7).digest(), "little")
 
 
 def _plain(key: Hashable) -> str:
-    """The key of a point as text, the same in every process; of objects of the user's only that they are some."""
+    """Return the key of a point as text, equal in every process; user-defined objects are not distinguished."""
     if isinstance(key, tuple):
         return f"({','.join(map(_plain, key))})"
     if isinstance(key, frozenset):
@@ -169,30 +169,33 @@ def _plain(key: Hashable) -> str:
 
 
 REMEMBER: Final = 100_000
-"""Learnt decisions whose rewards are remembered: about 20 MB, and 40 MB at most."""
+"""Default number of learned decisions whose rewards are stored: about 20 MB, and 40 MB at most."""
 
 MOST_LEARNT: Final = 2**40
-"""Decisions in a file: at a million per second they take twelve days."""
+"""Largest number of decisions in a file: at a million per second they take twelve days."""
 
 UNKNOWN: Final = np.iinfo(np.int64).min
-"""Stands in files for an observation that has no number."""
+"""Value in files for an observation that has no number."""
 
 
 MOST_FORMER: Final = 1_000
-"""Former fingerprints that are kept: a policy whose parameters are assigned more often forgets the oldest."""
+"""Largest number of stored former fingerprints; if parameters are assigned more often, the oldest are dropped."""
 
 Remembered: TypeAlias = tuple[float, int | None, int | None]
-"""What was learnt from a decision: the reward, the number of the observation where the posterior numbers them, and the
-digest of the action (`digest_of_choice`) where the caller chose the id."""
+"""Record of a learned decision: reward, observation number and digest of the action.
+
+The number is None unless the posterior numbers observations; the digest (`digest_of_choice`) is None unless the caller
+chose the id.
+"""
 
 
 class Ledger:
-    """Gives decisions their ids, and admits each to be learnt once.
+    """Ledger of decisions: issues ids, and ensures that each decision is learned at most once.
 
-    `fingerprint` is that of the policy that keeps the ledger; a decision with another one is foreign.
+    `fingerprint` is that of the policy that owns the ledger; a decision with another one is foreign.
 
-    The rewards of at least the last `remember` learnt decisions are kept, so that a repeated correction is harmless.
-    Ids that callers chose are known as learnt for as long; ids that were issued here, for longer (`LearntIds`).
+    The rewards of at least the last `remember` learned decisions are stored, so that corrections are idempotent. Ids
+    chosen by callers are known as learned for as long; issued ids, for longer (`LearntIds`).
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -201,50 +204,50 @@ class Ledger:
         self.learnt = LearntIds()
         self.remember = REMEMBER
         self.recent: dict[str, Remembered] = {}
-        """Of the decisions learnt last; a full one becomes `older`, so that up to 2 · `remember` are kept."""
+        """Records of the decisions learned last. A full one becomes `older`, so up to 2 · `remember` are stored."""
         self.older: dict[str, Remembered] = {}
         self.configuration = 0
-        """Grows when a parameter of the policy, or of one that it wraps, is assigned. It is never put back."""
+        """Counter of parameter assignments in the policy and the policies it wraps. Never rolled back."""
         self.former: dict[str, None] = {}
-        """Fingerprints that the policy had before a parameter was assigned; its decisions from then are its own."""
+        """Fingerprints of the policy before a parameter was assigned; decisions with them are still its own."""
         self.pending: dict[str, Decision] = {}
-        """Decisions expected and not yet learnt, by id."""
-        self._n_pending: dict[Any, int] | None = None  # how many there are of each key; None: to be counted
+        """Decisions expected and not yet learned, by id."""
+        self._n_pending: dict[Any, int] | None = None  # number of pending decisions per key; None: to be counted
         self._issuer = IdIssuer()
         self.latest: Decision | None = None
-        """The decision made last under an id of ours, while it is not learnt: it is not checked again."""
+        """The last decision made under an issued id, until it is learned: it is not validated again."""
 
     @property
     def round_index(self) -> int:
-        """1 + decisions learnt + decisions pending."""
+        """1 + decisions learned + decisions pending."""
         return 1 + self.n_learnt + len(self.pending)
 
     # -- ids ---------------------------------------------------------------------------------------------------------
 
     def new_id(self) -> str:
-        """An id that no other decision has."""
+        """Return an id that no other decision has."""
         self.latest = None
         return self._issuer.next()
 
     def check_free(self, id: str) -> None:
-        """Refuse an id that a caller chose and that cannot be given."""
+        """Reject an id chosen by the caller that is not available."""
         if not isinstance(id, str) or not id:
             raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {shown(id)}.")
         if self.is_learnt(id) or id in self.pending:
             raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
 
     def is_learnt(self, id: str) -> bool:
-        """Whether a decision of this id was learnt."""
+        """Whether a decision with this id was learned."""
         return id in self.recent or id in self.older or id in self.learnt
 
     def remembered(self, id: str) -> Remembered | None:
-        """What was learnt from a decision, where that is remembered."""
+        """Return the record of a learned decision, if it is stored."""
         return self.recent.get(id) or self.older.get(id)
 
-    # -- checks ------------------------------------------------------------------------------------------------------
+    # -- validation --------------------------------------------------------------------------------------------------
 
     def admit(self, decision: Decision, fingerprint: str) -> None:
-        """Refuse what is not a decision of such a policy, or was learnt."""
+        """Reject an object that is not a decision of this policy, or was already learned."""
         self.require_own(decision, fingerprint)
         if decision.id and self.is_learnt(decision.id):
             raise AlreadyLearnt(
@@ -252,7 +255,7 @@ class Ledger:
             )
 
     def admit_all(self, decisions: Sequence[Decision], fingerprint: str) -> tuple[Decision, ...]:
-        """Likewise many, and none of them twice."""
+        """Validate many decisions likewise, and reject duplicates."""
         if isinstance(decisions, Decision):
             raise DecisionError("Several decisions are needed, got a single one. For one: learn(decision, reward).")
         try:
@@ -269,7 +272,7 @@ class Ledger:
         return listed
 
     def require_own(self, decision: Decision, fingerprint: str) -> None:
-        """Refuse what is not a decision of such a policy."""
+        """Reject an object that is not a decision of this policy."""
         check_decision(decision)
         if decision.policy and decision.policy != fingerprint and decision.policy not in self.former:
             raise ForeignDecision(
@@ -278,7 +281,7 @@ class Ledger:
             )
 
     def require_learnt(self, decision: Decision, claimed: float | None, mark: int | None) -> tuple[float, int | None]:
-        """Reward and number of an own decision: as remembered, or else as the caller claims; or NotLearnt."""
+        """Return reward and number of an own decision, as stored or else as claimed; or raise NotLearnt."""
         remembered = self.remembered(decision.id)
         if remembered is not None:
             reward, number, learnt_mark = remembered
@@ -303,7 +306,7 @@ class Ledger:
         return claimed, None
 
     def check_may_wait(self, decision: Decision) -> None:
-        """Refuse to await what cannot be identified, or is awaited already."""
+        """Reject a decision that cannot be identified, or is already pending."""
         if not decision.id:
             raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
         if decision.id in self.pending:
@@ -312,12 +315,12 @@ class Ledger:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def expect(self, decision: Decision) -> None:
-        """Await its reward."""
+        """Mark the decision as pending."""
         self._journal.note(self.pending.pop, decision.id, None)
         self.pending[decision.id] = decision
 
     def withdraw(self, decision: Decision) -> Decision:
-        """Await it no longer; gives the decision as it was awaited."""
+        """Remove a pending decision and return it as it was stored."""
         if decision.id not in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
         awaited = self.pending[decision.id]
@@ -326,22 +329,22 @@ class Ledger:
         return awaited
 
     def pending_counts(self, key: Callable[[Decision], Hashable]) -> Mapping[Any, int]:
-        """How many decisions are pending of each key.
+        """Return the number of pending decisions per key.
 
-        They are counted at the first call, and then kept by `count_pending`, which has to be told of every change.
+        They are counted at the first call, and then updated by `count_pending`, which must be called for every change.
         """
         if self._n_pending is None:
             counts = dict(Counter(map(key, self.pending.values())))
-            self._journal.note(setattr, self, "_n_pending", None)  # what is pending may be put back, too
+            self._journal.note(setattr, self, "_n_pending", None)  # a rollback may restore pending decisions, too
             self._n_pending = counts
         return self._n_pending
 
     def is_pending(self, id: str, stage: int | None) -> bool:
-        """Whether a decision of this id is pending, with this stage."""
+        """Whether a decision with this id and stage is pending."""
         return id in self.pending and self.pending[id].stage == stage
 
     def count_pending(self, key: Hashable, change: int) -> None:
-        """A decision of this key is pending (change 1), or not any more (−1)."""
+        """Update the count after a decision with this key became pending (change 1) or is no longer pending (−1)."""
         if self._n_pending is not None:
             before = self._n_pending.get(key, 0)
             self._journal.note(self._put_count, key, before)
@@ -356,7 +359,7 @@ class Ledger:
             self._n_pending.pop(key, None)
 
     def settle(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
-        """It was learnt; gives the decision as it was awaited, if it was."""
+        """Mark the decision as learned; return the pending decision, if there was one."""
         name = decision.id
         awaited = self.pending.get(name) if self.pending else None
         if len(self.recent) >= self.remember > 0:
@@ -373,7 +376,7 @@ class Ledger:
         return awaited
 
     def _make_room(self) -> None:
-        """Forget the rewards that were learnt longest ago, and not that these decisions were learnt."""
+        """Drop the oldest stored rewards; their decisions remain marked as learned."""
         self._journal.note(vars(self).update, {"recent": self.recent, "older": self.older})
         for name in self.older:
             self.learnt.add(name)
@@ -390,18 +393,18 @@ class Ledger:
             self.pending.setdefault(id, awaited)
 
     def add_former(self, fingerprint: str) -> None:
-        """Own decisions of this fingerprint from now on, as long as it is among the last 1,000 added."""
+        """Accept decisions with this fingerprint from now on, as long as it is among the last 1,000 added."""
         while len(self.former) >= MOST_FORMER:
             del self.former[next(iter(self.former))]
         self.former[fingerprint] = None
 
     def count(self, n_decisions: int) -> None:
-        """Decisions without an id were learnt."""
+        """Count decisions that were learned without an id."""
         self._journal.note(setattr, self, "n_learnt", self.n_learnt)
         self.n_learnt += n_decisions
 
     def correct(self, decision: Decision, reward: float) -> None:
-        """A remembered reward is another one."""
+        """Replace a stored reward."""
         before = self.remembered(decision.id)
         if before is not None:
             kept = self.recent if decision.id in self.recent else self.older
@@ -409,7 +412,7 @@ class Ledger:
             kept[decision.id] = (reward, *before[1:])
 
     def take_back(self, decision: Decision) -> None:
-        """It may be learnt again."""
+        """Mark the decision as not learned; it may be learned again."""
         name = decision.id
         kept = self.recent if name in self.recent else self.older
         self._journal.note(self._untake, self.n_learnt, name, kept, kept.get(name))
@@ -425,7 +428,7 @@ class Ledger:
             self.learnt.add(id)
 
     def set_remember(self, n_decisions: int) -> None:
-        """Remember the rewards of at least this many decisions from now on, and of at most twice as many."""
+        """Set the number of decisions whose rewards are stored: at least this many, at most twice as many."""
         known = [*self.older.items(), *self.recent.items()]
         split = max(0, len(known) - n_decisions)
         recent = dict(known[split:])
@@ -434,10 +437,10 @@ class Ledger:
         self._journal.note(vars(self).update, {name: vars(self)[name] for name in ("remember", "recent", "older")})
         self.remember, self.recent, self.older = n_decisions, recent, {}
 
-    # -- files -------------------------------------------------------------------------------------------------------
+    # -- serialization -----------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Plain values and arrays that `restore` needs."""
+        """Return plain values and arrays for `restore`."""
         known = {**self.older, **self.recent}
         numbers, marks = (
             [UNKNOWN if entry[place] is None else entry[place] for entry in known.values()] for place in (1, 2)
@@ -457,7 +460,7 @@ class Ledger:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what was saved, or DamagedFile."""
+        """Restore a saved state, or raise DamagedFile."""
         saved = saved_part(state, "rewards")
         ids = unpack_strings({key: saved_value(saved, key) for key in ("text", "ends")})
         rewards = saved_array(saved, "rewards", "f", (len(ids),)).tolist()
@@ -487,18 +490,18 @@ class Ledger:
 
 
 LARGEST: Final = 1e300
-"""Up to here a plain number needs no closer look."""
+"""Largest absolute value that needs no further validation."""
 
 
 class Rewards:
-    """Checks rewards against a range; None: any finite number will do."""
+    """Validation of rewards against a range; None accepts any finite number."""
 
     def __init__(self, reward_range: tuple[float, float] | None) -> None:
         self.range = None if reward_range is None else a_range(reward_range, "A reward range")
         self._low, self._high = (-LARGEST, LARGEST) if self.range is None else self.range
 
     def one(self, reward: float) -> float:
-        """One reward as a number, or InvalidReward."""
+        """Return one reward as a number, or raise InvalidReward."""
         if type(reward) is float and self._low <= reward <= self._high:
             return reward
         if isinstance(reward, float | int) and self._low <= reward <= self._high:
@@ -506,7 +509,7 @@ class Rewards:
         return float(self.many(reward, 1)[0])
 
     def many(self, rewards: ArrayLike, n_rewards: int) -> Vector:
-        """As many as there have to be, or InvalidReward."""
+        """Return exactly `n_rewards` rewards, or raise InvalidReward."""
         values = checked_rewards(rewards, n_rewards)
         if self.range is not None and n_rewards:
             outside = (values < self._low) | (values > self._high)
@@ -518,9 +521,9 @@ class Rewards:
         return values
 
     def table(self, rewards: NDArray[Any]) -> Matrix:
-        """A table of rewards, or InvalidReward; one that is fine as it is is not copied."""
+        """Return a table of rewards, or raise InvalidReward; a valid float table is not copied."""
         is_usual = rewards.dtype == np.float64 and type(rewards) is np.ndarray and rewards.flags.c_contiguous
-        # Fresh memory is dear: the sum of squares, the least and the largest need none.
+        # Allocation is expensive: the sum of squares, the minimum and the maximum need none.
         is_finite = is_usual and rewards.size > 0 and isfinite(np.vdot(rewards, rewards))
         if is_finite and self._low <= rewards.min() and rewards.max() <= self._high:
             return rewards
@@ -532,7 +535,7 @@ class Rewards:
         return self._high - self._low
 
     def unit(self, reward: float) -> float:
-        """A reward of the declared range as a share of it, from 0 to 1."""
+        """Scale a reward of the declared range to [0, 1]."""
         return (reward - self._low) / self.span
 
     def from_unit(self, share: float) -> float:
@@ -540,5 +543,5 @@ class Rewards:
         return self._low + share * self.span
 
     def unit_change(self, change: float) -> float:
-        """A difference of two rewards as a share of the declared range."""
+        """Scale a difference of two rewards by the length of the declared range."""
         return change / self.span

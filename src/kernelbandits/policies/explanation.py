@@ -1,4 +1,4 @@
-"""A score taken apart: which past actions made the mean, and how much of the score is exploration."""
+"""Decomposition of a score: contributions of past actions to the mean, and the exploration bonus."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ __all__ = ["Contribution", "Explanation", "explanation_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contribution:
-    """One past action's part in a mean."""
+    """Contribution of one past action to a mean."""
 
     context: Point
     similarity: float
-    """k of this past context and the one explained."""
+    """k(past context, explained context)."""
 
     weight: float
-    """What the model multiplies the similarity with."""
+    """Coefficient of the similarity in the mean."""
 
     share: float
-    """weight · similarity: the part of the mean that comes from here."""
+    """weight · similarity: the contribution to the mean."""
 
     times: float
-    """How often this context was learnt from; a fraction where older observations count less."""
+    """Number of times this context was learned from; fractional if older observations are discounted."""
 
     mean_reward: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explanation:
-    """Why an action scores as it does, by the model as it is now. Printing it gives a table."""
+    """Decomposition of an action's score under the current model. `str()` formats it as a table."""
 
     mean: float
     width: float
     exploration: float
     bonus: float
-    """exploration · width: the part of the score that pays for learning."""
+    """exploration · width: the part of the score that rewards exploration."""
 
     contributions: tuple[Contribution, ...]
-    """The largest parts of the mean, largest first."""
+    """The largest contributions to the mean, largest first."""
 
     remainder: float
-    """What all other past actions add to the mean."""
+    """Contribution of all other past actions to the mean."""
 
     @property
     def score(self) -> float:
@@ -58,7 +58,7 @@ class Explanation:
 
     @property
     def exploration_share(self) -> float:
-        """Bonus as a part of |mean| + bonus: 1 when nothing but curiosity speaks for the action."""
+        """Bonus as a fraction of |mean| + bonus: 1 if the score is due to exploration alone."""
         total = abs(self.mean) + self.bonus
         return self.bonus / total if total > 0 else 0.0
 
@@ -87,7 +87,7 @@ class Explanation:
 def explanation_of(
     posterior: Posterior, point: Points, *, exploration: float, most: int, prediction: Prediction | None = None
 ) -> Explanation:
-    """Take the score of one point apart; `prediction` where the width counts more than the posterior's own data."""
+    """Decompose the score of one point; pass `prediction` if the width uses more than the posterior's own data."""
     if prediction is None:
         prediction = posterior.predict(point)
     mean, width = float(prediction.mean[0]), float(prediction.width[0])
@@ -103,12 +103,12 @@ def explanation_of(
 
 
 def _contributions(posterior: Posterior, point: Points, *, most: int) -> tuple[Contribution, ...]:
-    """The largest parts of the mean at one point: mean = Σ weight · similarity over past contexts."""
+    """Return the largest contributions to the mean at one point: mean = Σ weight · similarity over past contexts."""
     if not posterior.size:
         return ()
     past, weights, counts, sums = posterior.support()
     similarity = posterior.kernel.gram(past, point)[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected below with a clear error message
         shares = weights * similarity
     if not np.isfinite(shares).all():
         raise InvalidReward("The parts of this mean are more than a float64 holds. Scale the rewards down.")
@@ -127,5 +127,5 @@ def _contributions(posterior: Posterior, point: Points, *, most: int) -> tuple[C
 
 
 def _plain(count: float) -> float:
-    """A whole count as a whole number."""
+    """Convert a whole-number count to an integer."""
     return int(count) if count.is_integer() else count

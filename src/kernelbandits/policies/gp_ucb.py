@@ -57,22 +57,22 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
 
 
 class GPUCB(_GaussianProcessPolicy):
-    """Highest mean + sqrt(β) · standard deviation of a Gaussian process (Srinivas et al. 2010).
+    """Select the highest mean + sqrt(β) · standard deviation of a Gaussian process (Srinivas et al. 2010).
 
-    KernelUCB with regularization = noise variance: the process's standard deviation is sqrt(γ) · width, hence
+    KernelUCB with regularization = noise variance: the standard deviation of the process is sqrt(γ) · width, hence
     exploration η = sqrt(γ β). (Not the noise *level*: erratum E10.)
 
     Parameters
     ----------
     kernel
-        Prior covariance of the rewards; whatever KernelUCB takes.
+        Prior covariance of the rewards, in any form that KernelUCB accepts.
     noise_variance
         Variance of the reward noise.
     exploration
-        Multiplier of `width`, a number or a schedule; None: β_t = 2 ln(N t² π² / 6δ), the schedule for finitely many
-        actions at `failure_probability`. Its authors divide β by 5 in practice: GPUCBFinite(divide_by=5).
+        Multiplier of `width`, a number or a schedule. None: β_t = 2 ln(N t² π² / 6δ), the schedule for finitely many
+        actions at `failure_probability`. In practice, its authors divide β by 5: GPUCBFinite(divide_by=5).
     reward_range, ties, seed
-        As in KernelUCB, and so is the cost of a round.
+        As in KernelUCB. The cost of a round is also that of KernelUCB.
 
     Examples
     --------
@@ -114,10 +114,11 @@ class CGPUCB(_GaussianProcessPolicy):
     context_kernel, action_kernel
         Similarity of contexts and of actions.
     combine
-        "product": similar when context and action are alike; "sum": what is learnt of either carries over.
+        "product": pairs are similar if both context and action are similar; "sum": information about either transfers
+        to other pairs.
     noise_variance, exploration, failure_probability, reward_range, ties, seed
-        As in GPUCB, and so is the cost of a round; similarities of pairs that share a context are computed once for
-        every distinct action.
+        As in GPUCB. The cost of a round is also that of GPUCB; similarities of pairs that share a context are computed
+        once per distinct action.
 
     Examples
     --------

@@ -27,24 +27,25 @@ from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, is_one_of,
 __all__ = ["OFUL", "LinUCB"]
 
 KEPT: Final = 100_000
-"""Contexts that are kept, so that their rewards can be amended, unlearnt and explained."""
+"""Number of stored contexts, whose rewards can be amended, unlearned and explained."""
 
 
 class LinUCB(UpperConfidencePolicy):
-    """Ridge regression on features, highest mean + exploration · width (Li et al. 2010).
+    """Ridge regression on features, selecting the highest mean + exploration · width (Li et al. 2010).
 
-    shared: one weight vector for all actions; KernelUCB with the linear kernel. disjoint: a weight vector per action.
-    hybrid: the shared columns have one weight vector for all, the other columns one per action. For the last two,
-    `ids` (or the row numbers, where there are none) say which action is which. A round costs the same however much was
-    learnt: O(N d² + d³) shared, O(N d³) otherwise. The last 100,000 distinct contexts are kept, so that their rewards
-    can be amended, unlearnt and explained; of older ones only sums, in which every reward goes on to count.
+    shared: one weight vector for all actions; KernelUCB with the linear kernel. disjoint: one weight vector per action.
+    hybrid: the shared columns have one weight vector for all actions, the other columns one per action. In the last two
+    models, actions are identified by `ids`, or by their row numbers if there are no ids. The cost of a round does not
+    depend on the number of learned rewards: O(N d² + d³) shared, O(N d³) otherwise. The last 100,000 distinct contexts
+    are stored, so that their rewards can be amended, unlearned and explained. Older contexts are stored only as sums,
+    in which every reward still counts.
 
     Parameters
     ----------
     model
         "shared", "disjoint" or "hybrid".
     shared_columns
-        hybrid only: columns whose weights all actions share. A column that should count both ways is given twice.
+        hybrid only: columns whose weights all actions share. Duplicate a column to use it in both parts.
     regularization, exploration, reward_range, ties, seed
         As in KernelUCB. Li et al. suggest exploration 1 + sqrt(ln(2/δ)/2); 0.1 to 2 is usual.
 
@@ -91,7 +92,7 @@ class LinUCB(UpperConfidencePolicy):
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
         self._has_plain_rows = model == "shared"
-        self._uses_selectors = model == "shared"  # labels are no part of a catalog's items
+        self._uses_selectors = model == "shared"  # labels are not part of a catalog's items
         self._shared_columns = columns or None
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
@@ -128,29 +129,29 @@ class LinUCB(UpperConfidencePolicy):
 
 
 LARGEST_REWARD: Final = 1e100
-"""A reward beyond it is fitted at once, so that a sum that overflows is refused together with the reward at fault."""
+"""Larger rewards are fitted immediately, so that an overflowing sum is rejected together with its cause."""
 
 
 class _Growth(NamedTuple):
-    """How the determinant of C = γI + Σ x xᵀ has grown since the last refit."""
+    """Growth of the determinant of C = γI + Σ x xᵀ since the last refit."""
 
     inverse: Matrix
-    """C⁻¹ with all that was learnt."""
+    """C⁻¹ including all learned data."""
 
     logarithm: float
     """ln det C − ln det C at the last refit."""
 
     @classmethod
     def since(cls, posterior: Posterior, like: Points) -> _Growth:
-        """None yet."""
+        """Return zero growth, directly after a refit."""
         return cls(posterior.covariance(unit_rows(like)), 0.0)
 
     def after(self, rows: Matrix) -> _Growth:
-        """With more rows: det(C + x xᵀ) = (1 + xᵀ C⁻¹ x) det C, and the Sherman–Morrison formula."""
+        """Add rows by det(C + x xᵀ) = (1 + xᵀ C⁻¹ x) det C and the Sherman–Morrison formula."""
         inverse, logarithm = self
         for row in rows:
             pulled = inverse @ row
-            squared_width = max(float(row @ pulled), 0.0)  # rounding may push it below
+            squared_width = max(float(row @ pulled), 0.0)  # rounding may make it negative
             logarithm += log1p(squared_width)
             inverse = inverse - np.outer(pulled, pulled / (1.0 + squared_width))
         return _Growth(inverse, logarithm)
@@ -159,18 +160,19 @@ class _Growth(NamedTuple):
 class OFUL(UpperConfidencePolicy):
     """Optimism for linear rewards with self-normalized confidence sets (Abbasi-Yadkori, Pál and Szepesvári 2011).
 
-    With C = γI + Σ x xᵀ over what was learnt, θ̂ = C⁻¹ Σ r x, noise scale R and ‖θ‖ ≤ B:
+    With C = γI + Σ x xᵀ over the learned contexts, θ̂ = C⁻¹ Σ r x, noise scale R and ‖θ‖ ≤ B:
 
         score = x·θ̂ + η · sqrt(xᵀ C⁻¹ x),   η = R sqrt(ln det(C/γ) + 2 ln(1/δ)) + sqrt(γ) B
 
-    KernelUCB with the linear kernel and the schedule `SelfNormalized`, choice by choice. Action sets may change, even
-    in reaction to rewards. (`Mixture`, with LinUCB or KernelUCB, assumes the same and is never wider.)
+    The choices equal those of KernelUCB with the linear kernel and the schedule `SelfNormalized`. Action sets may
+    change, even adversarially in response to rewards. (`Mixture`, with LinUCB or KernelUCB, has the same assumptions
+    and is never wider.)
 
-    With `switching` c > 0 it switches rarely: θ̂, C and η are all those of the last refit, and a refit happens when
-    det C has become more than 1 + c times what it was then: O(d log T / log(1 + c)) refits, at the price of a factor of
-    sqrt(1 + c) in the regret bound. Between refits choices depend on the actions only, so they can be made far ahead;
-    rounds do not get cheaper, because a refit for one reward is a change of rank one here.
-    Corrections (`amend`, `unlearn`) and `warm_start` refit at once. A round costs O(N d²), whatever t.
+    With `switching` c > 0 the policy switches rarely: θ̂, C and η are those of the last refit, and a refit occurs when
+    det C exceeds 1 + c times its value at the last refit. This gives O(d log T / log(1 + c)) refits, at the cost of a
+    factor sqrt(1 + c) in the regret bound. Between refits, choices depend only on the actions, so they can be made in
+    advance. Rounds do not become cheaper, because a refit for one reward is a rank-one update here. Corrections
+    (`amend`, `unlearn`) and `warm_start` refit immediately. A round costs O(N d²) for any t.
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ class OFUL(UpperConfidencePolicy):
     norm_bound
         B ≥ ‖θ‖.
     failure_probability
-        δ: the chance that any interval of any round fails.
+        δ: the probability that any interval of any round fails.
     switching
         c; 0: refit with every reward. 0.5 to 1 is usual.
     reward_range, ties, seed
@@ -224,25 +226,25 @@ class OFUL(UpperConfidencePolicy):
         self._switching = not_negative(
             switching, "The growth of the determinant between refits", "0 refits every time."
         )
-        # `posterior` is what choices are made with: as of the last refit. What was learnt since waits here.
+        # `posterior` is the model used for choices, as of the last refit. Rewards learned since then are buffered here.
         self._later: list[Points] = []
         self._later_rewards: list[float] = []
-        self._growth: _Growth | None = None  # derived from both; None when to be made anew
+        self._growth: _Growth | None = None  # derived from both; None: to be recomputed
         self._n_refits = 0
 
     @property
     def n_refits(self) -> int:
-        """How often learnt rewards have moved the model that choices are made with."""
+        """Number of refits of the model used for choices."""
         return self._n_refits
 
     @property
     def n_since_refit(self) -> int:
-        """Rewards that were learnt and wait for the next refit."""
+        """Number of rewards learned since the last refit."""
         return len(self._later_rewards)
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         points = super()._points(contexts, ids)
-        if self._later:  # not fitted yet, and all the same the first that later ones have to be like
+        if self._later:  # not fitted yet, but later points must be compatible with it
             self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
         return points
 
@@ -264,7 +266,7 @@ class OFUL(UpperConfidencePolicy):
             self._n_refits += 1
 
     def _keep(self, points: Points, rewards: list[float]) -> None:
-        """Fit these and all that waits if the determinant has grown enough, else let them wait too."""
+        """Refit with these and all buffered rewards if the determinant has grown enough, otherwise buffer them."""
         growth = self._growth_with(points)
         if growth.logarithm <= log1p(self._switching) + TIE_TOLERANCE and self._may_wait(points, rewards):
             kind = self.posterior.kernel.kind
@@ -276,11 +278,11 @@ class OFUL(UpperConfidencePolicy):
             self._refit(points, rewards)
 
     def _growth_with(self, points: Points) -> _Growth:
-        """How far the determinant will have grown with these points; refuses points unlike those known."""
+        """Return the growth of the determinant including these points; reject incompatible points."""
         if self._later:
             self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
         growth = self._growth
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused when it is fitted
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected at the refit
             if growth is None:
                 growth = _Growth.since(self.posterior, points)
                 for point in self._later:
@@ -288,13 +290,13 @@ class OFUL(UpperConfidencePolicy):
             return growth.after(self.posterior.kernel.features(points))
 
     def _may_wait(self, points: Points, rewards: list[float]) -> bool:
-        """Whether fitting them later is sure to succeed."""
+        """Whether fitting them later is guaranteed to succeed."""
         largest = float(self.posterior.kernel.diagonal(points).max())
         is_ordinary = SMALLEST_REGULARIZATION * largest <= self.posterior.regularization
         return is_ordinary and self.posterior.is_sure and max(map(abs, rewards)) < LARGEST_REWARD
 
     def _refit(self, points: Points = None, rewards: Sequence[float] = ()) -> None:
-        """Fit all that waits, and these."""
+        """Fit all buffered rewards, and these."""
         later = self._later if points is None else [*self._later, points]
         if not later:
             return
@@ -318,7 +320,7 @@ class OFUL(UpperConfidencePolicy):
         self._refit()
         super()._start_from(points, rewards, times)
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {

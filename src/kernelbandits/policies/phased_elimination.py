@@ -1,4 +1,4 @@
-"""Phased elimination."""
+"""Phased elimination for a fixed set of actions."""
 
 from __future__ import annotations
 
@@ -25,58 +25,59 @@ from kernelbandits.validation import a_count, a_probability, not_negative, posit
 __all__ = ["PhasedElimination"]
 
 FIRST_LENGTH: Final = 8
-"""Plays of the first phase where the horizon is not known; fewer drop nothing."""
+"""Rounds of the first phase if the horizon is unknown; fewer rounds eliminate nothing."""
 
 MOST_PHASES: Final = 1000
-"""In a file: without a horizon phases double, with one they soon are as long as it."""
+"""Largest number of phases in a file: without a horizon phases double, with one they soon are as long as it."""
 
 
 class PhasedElimination(FixedActionsPolicy):
-    """Explore purely in phases, and drop after each what cannot be best (Li and Scarlett 2022; Vakili et al. 2021).
+    """Pure exploration in phases, with elimination after each (Li and Scarlett 2022; Vakili et al. 2021).
 
-    Phase i starts without data. Each of its N_i plays takes the widest of the actions still active; then, with mean
-    and width from this phase's plays only, all actions are dropped for which
+    Phase i starts without data. Each of its N_i rounds selects the widest of the active actions. Then, with mean and
+    width from the rounds of this phase only, all actions are eliminated for which
 
         mean + scale · width < highest mean − scale · width.
 
-    Widths do not depend on rewards, so a phase's plays are settled before its first reward is known: the narrow
-    interval of a fixed design holds, and the regret is of the order sqrt(T · information gain), as that of SupKernelUCB
-    but for one fixed set. Like it, it explores long; KernelUCB usually has the better curve. Known horizon:
-    N_i = ceil(sqrt(T · N_{i−1})), N_0 = 1, about log log T phases. Unknown: 8, 16, 32, … plays. What an earlier phase
-    has learnt is not used again but for what it dropped.
+    Widths do not depend on rewards, so the choices of a phase are determined before its first reward is known. The
+    narrow interval of a fixed design therefore holds, and the regret is of the order sqrt(T · information gain), as for
+    SupKernelUCB, but for one fixed set. It also explores for a long time; KernelUCB usually has lower regret in
+    practice. Known horizon: N_i = ceil(sqrt(T · N_{i−1})), N_0 = 1, about log log T phases. Unknown: 8, 16, 32, …
+    rounds. Apart from the eliminated actions, nothing is carried over from earlier phases.
 
-    A round costs O(N) and the bookkeeping of one pull among N actions, which grows with the plays of the phase at
-    distinct actions; O(N m²) for m such plays where the kernel is not one of this library's formulas.
+    A round costs O(N) plus the incremental update of one pull among N actions, which grows with the number of distinct
+    actions selected in the phase; O(N m²) for m distinct actions if the kernel is not one of the library's built-in
+    formulas.
 
-    Rewards may come late. Awaited plays count as plays of their phase. Once all N_i plays are made, and until the last
-    of their rewards is learnt or withdrawn, the active action of highest mean is played, and nothing learns from it;
-    likewise where no eligible action is active. A reward that comes after its phase has ended (its decision was never
-    expected) is learnt by nothing. A reward can be corrected or taken back while its phase lasts.
+    Rewards may be delayed. Pending rounds count as rounds of their phase. After all N_i rounds, and until the last of
+    their rewards is learned or withdrawn, the active action of highest mean is selected and its reward is not learned;
+    likewise if no eligible action is active. A reward that arrives after its phase has ended (its decision was never
+    expected) is not learned. A reward can be corrected or removed only during its phase.
 
     Parameters
     ----------
     kernel
         As in KernelUCB.
     actions
-        The fixed set; every round has to bring the same.
+        The fixed set of actions; every round must pass the same set.
     regularization
-        γ > 0. The valid scale contains sqrt(γ) B, so that a γ of about (R/B)² drops far sooner than 1.
+        γ > 0. The valid scale contains sqrt(γ) B, so a γ of about (R/B)² eliminates far sooner than 1.
     horizon
-        T, which sets the lengths of the phases; None: unknown, they double.
+        T, which sets the lengths of the phases; None: unknown, the lengths double.
     failure_probability
-        With probability 1 − this, all intervals of all phases hold and the best action is never dropped; phase i has
-        a share of 1/(i (i + 1)) of it.
+        With probability 1 − failure_probability, all intervals of all phases hold and the best action is never
+        eliminated; phase i uses a share of 1/(i (i + 1)) of it.
     norm_bound
-        B ≥ ‖f‖ in the kernel's space; needed unless `scale` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required unless `scale` is given.
     noise_scale
         R of the sub-Gaussian noise; None: half the length of the reward range.
     scale
-        Set the scale by hand; no guarantee. None: R sqrt(2 ln(2 · active actions / share)) + sqrt(γ) B. 0.2 to 1 drops
-        much sooner, and now and then the best action.
+        Scale set manually; no guarantee. None: R sqrt(2 ln(2 · active actions / share)) + sqrt(γ) B. Values of 0.2 to 1
+        eliminate much sooner, and occasionally eliminate the best action.
     posterior
         As in KernelUCB.
     reward_range
-        Rewards outside are refused; None takes any finite number.
+        Rewards outside this range are rejected; None accepts any finite number.
 
     Examples
     --------
@@ -119,19 +120,19 @@ class PhasedElimination(FixedActionsPolicy):
         self._form = posterior_factory(posterior)
         self._regularization = regularization
         self.posterior: Posterior = self._fresh()
-        """What the plays of this phase say."""
+        """Posterior given the rewards of this phase."""
         if self.posterior.forgets:
             raise InvalidParameter(
                 "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
                 "time take KernelUCB."
             )
-        self.posterior.predict(self.actions)  # says now what it cannot compare
+        self.posterior.predict(self.actions)  # raises now if points cannot be compared
         self._phase = 1
         self._is_active = np.ones(self.n_actions, dtype=bool)
         self._phase_scale = self._scale_of_phase()
         self._catalog = Catalog(self.actions)
         self._selectors = Selectors()
-        self._awaited: Pending | None = None  # derived from the pending decisions; None when to be made anew
+        self._awaited: Pending | None = None  # derived from the pending decisions; None: to be recomputed
 
     def _fresh(self) -> Posterior:
         return self._own_posterior(make_posterior(self._form, self.kernel, self._regularization))
@@ -155,12 +156,12 @@ class PhasedElimination(FixedActionsPolicy):
 
     @property
     def scale(self) -> float:
-        """What widths are multiplied with when this phase ends."""
+        """Factor of the widths at the end of this phase."""
         return self._phase_scale
 
     @property
     def phase_length(self) -> int:
-        """Plays of this phase."""
+        """Number of rounds of this phase."""
         if self._horizon is None:
             return int(FIRST_LENGTH * 2 ** (self.phase - 1))
         length = 1
@@ -172,7 +173,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     @property
     def active(self) -> Indices:
-        """Rows of the actions that no phase has dropped."""
+        """Rows of the actions not eliminated so far."""
         return np.flatnonzero(self._is_active)
 
     def _scale_of_phase(self) -> float:
@@ -189,7 +190,7 @@ class PhasedElimination(FixedActionsPolicy):
             norm_bound=self._norm_bound,
             failure_probability=self._failure_probability / (self.phase * (self.phase + 1)),
             n_actions=n_active,
-            horizon=1,  # one interval an action: at the end of the phase
+            horizon=1,  # one interval per action: at the end of the phase
         )
         situation = Situation(
             round_index=1,
@@ -203,14 +204,14 @@ class PhasedElimination(FixedActionsPolicy):
         return decision.stage
 
     def _pending_plays(self) -> Indices:
-        """Awaited decisions of this phase, of each row."""
+        """Return the number of pending decisions of this phase per row."""
         return self._pending_rows(self.phase)
 
     def _is_complete(self, n_learnt: int, n_pending: int) -> bool:
         return n_learnt >= self.phase_length and not n_pending
 
     def _end_phase(self) -> None:
-        """Drop what cannot be best, and begin anew."""
+        """Eliminate the actions that cannot be best, and start the next phase without data."""
         active = self.active
         prediction = self._predict(active)
         upper, lower = prediction.upper(self.scale), prediction.lower(self.scale)
@@ -245,14 +246,14 @@ class PhasedElimination(FixedActionsPolicy):
         )
 
     def _predict(self, rows: Indices) -> Prediction:
-        """Mean and width of these actions, from what was kept since the last play where that can be."""
+        """Return mean and width of these actions, using the values cached since the last round where possible."""
         engine = self._selectors.engine(self._catalog, self.posterior)
         if engine is not None:
             return engine.estimate(rows)
         return self.posterior.predict(self._own_kind.take(self.actions, rows))
 
     def _with_pending(self, rows: Indices) -> Prediction:
-        """Mean from settled data, width from settled and pending."""
+        """Return the mean from observed data and the width from observed and pending data."""
         prediction = self._predict(rows)
         counts = self._pending_plays()
         awaited = np.flatnonzero(counts)
@@ -274,7 +275,7 @@ class PhasedElimination(FixedActionsPolicy):
         self.posterior.predict(point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Which plays of this phase made the mean, by the model as it is now."""
+        """Explain which rounds of this phase determine the mean, under the current model."""
         self._require_own(decision)
         return explanation_of(self.posterior, self._point(decision), exploration=self.scale, most=most)
 
@@ -287,7 +288,7 @@ class PhasedElimination(FixedActionsPolicy):
                 f"This decision is a play of phase {stage}, and this is phase {self.phase}. Stored decisions have to "
                 "be learnt in the order in which they were."
             )
-        if stage != self.phase:  # exploited, or of a phase that is over
+        if stage != self.phase:  # exploited, or of an earlier phase
             return
         n_others = int(self._pending_plays().sum()) - self._ledger.is_pending(decision.id, stage)
         is_last = self._is_complete(self.posterior.n_observations + 1, n_others)
@@ -297,7 +298,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     def _observe(self, decision: Decision, reward: float) -> None:
         self.posterior._observe_one(self._point(decision), reward)
-        self._awaited = None  # widths of what is still pending depend on the settled data
+        self._awaited = None  # widths of pending points depend on the observed data
 
     def _note_model(self) -> None:
         self._note_references()
@@ -313,7 +314,7 @@ class PhasedElimination(FixedActionsPolicy):
             self._awaited = None
 
     def _is_of_this_phase(self, decision: Decision) -> bool:
-        """Whether this phase has learnt from it; NotSupported where an earlier one has."""
+        """Whether this phase has learned from the decision; raises NotSupported if an earlier phase has."""
         if decision.stage is not None and decision.stage < self.phase:
             raise NotSupported(
                 f"Phase {decision.stage} has ended: what it dropped by this reward stays dropped, so that it can be "
@@ -321,7 +322,7 @@ class PhasedElimination(FixedActionsPolicy):
             )
         return decision.stage == self.phase
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {

@@ -1,4 +1,4 @@
-"""What policies share that judge actions by the mean and width of a posterior."""
+"""Base class of policies that score actions by the mean and width of a posterior."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_PROVED: Final = (
 
 
 class Estimate(NamedTuple):
-    """All that a score is made of."""
+    """Mean, width and exploration: the components of a score."""
 
     prediction: Prediction
     exploration: float
@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 
 class PendingPoints:
-    """Distinct points that are pending, and how often each is.
+    """Multiset of pending points: the distinct points and their counts.
 
     >>> from kernelbandits.kernels import Strings
     >>> tally = PendingPoints(Strings())
@@ -59,7 +59,7 @@ class PendingPoints:
         self._stacked: Points = None  # None: to be computed
 
     def add(self, point: Points, change: int) -> None:
-        """One point more (1) or less (−1), as a collection of one."""
+        """Add (1) or remove (−1) one point, given as a collection of size one."""
         (key,) = self._kind.keys(point)
         count = self._counts.get(key, 0) + change
         if count and key in self._points:
@@ -72,16 +72,16 @@ class PendingPoints:
             del self._counts[key], self._points[key]
 
     def distinct(self) -> tuple[Points, Vector]:
-        """Distinct points and their counts; only where there is one."""
+        """Return the distinct points and their counts; requires at least one point."""
         if self._stacked is None:
             self._stacked = self._kind.stack(*self._points.values())
         return self._stacked, np.array(list(self._counts.values()), dtype=np.float64)
 
 
 class PosteriorPolicy(Policy):
-    """Learns every reward into one posterior, whichever action it was of; the subclass says how to choose by it.
+    """Base class of policies that learn all rewards into one posterior; the subclass defines how to choose.
 
-    Decisions that are awaited count in the widths, and not in the means.
+    Pending decisions count in the widths, not in the means.
     """
 
     learns_from_any_action = True
@@ -96,14 +96,15 @@ class PosteriorPolicy(Policy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self._own_posterior(posterior)
-        # A posterior of the user's notes copies of itself; those of the library note their changes as they make them.
+        # A user-defined posterior records copies of itself; those of the library record their changes as they make
+        # them.
         is_foreign = type(posterior)._note_change is Posterior._note_change
         self._has_notes_to_make = is_foreign or type(self)._note_model is not PosteriorPolicy._note_model
         self._is_numbered = posterior.forgets
         self._has_plain_rows = type(posterior.kernel.kind) is Rows and type(self)._point is Policy._point
         self._point_kind = posterior.kernel.kind
         self.posterior = posterior
-        """What is known so far: `policy.posterior.predict(contexts)` gives mean and width."""
+        """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = exploration
         self._waiting_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
         self._awaited: Pending | None = None  # their effect on widths; None: to be computed
@@ -111,7 +112,7 @@ class PosteriorPolicy(Policy):
 
     @property
     def exploration(self) -> Exploration:
-        """The schedule; a number that is assigned becomes `Constant`, as in the constructor."""
+        """Exploration schedule; an assigned number is converted to `Constant`, as in the constructor."""
         return self._exploration
 
     @exploration.setter
@@ -121,7 +122,7 @@ class PosteriorPolicy(Policy):
         self._exploration = exploration
         self._ledger.configuration += 1
 
-    # -- points: as in `Policy`, without asking for their kind -----------------------------------------------------
+    # -- points: as in `Policy`, without determining their kind ----------------------------------------------------
 
     def _kind(self, contexts: Points) -> PointKind:
         return self._point_kind
@@ -135,19 +136,19 @@ class PosteriorPolicy(Policy):
     def _catalog_points(self, view: CatalogView) -> Points:
         return view.points(self._point_kind)
 
-    # -- estimating ------------------------------------------------------------------------------------------------
+    # -- prediction ------------------------------------------------------------------------------------------------
 
     def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> Estimate:
-        """What is predicted, and the exploration that it calls for."""
+        """Return the prediction and the exploration factor for it."""
         return Estimate(self._predict(points, waiting), self._exploration_now(n_actions, waiting, round_index))
 
     def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
-        """Mean from settled data, width from settled and pending."""
+        """Return the mean from observed data and the width from observed and pending data."""
         prediction = self.posterior._estimate(points)
         return prediction if waiting is None else waiting.narrowed(points, prediction)
 
     def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
-        """Mean and width of one of the points."""
+        """Return mean and width of one of the points."""
         prediction = self._predict(self._kind(points).take(points, np.array([place])), self._waiting())
         return prediction.mean.item(), prediction.width.item()
 
@@ -161,9 +162,9 @@ class PosteriorPolicy(Policy):
         round_index: int,
         selector: Selector | None = None,
     ) -> float:
-        if isinstance(self._exploration, Constant):  # looks at nothing
+        if isinstance(self._exploration, Constant):  # independent of the round
             return self._exploration.value
-        gain = None if selector is None else selector.log_det_gain()  # spares the posterior from following every round
+        gain = None if selector is None else selector.log_det_gain()  # avoids a posterior update every round
         if gain is None:
             gain = self.posterior.log_det_gain
         situation = Situation(
@@ -184,7 +185,7 @@ class PosteriorPolicy(Policy):
         if broken and not self._has_warned:
             warn_user(broken, GuaranteeVoid)
             self._has_warned = True
-        # A claim about the mean survives the narrower width only with this factor.
+        # A confidence statement about the mean holds for the narrower width only with this factor.
         return exploration * (waiting.inflation if waiting else 1.0)
 
     def _waiting(self) -> Pending | None:
@@ -196,7 +197,7 @@ class PosteriorPolicy(Policy):
         return self._awaited
 
     def _pending_tally(self) -> PendingPoints:
-        """The distinct points of the pending decisions."""
+        """Return the distinct points of the pending decisions."""
         if self._waiting_points is None:
             tally = PendingPoints(self.posterior.kernel.kind)
             for decision in self._ledger.pending.values():
@@ -207,7 +208,7 @@ class PosteriorPolicy(Policy):
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self._awaited = None
         if self._waiting_points is not None:
-            self._journal.note(setattr, self, "_waiting_points", None)  # one that is interrupted is computed again
+            self._journal.note(setattr, self, "_waiting_points", None)  # recomputed if the call is interrupted
             self._waiting_points.add(self._point(decision), change)
 
     def _refuse_incomparable(self, point: Points) -> None:
@@ -216,7 +217,7 @@ class PosteriorPolicy(Policy):
             self.posterior.kernel.kind.stack(self._pending_tally().distinct()[0], point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Which past actions made this mean, and how much of the score is exploration, by the model as it is now."""
+        """Explain which past actions determine the mean and how much is exploration, under the current model."""
         self._require_own(decision)
         point = self._point(decision)
         estimate = self._estimate(point, max(1, int(decision.n_actions)), self._waiting(), self._ledger.round_index)
@@ -235,10 +236,10 @@ class PosteriorPolicy(Policy):
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         if self._has_plain_rows and decision is self._ledger.latest and type(decision.context) is np.ndarray:
-            self.posterior._observe_one(decision.context[None], reward)  # what `_point` gives, without its calls
+            self.posterior._observe_one(decision.context[None], reward)  # equals `_point`, without its overhead
         else:
             self.posterior._observe_one(self._point(decision), reward)
-        self._awaited = None  # widths of what is still pending depend on the settled data
+        self._awaited = None  # widths of pending points depend on the observed data
 
     def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))

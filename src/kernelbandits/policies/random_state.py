@@ -15,21 +15,21 @@ from kernelbandits.validation import a_generator
 __all__ = ["RandomState"]
 
 KEY_BYTES = 16
-"""Of the key of a Philox generator."""
+"""Length of the key of a Philox generator, in bytes."""
 
 
 LEVELS: Final = 0x6B62
-"""Begins the spawn keys of levels: no study spawns as many children."""
+"""First element of the spawn keys of levels; larger than the number of children that any study spawns."""
 
 
 class RandomState:
-    """Draws in the order of decisions, or by the id of a decision where the caller gave one.
+    """Random state that draws in the order of decisions, or by the id of a decision if the caller gave one.
 
-    The stream of a seed is that of `numpy.random.default_rng(seed)`. A draw for an id depends on the seed and the id
-    only, so a repeated request gets the same answer. A forked process goes on with a stream of its own.
+    The stream of a seed is that of `numpy.random.default_rng(seed)`. A draw for an id depends only on the seed and the
+    id, so a repeated request gives the same decision. A forked process continues with its own stream.
 
-    `level` separates the draws of a wrapper from those of the policy inside: with the same seed, and so the same
-    numbers, an action would be drawn with other probabilities than those reported.
+    `level` separates the draws of a wrapper from those of the wrapped policy. With the same seed, and thus the same
+    numbers, actions would be drawn with probabilities different from those reported.
     """
 
     def __init__(self, seed: Seed, level: int = 0) -> None:
@@ -44,15 +44,15 @@ class RandomState:
 
     @property
     def generator(self) -> np.random.Generator:
-        """What draws come from now."""
+        """Current generator."""
         if self._keyed is not None:
             return self._keyed
-        if self._process != process.number:  # the parent and its other children go on with the same stream
+        if self._process != process.number:  # the parent and its other children continue with the same stream
             self._stream, self._process = np.random.default_rng(), process.number
         return self._stream
 
     def draw_by(self, id: str | None) -> None:
-        """Draw for the decision of this id from now on; None: in the order of decisions."""
+        """Draw for the decision with this id from now on; None: in the order of decisions."""
         if id is None:
             self._keyed = None
             return
@@ -67,20 +67,20 @@ class RandomState:
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Put the stream back."""
+        """Restore the stream."""
         self._stream.bit_generator.state = state
 
     def go_on(self, stream: np.random.Generator, key: bytes) -> None:
-        """Restore what was saved."""
+        """Continue from a saved stream and key."""
         self._stream, self.key, self._process = stream, key, process.number
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A policy that is sent to another process keeps its stream there."""
+        """Restore from a pickle; a policy sent to another process continues its stream there."""
         vars(self).update(state)
         self._process = process.number
 
 
 def _child(generator: np.random.Generator, level: int) -> np.random.SeedSequence:
-    """The seed of a generator, extended by a level; spawned children of the same seed have other keys."""
+    """Return the seed of a generator, extended by a level; spawned children of the same seed have different keys."""
     parent = generator.bit_generator.seed_seq
     return np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, LEVELS, level))  # type: ignore[attr-defined]

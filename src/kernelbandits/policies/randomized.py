@@ -19,34 +19,35 @@ __all__ = ["Odds", "RandomizedPolicy", "UniformRandom", "drawn"]
 
 
 class Odds(NamedTuple):
-    """Probabilities of the eligible actions, and what a policy knows besides."""
+    """Action probabilities of the eligible actions, with optional estimates."""
 
     probabilities: Vector
     prediction: Prediction | None = None
-    """Mean and width of each action, where the policy has them."""
+    """Mean and width of each action, if the policy has them."""
 
     score: Vector | None = None
-    """What the probabilities were made of, where that is one number an action."""
+    """Scores from which the probabilities were computed, if there is one number per action."""
 
     memo: Mapping[str, Any] = EMPTY
-    """What `learn` will need, whatever the draw."""
+    """Values that `learn` will need, independent of the draw."""
 
 
 class RandomizedPolicy(Policy):
-    """Draws the action of each round, with a propensity that is exact, so that its log can evaluate any other policy.
+    """Base class of policies that draw the action of each round.
 
-    A subclass writes `_odds` instead of `_pick`.
+    The propensity of each decision is exact, so the log can be used to evaluate any other policy. A subclass implements
+    `_odds` instead of `_pick`.
     """
 
     @abstractmethod
     def _odds(self, actions: Actions) -> Odds:
-        """Probabilities of the eligible actions, from the model alone: no chance is used here."""
+        """Return the action probabilities of the eligible actions. Deterministic: does not use the random generator."""
 
     def _pick(self, actions: Actions) -> Selection:
         return self._drawn_choice(actions, self._odds(actions))
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
-        """One draw a round; the odds of a round that is asked about again and again are computed once."""
+        """Draw once per round; the action probabilities of a repeated round are computed once."""
         choices: list[Selection] = []
         points, odds = None, None
         for actions in rounds:
@@ -57,7 +58,7 @@ class RandomizedPolicy(Policy):
         return choices
 
     def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
-        """One draw, with what is known of it."""
+        """Draw one action and return it with its estimates."""
         probabilities, prediction, score, memo = odds
         place = drawn(probabilities, self._rng)
         choice = Selection(place, propensity=float(probabilities[place]), memo=memo)
@@ -70,7 +71,7 @@ class RandomizedPolicy(Policy):
 
 
 def drawn(probabilities: Vector, rng: np.random.Generator) -> int:
-    """A place drawn from probabilities (which may sum to 1 only up to rounding); never one of probability 0.
+    """Draw an index from probabilities, which may sum to 1 only up to rounding; never one with probability 0.
 
     >>> drawn(np.array([0.0, 1.0, 0.0]), np.random.default_rng(0))
     1
@@ -80,14 +81,14 @@ def drawn(probabilities: Vector, rng: np.random.Generator) -> int:
 
 
 class UniformRandom(Policy):
-    """Every action alike: the baseline, and a logging policy whose log can evaluate any other. A round costs O(N).
+    """Uniformly random baseline. Its log can be used to evaluate any other policy. A round costs O(N).
 
     Parameters
     ----------
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -121,22 +122,22 @@ class UniformRandom(Policy):
         return np.full(actions.n_actions, 1.0 / actions.n_actions)
 
     def _take_in(self, decision: Decision, reward: float) -> None:
-        """There is nothing to learn; the round counts all the same."""
+        """Do nothing: there is no model. The round still counts."""
 
     def _note_model(self) -> None:
-        """There is nothing to undo."""
+        """Do nothing: there is no model."""
 
     def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        """There is nothing to correct."""
+        """Do nothing: there is no model."""
 
     def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        """There is nothing to take back."""
+        """Do nothing: there is no model."""
 
     def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        """There is nothing to learn."""
+        """Do nothing: there is no model."""
 
     def _state(self) -> Parameters:
         return {}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """There is nothing to restore."""
+        """Do nothing: there is no model."""

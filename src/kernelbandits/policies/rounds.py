@@ -1,4 +1,4 @@
-"""Many rounds at once, with the reward of every action: validated, and in blocks of equal shape."""
+"""Batches of rounds with the reward of every action: validation and grouping into blocks of equal shape."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = [
 
 
 NUMBERS_AT_ONCE: Final = 130_000
-"""Of the contexts in a block that is copied together: one megabyte, which stays in cache."""
+"""Largest number of context values copied per block: one megabyte, which fits in the cache."""
 
 
 def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
-    """One by one, or InvalidContexts."""
+    """Return the rounds as a list, or raise InvalidContexts."""
     try:
         if not isinstance(rounds, Catalog | CatalogView | Mapping | set | frozenset):
             return unrolled(rounds)
@@ -37,10 +37,11 @@ def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
 
 
 class KnownRounds:
-    """Points of every round, and what each of its actions would pay.
+    """Points of every round, and the reward of each of its actions.
 
-    Rows of float64 that are alike in all rounds are looked at when they are played (`round`, or the loop that plays
-    `blocks` and stops at what is not finite): a look at all of them beforehand would take as long as playing them.
+    Rows of float64 with the same shape in all rounds are validated only when they are run: by `round`, or by the loop
+    that runs `blocks` and stops at a value that is not finite. Validating all of them beforehand would take as long as
+    running them.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class KnownRounds:
         if n_rounds != n_rewards:
             raise InvalidReward(f"Rewards are a row per round: there are {n_rounds} rounds and {n_rewards} rows.")
         self._points_of = points_of
-        self._whole: NDArray[np.float64] | None = None  # rounds × actions × columns, where they came as one array
+        self._whole: NDArray[np.float64] | None = None  # rounds × actions × columns, if passed as one array
         self._room: Vector = np.zeros(0)
         first = points_of(rounds[0]) if n_rounds else None
         if isinstance(rounds, np.ndarray) and rounds.ndim == 3 and type(first) is np.ndarray:
@@ -73,7 +74,7 @@ class KnownRounds:
         sizes = {count(points) for points in (self._points[:1] if self._is_even else self._points)}
         self.rewards: Sequence[Vector] | Matrix
         if self._is_even and not isinstance(rewards, np.ndarray) and _are_even(rewards):
-            rewards = np.array(rewards)  # a look at all of them is as cheap as one at each would be
+            rewards = np.array(rewards)  # validating all at once costs no more than one by one
         if isinstance(rewards, np.ndarray) and rewards.ndim == 2 and sizes <= {rewards.shape[1]}:
             self.rewards = table_of(rewards)
         else:
@@ -82,18 +83,18 @@ class KnownRounds:
             ]
 
     def round(self, t: int) -> Points:
-        """Checked points of one round."""
+        """Return the validated points of one round."""
         return self._points_of(self._points[t]) if self._is_even else self._points[t]
 
     def _at_once(self, points: NDArray[np.float64]) -> int:
-        """Rounds like this one in a block."""
+        """Return the number of rounds of this shape per block."""
         return max(1, NUMBERS_AT_ONCE // points.size)
 
     def _stacked(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Rounds of the same shape in one array, which the next call overwrites."""
+        """Stack rounds of the same shape into one array, which the next call overwrites."""
         shape, size = self._points[start].shape, self._points[start].size
         if len(self._room) < (stop - start) * size:
-            self._room = np.empty((stop - start) * size)  # once: fresh memory costs more than the copy
+            self._room = np.empty((stop - start) * size)  # allocated once: fresh memory costs more than the copy
         block = self._room[: (stop - start) * size].reshape(stop - start, *shape)
         np.concatenate(self._points[start:stop], out=block.reshape(-1, shape[1]))
         return block
@@ -102,10 +103,10 @@ class KnownRounds:
         return len(self._points)
 
     def blocks(self, start: int) -> Iterator[tuple[int, NDArray[np.float64], Matrix]]:
-        """From a round on: where a block begins, its contexts as rounds × actions × columns, and its rewards.
+        """Yield blocks from round `start` on: the first round, contexts as rounds × actions × columns, and rewards.
 
-        Whether the contexts are finite is left to the one who plays them. It ends with the first round whose contexts
-        are no rows of numbers. The contexts of a block are overwritten by those of the next.
+        The consumer checks whether the contexts are finite. Iteration ends at the first round whose contexts are not
+        rows of numbers. The contexts of a block are overwritten by those of the next.
         """
         if self._whole is not None:
             yield start, self._whole[start:], np.asarray(self.rewards[start:])
@@ -120,7 +121,7 @@ class KnownRounds:
 
 
 def _are_alike(rounds: Sequence[Points], first: Points) -> bool:
-    """Whether all are rows of float64 of one shape, so that they can be looked at together."""
+    """Whether all rounds are rows of float64 of one shape, so that they can be validated together."""
     if type(first) is not np.ndarray:  # then a point is more than a row
         return False
     shape = first.shape
@@ -133,7 +134,7 @@ def _are_alike(rounds: Sequence[Points], first: Points) -> bool:
 
 
 def _are_even(rewards: Sequence[Any]) -> bool:
-    """Whether all are arrays of one shape."""
+    """Whether all rewards are arrays of one shape."""
     return all(type(row) is np.ndarray and row.shape == rewards[0].shape for row in rewards)
 
 

@@ -27,23 +27,23 @@ from kernelbandits.validation import a_list, a_path, shown
 __all__ = ["load", "packed_policy", "write_policy"]
 
 N_PROBES: Final = 4
-"""Points whose 4 × 4 similarities are kept to check the kernel that `load` is given."""
+"""Number of points whose 4 × 4 similarities are stored to check the kernel passed to `load`."""
 
 MISSING: Final = object()
-"""What a policy describes of a parameter that it does not have."""
+"""Placeholder for a parameter that is missing from a policy's description."""
 
 GENERATORS: Final = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 
 
 def write_policy(packed: Parameters, path: str | PathLike[str]) -> None:
-    """Write what `packed_policy` gave."""
+    """Write the return value of `packed_policy`."""
     write_container(packed, path)
 
 
 def packed_policy(policy: Policy) -> Parameters:
-    """All that a file holds of a policy, as nested plain values and arrays."""
+    """Return the complete file content of a policy, as nested plain values and arrays."""
     description = policy.describe()
-    policy.fingerprint  # noqa: B018 – a former one goes to the ledger
+    policy.fingerprint  # noqa: B018 – records a former fingerprint in the ledger
     _refuse_what_a_file_cannot_hold(description)
     return {
         "policy": description,
@@ -64,19 +64,19 @@ def load(
     policies: Sequence[type[Policy]] = (),
     seed: Seed = None,
 ) -> Policy:
-    """Open a saved policy; it goes on exactly where it was.
+    """Load a saved policy. It continues exactly from its saved state.
 
     Parameters
     ----------
     path
-        The file that `policy.save` wrote.
+        A file written by `policy.save`.
     kernel
-        Needed when the kernel is a function or an object of your own, which a file can name and not hold. Checked
-        against similarities kept in the file. Otherwise optional, to share one similarity table.
+        Required if the kernel is a user-defined function or object, which a file stores by name only. It is checked
+        against similarities stored in the file. Otherwise optional, to share one similarity matrix.
     policies
-        Policy classes of your own that the file may hold.
+        User-defined policy classes that the file may contain.
     seed
-        Another random state, as `reseed` gives it: for several workers that open one file. None: the saved one.
+        New random state, as in `reseed`, for several workers that load the same file. None: the saved one.
     """
     own = a_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
     for one in own:
@@ -93,7 +93,7 @@ def load(
         raise
     except MemoryError as error:
         raise SavedFileError(f"{os.fspath(path)!r} holds a policy that takes more memory than there is.") from error
-    except Exception as error:  # what is left after all checks: a file cannot raise anything else than its own errors
+    except Exception as error:  # anything that passed the checks above: `load` raises only its documented errors
         raise DamagedFile(
             f"{os.fspath(path)!r} does not hold a policy as it is saved: {type(error).__name__}: {error!s:.200}"
         ) from error
@@ -103,7 +103,7 @@ def load(
 
 
 def _known() -> dict[str, type[Policy]]:
-    """What a file may name: the policies of the library. Nothing is imported by a name found in a file."""
+    """Return the policy classes that a file may name. Nothing is imported by a name found in a file."""
     from kernelbandits import policies
 
     named = {name: getattr(policies, name) for name in policies.__all__}
@@ -111,7 +111,7 @@ def _known() -> dict[str, type[Policy]]:
 
 
 def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[str, type[Policy]]) -> Policy:
-    """The policy that `packed_policy` took apart."""
+    """Rebuild the policy from the return value of `packed_policy`."""
     description = saved_part(content, "policy")
     name = saved_value(description, "class")
     if not isinstance(name, str) or name not in known:
@@ -140,9 +140,9 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
 
 
 def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:
-    """DamagedFile where a policy that was built does not describe itself as in the file.
+    """Raise DamagedFile if the description of the rebuilt policy differs from the one in the file.
 
-    A kernel that the caller has given is checked by its similarities.
+    A kernel passed by the caller is checked by its similarities instead.
     """
     if isinstance(saved, dict) and isinstance(built, dict):
         for key, value in saved.items():
@@ -156,7 +156,7 @@ def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "po
 
 
 def _packed_kernel(kernel: Kernel | None) -> Any:
-    """The kernel as parameters and arrays; only its name where it has no such form; None where there is none."""
+    """Return the kernel as parameters and arrays; only its name if it has no such form; None if there is no kernel."""
     if kernel is None:
         return None
     try:
@@ -186,7 +186,7 @@ def _chosen_kernel(content: Mapping[str, Any], given: Kernel | None) -> Kernel |
 
 
 def _probe(policy: Policy) -> Any:
-    """A few learnt points and their similarities."""
+    """Return a few learned points and their similarities."""
     points = policy._probe()
     if points is None or policy.kernel is None:
         return None
@@ -245,7 +245,7 @@ def _generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 
 def _to_json(value: Any) -> Any:
-    """Arrays of unsigned 64-bit words (Philox, MT19937) as lists: a JSON integer has no largest value."""
+    """Convert arrays of unsigned 64-bit words (Philox, MT19937) to lists: a JSON integer has no largest value."""
     if isinstance(value, dict):
         return {key: _to_json(part) for key, part in value.items()}
     return value.tolist() if isinstance(value, np.ndarray) else value

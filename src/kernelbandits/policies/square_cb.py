@@ -37,20 +37,20 @@ __all__ = [
 
 @runtime_checkable
 class GapWeight(Protocol):
-    """Weight of a gap in a round; a plain number is the constant one. Write your own with these two methods."""
+    """Interface of gap weights λ; a plain number is a constant weight. Implement these two methods for your own."""
 
     @abstractmethod
     def __call__(self, *, round_index: int, n_actions: int) -> float:
-        """What gaps are multiplied by, zero or above."""
+        """Return the factor of the gaps in this round, zero or above."""
 
     @abstractmethod
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
 
 
 @dataclass(frozen=True)
 class ConstantGapWeight:
-    """The same in every round."""
+    """Constant gap weight."""
 
     value: float
 
@@ -58,20 +58,20 @@ class ConstantGapWeight:
         object.__setattr__(self, "value", positive(self.value, "The weight of gaps", "Large is greedy."))
 
     def __call__(self, *, round_index: int, n_actions: int) -> float:
-        """The value."""
+        """Return the value."""
         return self.value
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "ConstantGapWeight", "value": self.value}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrowingGapWeight:
-    """scale · sqrt(N T) with a known horizon T; scale · sqrt(N t), growing with the round t, without one.
+    """Gap weight scale · sqrt(N T) with a known horizon T; scale · sqrt(N t), growing with the round t, without one.
 
-    The order of Foster and Rakhlin's weight, sqrt(N T / regret of the oracle): in theory scale is one over the square
-    root of the cumulative squared error of the estimates (rewards in [0, 1]), which nobody knows beforehand.
+    It has the order of Foster and Rakhlin's weight, sqrt(N T / regret of the oracle). In theory, scale is one over the
+    square root of the cumulative squared error of the estimates (rewards in [0, 1]), which is unknown in advance.
 
     >>> GrowingGapWeight(scale=2.0)(round_index=9, n_actions=4)
     12.0
@@ -86,27 +86,27 @@ class GrowingGapWeight:
             object.__setattr__(self, "horizon", a_count(self.horizon, "The horizon"))
 
     def __call__(self, *, round_index: int, n_actions: int) -> float:
-        """The weight of this round."""
+        """Return the weight of this round."""
         return self.scale * sqrt(n_actions * (round_index if self.horizon is None else self.horizon))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "GrowingGapWeight", "scale": self.scale, "horizon": self.horizon}
 
 
 KNOWN: Mapping[str, type[Any]] = {known.__name__: known for known in (ConstantGapWeight, GrowingGapWeight)}
-"""What a file may name. Nothing is imported by a name found in a file."""
+"""Classes that a file may name. Nothing is imported by a name found in a file."""
 
 
 def as_gap_weight(value: float | GapWeight) -> GapWeight:
-    """A number as the constant weight."""
+    """Convert a number to a constant weight."""
     if isinstance(value, type):
         raise InvalidParameter(f"A weight of gaps is a number or a schedule, got the class {value.__name__} itself.")
     return value if isinstance(value, GapWeight) else ConstantGapWeight(value)
 
 
 def packed_gap_weight(weight: GapWeight) -> Parameters:
-    """Its description, or CannotSave where it is not one of the library's."""
+    """Return the description of a weight; raise CannotSave if it is not one of the library's classes."""
     if KNOWN.get(type(weight).__name__) is not type(weight):
         raise CannotSave(f"A weight of gaps of your own ({type(weight).__name__}) cannot be saved.")
     return weight.describe()
@@ -123,26 +123,26 @@ def gap_weight_from(description: Mapping[str, Any]) -> GapWeight:
 
 
 class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
-    """Draw actions with probability falling in the gap of their means to the best (Foster and Rakhlin 2020, SquareCB).
+    """Draw actions with probability decreasing in their gap to the best mean (Foster and Rakhlin 2020, SquareCB).
 
-    Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the weight of gaps,
+    Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the gap weight,
 
         p_a = 1 / (N + λ (mean_b − mean_a))   for a ≠ b,      p_b = 1 − Σ p_a.
 
-    It needs no confidence widths: its regret follows from that of the regression, for any rewards whose expectation the
-    kernel can represent. Propensities are exact and above 1 / (N + λ · largest gap). The rule is Abe and Long's (1999).
-    Means cost O(N m) after m distinct contexts; the widths, which the decisions report, O(N m²).
+    The policy does not use confidence widths: its regret follows from that of the regression, for any rewards whose
+    expectation the kernel can represent. Propensities are exact and above 1 / (N + λ · largest gap). The rule is due to
+    Abe and Long (1999). Means cost O(N m) after m distinct contexts; the widths, which the decisions report, O(N m²).
 
     Parameters
     ----------
     kernel, regularization, posterior, reward_range
         As in KernelUCB.
     gap_weight
-        λ: a number (large is greedy; in units of one over the reward), or a schedule (round_index, n_actions) → number
-        such as GrowingGapWeight(scale=…, horizon=…). None: GrowingGapWeight(scale=4), that is 4 sqrt(N t); its theory
-        value is below 1 and learns slowly.
+        λ: a number (a large value is greedy; unit: one over the reward), or a schedule
+        (round_index, n_actions) → number such as GrowingGapWeight(scale=…, horizon=…). None: GrowingGapWeight(scale=4),
+        that is 4 sqrt(N t). The value of the theory is below 1 and learns slowly.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
         self._form = posterior_factory(posterior)
         super().__init__(
             make_posterior(self._form, self.kernel, regularization),
-            Constant(0.0),  # actions are judged by their means
+            Constant(0.0),  # actions are scored by their means
             reward_range=reward_range,
             seed=seed,
         )
@@ -175,7 +175,7 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
 
     @property
     def gap_weight(self) -> GapWeight:
-        """The schedule of weights; a number that is assigned becomes the constant weight."""
+        """Gap weight schedule; an assigned number is converted to a constant weight."""
         return self._gap_weight
 
     @gap_weight.setter
@@ -211,13 +211,13 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
 
 
 def inverse_gap_probabilities(means: Vector, weight: float) -> Vector:
-    """1 / (N + weight · gap) for all but the best, which has the rest.
+    """Return 1 / (N + weight · gap) for all but the best action, and the remaining probability for the best.
 
     >>> inverse_gap_probabilities(np.array([0.5, 1.0, 0.5]), 4.0)
     array([0.2, 0.6, 0.2])
     """
     best = tied_for_best(means)[0]
-    gaps = np.maximum(means[best] - means, 0.0)  # what is tied with the best may lie above it by a rounding error
+    gaps = np.maximum(means[best] - means, 0.0)  # a mean tied with the best may exceed it by a rounding error
     with np.errstate(over="ignore"):
         probabilities = 1.0 / (len(means) + weight * gaps)
     probabilities[best] = 0.0

@@ -25,14 +25,14 @@ from kernelbandits.validation import a_count, a_probability, is_one_of, not_nega
 __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 
 MOST_STAGES: Final = 64
-"""More levels than any walk visits: S = 64 would take a horizon of 2¹²⁸."""
+"""Upper bound on the number of levels: S = 64 would require a horizon of 2¹²⁸."""
 
 MOST_EPOCHS: Final = 64
-"""More epochs than any run has: epoch m begins in round 2^m."""
+"""Upper bound on the number of epochs: epoch m begins in round 2^m."""
 
 
 class BaseKernelUCB:
-    """Ridge estimates from one level's rounds only (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
+    """Ridge estimates from the rounds of one level (Valko et al. 2013, BaseKernelUCB, corrected by erratum E5).
 
     >>> from kernelbandits.kernels import Linear
     >>> level = BaseKernelUCB(Linear(), regularization=1.0)
@@ -45,21 +45,21 @@ class BaseKernelUCB:
         self.posterior = make_posterior(posterior_factory(posterior), kernel, regularization)
 
     def estimate(self, contexts: Points) -> Prediction:
-        """Mean and width of the actions still active."""
+        """Return mean and width of the actions still active."""
         return self.posterior.predict(contexts)
 
     def observe(self, context: Points, reward: float) -> None:
-        """One more round of this level; `context` is a collection of one."""
+        """Add one round to this level; `context` is a collection of size one."""
         self.posterior.observe(context, [reward])
 
     @property
     def stage_observations(self) -> int:
-        """Rounds of this level: ψ."""
+        """Number of rounds of this level: ψ."""
         return self.posterior.n_observations
 
 
 class _Rules(NamedTuple):
-    """What holds in one round: the width's scale, the width that ends all doubt, and the epoch of the levels."""
+    """Parameters of one round: the scale of the widths, the width at which it exploits, and the epoch of the levels."""
 
     scale: float
     fine: float
@@ -67,11 +67,12 @@ class _Rules(NamedTuple):
 
 
 class LevelPolicy(Policy):
-    """Level s learns only from rounds that it explored itself; an action has to look good at every level to be played.
+    """Base class of elimination by levels.
 
-    Every level keeps the rewards of its own rounds, and whether a round joins a level depends on contexts and lower
-    levels only. So the rewards within a level are independent given the contexts, which is what the proof needs and
-    what KernelUCB lacks. The contexts may not react to rewards.
+    Level s learns only from rounds that it explored itself. An action is selected only if no lower level eliminated it.
+    Every level stores the rewards of its own rounds, and whether a round joins a level depends only on contexts and
+    lower levels. The rewards within a level are therefore independent given the contexts, which the proof requires and
+    which does not hold for KernelUCB. The contexts must not depend on rewards.
     """
 
     needs_reward_range = True
@@ -106,12 +107,12 @@ class LevelPolicy(Policy):
         self._blank = self._joined_level()
         self._levels: list[BaseKernelUCB] = []
         self._epoch = 0
-        self._most_actions = 1  # seen in a round learnt from
+        self._most_actions = 1  # largest number in a learned round
         self._has_warned = False
 
     @abstractmethod
     def _new_level(self) -> BaseKernelUCB:
-        """A level that has seen nothing."""
+        """Return an empty level."""
 
     def _joined_level(self) -> BaseKernelUCB:
         level = self._new_level()
@@ -141,15 +142,15 @@ class LevelPolicy(Policy):
 
     @property
     def stages(self) -> tuple[BaseKernelUCB, ...]:
-        """One learner a level, lowest first; levels that no round has reached are not there yet."""
+        """Learners of the levels, lowest first; levels that no round has reached do not exist yet."""
         return tuple(self._levels)
 
     def scale_at(self, round_index: int, n_actions: int | None = None) -> float:
-        """What widths are multiplied with in a round (of so many actions)."""
+        """Return the factor of the widths in a round with `n_actions` actions."""
         return self._rules(round_index, max(self._most_actions, n_actions or 1)).scale
 
     def walk(self, contexts: Points, *, ids: Sequence[ItemId] | None = None) -> tuple[StageStep, ...]:
-        """The levels this round passes through; the last one decides."""
+        """Return the levels that this round passes through; the last one decides."""
         given = self._actions(contexts, ids)
         return self._walk(given.points, given.n_actions)[0]
 
@@ -204,14 +205,14 @@ class LevelPolicy(Policy):
         return StageStep(stage, active, prediction, widths, outcome)
 
     def _explored_place(self, step: StageStep, threshold: float) -> int:
-        """Which wide action to explore. It may not look at this level's means: that would undo the independence."""
+        """Return the wide action to explore. It must not depend on this level's means, to preserve independence."""
         wide = np.flatnonzero(step.scaled_width > threshold)
         if self._explore == "lowest":
             return int(wide[0])
         return int(wide[tied_for_best(step.scaled_width[wide])[0]])
 
     def _coarse(self, stage: int) -> float:
-        """Widths that level `stage` is content with: 2^(−s), in units of the reward range (the printed rule: in 1)."""
+        """Return the target width of level `stage`: 2^(−s), in units of the reward range (in paper mode: of 1)."""
         return self._unit * 2.0**-stage
 
     @property
@@ -268,7 +269,7 @@ class LevelPolicy(Policy):
             self._has_warned = True
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Which past actions made this mean, by the level that decided as it is now."""
+        """Explain which past actions determine the mean, under the current model of the level that decided."""
         self._require_own(decision)
         place = self._noted(decision, "level", default=decision.stage or 1)
         is_current = self._epoch_of(decision) == self._epoch
@@ -283,7 +284,7 @@ class LevelPolicy(Policy):
 
     def _take_in(self, decision: Decision, reward: float) -> None:
         epoch = self._epoch_of(decision)
-        if epoch >= self._epoch:  # a reward that comes after its epoch is over is learnt by no level
+        if epoch >= self._epoch:  # a reward that arrives after its epoch is not learned by any level
             levels = self._levels if epoch == self._epoch else []
             if decision.stage is not None:
                 stage = self._checked_stage(decision)
@@ -314,7 +315,7 @@ class LevelPolicy(Policy):
             level.posterior.remove(self._point(decision), [reward])
 
     def _level_of(self, decision: Decision) -> BaseKernelUCB | None:
-        """The level that learnt from a decision; None when none did, or when its epoch is over."""
+        """Return the level that learned from a decision; None if there is no such level, or if its epoch is over."""
         if decision.stage is None or self._epoch_of(decision) != self._epoch:
             return None
         stage = self._checked_stage(decision)
@@ -342,7 +343,7 @@ class LevelPolicy(Policy):
             raise DecisionError(f"A level is a whole number from 1 to {MOST_STAGES}, got stage={stage!r}.")
         return stage
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _level_parameters(self) -> Parameters:
         return {
@@ -384,37 +385,37 @@ class SupKernelUCB(LevelPolicy):
 
     A round starts at level 1 with all actions. At level s, with w = scale · width from that level's rounds only:
 
-    - every w ≤ 1/sqrt(T): play the highest mean + w, and learn nothing from it;
-    - every w ≤ 2^(−s): keep the actions within 2^(1−s) of the highest mean + w, and go to level s + 1;
-    - otherwise: play the widest action, and let level s learn from it.
+    - every w ≤ 1/sqrt(T): select the highest mean + w, and do not learn from it;
+    - every w ≤ 2^(−s): retain the actions within 2^(1−s) of the highest mean + w, and go to level s + 1;
+    - otherwise: select the widest action, and update level s with its reward.
 
-    It explores for a very long time: it is the method with the proof, not the one with the best curve. A smaller
-    `scale` set by hand shows what lies between. `choose` costs one prediction per level visited.
+    It explores for a very long time: it has the regret proof, not the lowest regret in practice. A smaller `scale`, set
+    manually, gives a compromise. `choose` costs one prediction per level visited.
 
     Parameters
     ----------
     kernel, regularization
         As in KernelUCB.
     horizon, n_actions
-        Rounds to come and the most actions in one of them; a round with more is refused. horizon None: unknown, see
-        `unknown_horizon`; n_actions None (unknown horizon only): the most seen so far.
+        Number of rounds and largest number of actions per round; a round with more is rejected. horizon None: unknown,
+        see `unknown_horizon`; n_actions None (unknown horizon only): the largest number so far.
     failure_probability
         With probability 1 − this, every interval of every round and level holds.
     norm_bound
-        B ≥ ‖f‖ in the kernel's space; needed in valid mode unless `scale` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required in valid mode unless `scale` is given.
     noise_scale
         R of the sub-Gaussian noise; None: half the length of the reward range.
     reward_range
-        Rewards outside are refused; thresholds are multiplied by its length (but in paper mode, which prints them for
-        length 1).
+        Rewards outside this range are rejected. Thresholds are multiplied by its length, except in paper mode, whose
+        thresholds are for length 1.
     mode
-        "valid": scale R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof needs. "paper": the printed
-        sqrt(2 ln(2TN/δ)), which can lose the best action for good (docs/errata.md, E1).
+        "valid": scale R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof requires. "paper": the published sqrt(2
+        ln(2TN/δ)), which can eliminate the best action permanently (docs/errata.md, E1).
     scale
-        Set the scale by hand; no guarantee.
+        Scale set manually; no guarantee.
     unknown_horizon
-        "anytime": thresholds and scale grow with the round, nothing is thrown away. "doubling": fresh levels in epochs
-        of 1, 2, 4, … rounds.
+        "anytime": thresholds and scale grow with the round, all data are retained. "doubling": new levels in epochs of
+        1, 2, 4, … rounds.
     explore
         Which wide action to explore: the "widest", or the "lowest" row.
 
@@ -470,15 +471,15 @@ class SupKernelUCB(LevelPolicy):
 
 
 class SupLinUCB(LevelPolicy):
-    """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011): a round costs O(N d²) a level, whatever t.
+    """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011). A round costs O(N d²) per level for any t.
 
-    Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as erratum E1,
-    closed here by the valid scale (norm_bound=1.0).
+    Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as in erratum E1.
+    The valid scale closes it (norm_bound=1.0).
 
     Parameters
     ----------
     regularization, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
-        As in SupKernelUCB, and so are `unknown_horizon` and `explore`.
+        As in SupKernelUCB; likewise `unknown_horizon` and `explore`.
 
     Examples
     --------

@@ -27,56 +27,61 @@ from kernelbandits.validation import a_count, a_generator, is_one_of, shown
 __all__ = ["KernelThompson"]
 
 MOST_JOINT: Final = 512
-"""Actions up to which "auto" draws jointly. Measured once, with 1000 features and 256 draws after 100 and 500 contexts:
-features are 3 to 4 times slower at 256 actions, 1.2 to 1.5 times slower here and 1.6 times faster at 1024."""
+"""Largest number of actions for which "auto" draws jointly.
+
+Measured once, with 1000 features and 256 draws after 100 and 500 contexts: features are 3 to 4 times slower at 256
+actions, 1.2 to 1.5 times slower at 512 and 1.6 times faster at 1024.
+"""
 
 MOST_DRAWS: Final = 1_000_000
-"""For the propensities of a round: every action takes 8 bytes for each."""
+"""Largest number of draws for the propensities of a round: each draw takes 8 bytes per action."""
 
 
 class KernelThompson(PosteriorPolicy, RandomizedPolicy):
-    """Play each action as often as it is the best under the posterior (Chowdhury and Gopalan 2017, GP-TS).
+    """Select each action with its posterior probability of being the best (Chowdhury and Gopalan 2017, GP-TS).
 
-    The rewards g of a round's actions are believed to be N(mean, v² γ Σ̂), with γ Σ̂ the posterior covariance of a
-    Gaussian process of noise variance γ; Thompson sampling draws g and plays its largest entry, which is to play action
-    a with the probability that a is the best. Here that probability is computed first and the action is drawn from it,
-    so that the propensity of a decision is exact, and is what `probabilities` says:
+    The rewards g of a round's actions are modeled as N(mean, v² γ Σ̂), with γ Σ̂ the posterior covariance of a Gaussian
+    process with noise variance γ. Thompson sampling draws g and selects its largest entry: it selects action a with the
+    probability that a is the best. This policy computes that probability first and draws the action from it. The
+    propensity of a decision is therefore exact, and equals the result of `probabilities`:
 
-    - one action: 1; two actions: Φ(difference of means / its standard deviation);
-    - more: the share of `propensity_draws` joint draws in which the action is the best. These draws come from a
-      generator of their own, made from the seed and the number of the round: asking again on the same model gives the
-      same shares. To follow one of the draws, picked at random, is Thompson sampling; the share is the exact
-      probability of what is played, and an estimate of the ideal probability p with standard error
-      sqrt(p (1 − p) / propensity_draws). An action that is the best in none of the draws cannot be played that round.
+    - One action: 1. Two actions: Φ(difference of means / its standard deviation).
+    - More: the fraction of `propensity_draws` joint draws in which the action is the best. These draws use a separate
+      generator, seeded by the seed and the round index: a repeated query of the same model gives the same fractions.
+      Following one of the draws, selected at random, is Thompson sampling. The fraction is the exact probability of the
+      selected action, and an estimate of the ideal probability p with standard error sqrt(p
+      (1 − p) / propensity_draws). An action that is not the best in any draw cannot be selected in that round.
 
-    A slate ranks by one such draw; each propensity is given those above. Pending decisions narrow the draws and leave
-    the mean alone. Assumes rewards whose noise is about normal; any bounded reward does in practice.
+    A slate ranks by one such draw; each propensity is conditional on the items above. Pending decisions reduce the
+    variance of the draws and do not change the mean. The noise of the rewards is assumed to be about normal; in
+    practice, any bounded reward works.
 
-    A round of N actions after m distinct contexts costs O(N m² + N² m + N³) jointly, plus N² for each draw; by features
-    O(m² + m D) a draw and O(m + D) for each draw and action: it grows with m, not with the cube of N.
+    A round of N actions after m distinct contexts costs O(N m² + N² m + N³) jointly, plus N² per draw; by features
+    O(m² + m D) per draw and O(m + D) per draw and action: it grows with m, not with the cube of N.
 
     Parameters
     ----------
     kernel, regularization, posterior, reward_range
         As in KernelUCB; the regularization is the noise variance of the process.
     exploration
-        v, the scale of the draws: 1 is the posterior itself where γ is the noise variance, less is greedier. A schedule
-        of `kernelbandits.theory` gives v · sqrt(γ): IGPUCB at half the failure probability is the scale of the
-        regret proof, v_t = B + R sqrt(2 (I_t + 1 + ln(2/δ))), which explores far too long to be of practical use.
+        v, the scale of the draws: 1 is the posterior itself if γ is the noise variance, smaller values are greedier. A
+        schedule of `kernelbandits.theory` sets v · sqrt(γ): IGPUCB at half the failure probability is the scale of the
+        regret proof, v_t = B + R sqrt(2 (I_t + 1 + ln(2/δ))), which explores far too long for practical use.
     draws
-        "joint": from the covariance of the round's actions, 1e-10 of its trace added to the diagonal. "features": whole
-        functions, by a prior draw over random Fourier features and its exact correction by the data; needs a kernel
-        that has features (`Linear`, …) or random ones (`Gaussian`, `Matern`). "auto": by features for more than 512
-        actions where the kernel allows it. Two actions are always treated jointly.
+        "joint": from the covariance of the round's actions, with 1e-10 of its trace added to the diagonal. "features":
+        function samples, from a prior draw over random Fourier features and its exact correction by the data; requires
+        a kernel with explicit features (`Linear`, …) or random ones (`Gaussian`, `Matern`). "auto": by features for
+        more than 512 actions if the kernel supports it. Two actions are always treated jointly.
     n_features
-        Random features of a prior draw, an even number; drawn afresh in each round.
+        Number of random features of a prior draw, an even number; redrawn in each round.
     propensity_draws
-        How many draws the probabilities are made of. 1 is the cheapest and makes the policy deterministic between two
-        rewards: the propensity is 1.0, and a log of it can evaluate no other policy.
+        Number of draws from which the probabilities are computed. 1 is the cheapest and makes the policy deterministic
+        between two updates: the propensity is 1.0, and its log cannot be used to evaluate another policy.
     ties
-        Actions that tie in a draw (equal points do): the "lowest" row gets it, or each an equal part ("random").
+        Actions that tie in a draw, such as equal points: "lowest" assigns the draw to the lowest row, "random" splits
+        it equally.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -126,7 +131,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         self._n_features = an_even_count(n_features)
         self._propensity_draws = a_count(propensity_draws, "The number of draws", most=MOST_DRAWS)
         self._ties = checked_ties(ties)
-        self._entropy = int(self._rng.integers(2**63))  # of the generators that the draws come from
+        self._entropy = int(self._rng.integers(2**63))  # seed of the generators of the draws
 
     def reseed(self, seed: Seed = None) -> None:
         """As described in `Policy`."""
@@ -137,7 +142,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def draw(self, contexts: Points, n_draws: int = 1, *, seed: Seed = None) -> Matrix:
-        """Rewards of these actions as the policy believes in them now: one row a draw, one column an action."""
+        """Sample rewards of these actions from the current posterior: one row per draw, one column per action."""
         rng = a_generator(seed)
         points = self._points(contexts, None)
         return self._drawn(
@@ -161,7 +166,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return self._with_estimate(choice, actions.points) if isnan(choice.mean) else choice
 
     def _with_estimate(self, choice: Selection, points: Points) -> Selection:
-        """Mean and width of the one action that was chosen."""
+        """Add mean and width of the selected action."""
         mean, width = self._predict_one(points, choice.row)
         return choice._replace(mean=mean, width=width)
 
@@ -184,18 +189,18 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
                 place, score=float(draws[followed, place]), propensity=np.count_nonzero(alike) / n_before
             )
             choices.append(self._with_estimate(choice, actions.points))
-            draws[:, place] = -np.inf  # only draws that placed it here are looked at from now on
+            draws[:, place] = -np.inf  # only draws with this item here are used from now on
         return choices
 
     def _round_draws(self, points: Points, n_actions: int) -> Matrix:
         return self._drawn(points, n_actions, self._propensity_draws, self._round_generator())
 
     def _round_generator(self) -> np.random.Generator:
-        """The same for the same round, whatever was asked before."""
+        """Return the generator of the current round, independent of earlier queries."""
         return np.random.default_rng([self._entropy, self.round_index])
 
     def _drawn(self, points: Points, n_actions: int, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """One row a draw, one column a point."""
+        """Return samples: one row per draw, one column per point."""
         if not self._draws_paths(points, n_actions):
             return self._joint_draws(points, self.posterior._estimate(points).mean, n_draws, rng)
         if self.posterior.size:
@@ -213,7 +218,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return paths.at(points)
 
     def _joint_draws(self, points: Points, mean: Vector, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Over distinct points, so that equal ones draw equal rewards."""
+        """Sample jointly at the distinct points, so that equal points get equal rewards."""
         places: dict[Hashable, int] = {}
         slots = [places.setdefault(key, len(places)) for key in self._kind(points).keys(points)]
         if len(places) == len(slots):
@@ -228,13 +233,13 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return self._draws == "features"
 
     def _covariance(self, points: Points, n_actions: int) -> Matrix:
-        """v² γ Σ̂, what is awaited counted in."""
+        """Return v² γ Σ̂, including pending decisions."""
         waiting = self._waiting()
         covariance = self.posterior.covariance(points) if waiting is None else waiting.covariance(points, points)
         return self._spread(n_actions) ** 2 * covariance
 
     def _spread(self, n_actions: int) -> float:
-        """Standard deviation of a draw, in widths: v sqrt(γ)."""
+        """Return the standard deviation of a draw, in widths: v sqrt(γ)."""
         return self._widths(self._exploration_now(n_actions, self._waiting(), self.round_index))
 
     def _widths(self, exploration: float) -> float:
@@ -245,28 +250,28 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return isinstance(self.exploration, Constant)
 
     def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> Estimate:
-        """As described in `PosteriorPolicy`: one standard deviation of the draw is what exploration adds."""
+        """As in `PosteriorPolicy`; the exploration term is one standard deviation of the draw."""
         prediction, exploration = super()._estimate(points, n_actions, waiting, round_index)
         return Estimate(prediction, self._widths(exploration))
 
     # -- probabilities ---------------------------------------------------------------------------------------------
 
     def _shares(self, draws: Matrix) -> Vector:
-        """In which share of the draws each action is the best."""
+        """Return the fraction of the draws in which each action is the best."""
         if self._ties == "lowest":
             return np.bincount(best_of_each(draws), minlength=draws.shape[1]) / len(draws)
         tied = draws >= worst_tied_of_each(draws)[:, None]
         return np.asarray((tied / tied.sum(axis=1, keepdims=True)).mean(axis=0))
 
     def _shares_of_two(self, mean: Vector, covariance: Matrix) -> Vector:
-        """P(g₀ > g₁) and the rest."""
+        """Return P(g₀ > g₁) and its complement."""
         variance = float(covariance[0, 0] + covariance[1, 1] - covariance[0, 1] - covariance[1, 0])
         if variance <= JITTER * float(np.trace(covariance)):
             return tie_probabilities(tied_for_best(mean), self._ties, n_actions=2)
         gap = float(mean[0] - mean[1]) / sqrt(2.0 * variance)
         return np.array([0.5 * erfc(-gap), 0.5 * erfc(gap)])
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {
@@ -290,5 +295,5 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
 
 
 def _may_have_features(kernel: Kernel) -> bool:
-    """Whether there may be features, of its own or random ones; for certain only its points say."""
+    """Whether the kernel may have features, explicit or random; only its points determine this with certainty."""
     return has_random_features(kernel) or type(kernel).n_features is not Kernel.n_features

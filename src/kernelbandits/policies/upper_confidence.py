@@ -1,4 +1,4 @@
-"""Upper-confidence policies: the shared rule, and KernelUCB."""
+"""Upper-confidence policies: the base class, and KernelUCB."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from kernelbandits.validation import is_one_of, shown
 __all__ = ["KernelUCB", "UpperConfidencePolicy"]
 
 FEW_ACTIONS: Final = 8
-"""Fewer actions of a round are cheaper to score all, together with those of other rounds."""
+"""Number of actions below which a round is scored exhaustively, in a batch with other rounds."""
 
 SIMILARITIES_AT_ONCE: Final = 4_000_000
-"""To what was learnt, of actions of rounds that are asked about together: 32 MB."""
+"""Largest number of similarities computed at once for a batch of rounds: 32 MB."""
 
 
 class UpperConfidencePolicy(PosteriorPolicy):
-    """Highest mean + exploration · width over a posterior; the subclass says which posterior and which words."""
+    """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     ) -> None:
         super().__init__(posterior, exploration, reward_range=reward_range, seed=seed)
         self._ties = checked_ties(ties, may_be_exact=True)
-        self._uses_selectors = ties != "exact"  # engines agree to rounding, which then would decide
+        self._uses_selectors = ties != "exact"  # engines agree up to rounding, which would then decide
         self._selectors = Selectors()
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -80,15 +80,15 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return selection
 
     def _pick_from_all(self, actions: Actions) -> Selection:
-        """The best after scoring every action."""
+        """Score every action and select the best."""
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
 
     def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
-        """All means and widths in one question to the posterior, at matrix-matrix speed, where few are left out."""
+        """Compute all means and widths in one posterior query, at matrix-matrix speed, where most widths are needed."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
             return super()._pick_for_each(rounds)
-        if not self.posterior.size:  # nothing learnt: rounds need not be alike
+        if not self.posterior.size:  # nothing learned: rounds need not have the same shape
             return super()._pick_for_each(rounds)
         return [
             self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
@@ -96,7 +96,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         ]
 
     def _estimates(self, rounds: Sequence[Actions]) -> Iterator[Estimate]:
-        """Of the actions of each round, from one question to the posterior."""
+        """Yield the estimate of each round, from one posterior query."""
         waiting = self._waiting()
         whole, first = self._predict(self._stacked(rounds), waiting), 0
         for actions in rounds:
@@ -109,7 +109,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
 
     def _is_selective(self, actions: Actions) -> bool:
-        """Whether these actions are better asked about alone, since few of their widths will be computed."""
+        """Whether these actions are better queried separately, because few of their widths will be computed."""
         if isinstance(actions, CatalogActions):
             return True
         if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
@@ -125,7 +125,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         choices: list[Selection] = []
         for place in range(k):
             if placed is not None and place:
-                # As if the items above had been chosen and were awaited: their widths count, their rewards do not.
+                # Treat the items placed so far as pending: they reduce the widths; the means do not change.
                 placed.place(choices[-1].row)
                 exploration = self._exploration_now(n_actions - place, placed, self._ledger.round_index + place)
                 estimate = Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
@@ -145,10 +145,10 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
 
     def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
-        """Ties of many rounds in few questions; the last digit, which may decide where ties are exact, in one each."""
-        if len(rounds) < 2 or self._ties == "exact" or not self.posterior.size:  # rounds need not be alike
+        """Compute ties in batches; exact ties, where the last digit may decide, in separate queries per round."""
+        if len(rounds) < 2 or self._ties == "exact" or not self.posterior.size:  # rounds need not have the same shape
             return super()._probabilities_for_each(rounds)
-        found = [self._probabilities(rounds[0])]  # alone: a posterior may take a cheaper form once it is asked
+        found = [self._probabilities(rounds[0])]  # separately: the first query may change the form of the posterior
         for part in self._side_by_side(rounds[1:]):
             if len(part) == 1:
                 found.append(self._probabilities(part[0]))
@@ -158,7 +158,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return found
 
     def _side_by_side(self, rounds: Sequence[Actions]) -> Iterator[list[Actions]]:
-        """Rounds in a row whose actions are asked about together; those of a catalog, which shares work, alone."""
+        """Split consecutive rounds into batches for joint queries; a catalog, which caches work, forms its own."""
         part: list[Actions] = []
         n_points, most = 0, max(1, SIMILARITIES_AT_ONCE // max(1, self.posterior.size))
         for actions in rounds:
@@ -172,7 +172,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             yield part
 
     def _tied_in_each(self, rounds: Sequence[Actions]) -> list[Indices]:
-        """Rows tied for the best score of each round."""
+        """Return the rows tied for the best score of each round."""
         tied = None
         exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_selectors else None
         if exact is not None:
@@ -187,7 +187,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     @property
     def is_fused(self) -> bool:
-        """As described in `Policy`: where the posterior plays, and no schedule, chance or awaited reward interferes."""
+        """As in `Policy`: True if the posterior supports it and there is no schedule, random tie or pending reward."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
         return is_plain and self._uses_selectors and self.posterior.plays
 
@@ -207,7 +207,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
                     if len(rows) < len(contexts):
                         break
             if t < len(known):
-                if n_notes < 0:  # from here on a copy, and not a note per round
+                if n_notes < 0:  # from here on one copy instead of one journal entry per round
                     self._ledger.count(0)
                     self._note_copy()
                     n_notes = len(notes)
@@ -218,41 +218,42 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
 
 def _screened(n_actions: int, n_widths: int) -> SelectionCost:
-    """The cost of a choice for which all means and some widths were computed."""
+    """Return the cost of a selection for which all means and some widths were computed."""
     if n_widths == n_actions:
         return new_cost(("exhaustive", n_actions, n_actions, n_actions, 0))
     return new_cost(("screened", n_actions, n_actions, n_widths, n_actions))
 
 
 class KernelUCB(UpperConfidencePolicy):
-    """Take the action of highest mean + exploration · width (Valko et al. 2013, KernelUCB with online updates).
+    """Select the action with the highest mean + exploration · width (Valko et al. 2013, KernelUCB with online updates).
 
-    Ridge regression in the feature space of the kernel gives mean and width of every action of the round from the
-    rewards learnt so far; actions never tried are judged by their similarity to actions that were. Choosing among N
-    actions after learning from m distinct contexts costs O(N m) and O(m²) for each action that may be the best, O(N m²)
-    where all widths have to be known; learning costs O(m²), or O(m) for what was chosen just before.
+    Kernel ridge regression gives the mean and width of every action of the round from the rewards learned so far;
+    actions that were never tried are predicted from their similarity to actions that were. With m distinct learned
+    contexts, choosing among N actions costs O(N m), plus O(m²) for each action that may be the best: O(N m²) if all
+    widths have to be computed. Learning costs O(m²), or O(m) for the action chosen just before.
 
     Parameters
     ----------
     kernel
-        A kernel, a square table of similarities, a scikit-learn kernel, or a function (first, second) → matrix.
+        A kernel, a square similarity matrix, a scikit-learn kernel, or a function (first, second) → matrix.
     regularization
-        γ > 0: how much evidence it takes to leave the prior belief that every reward is 0.
+        γ > 0: the ridge parameter. Larger values shrink predictions toward the prior mean 0.
     exploration
-        How many widths above its mean an action is judged: a number tuned to the problem (0.1 to 2), or a schedule of
+        Number of widths added to the mean of an action: a number tuned to the problem (0.1 to 2), or a schedule of
         `kernelbandits.theory.exploration` such as `Mixture`, whose confidence statement is proved.
     posterior
         "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularization) → posterior. For
-        rewards that change with time: posterior_factory("windowed", length=200) or
-        posterior_factory("forgetting", rate=0.99); then all actions are scored, and exploration has to be tuned.
+        rewards that change over time: posterior_factory("windowed", length=200) or
+        posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration has to be tuned.
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
     ties
-        Scores within 1e-10 of the best are tied, and go to the "lowest" row, or to one at "random" drawn from `seed`,
-        with its propensity in the decision. "exact" is the plain argmax: the last digit decides, and all are scored.
+        Scores within 1e-10 of the best are tied. "lowest" selects the lowest row; "random" draws one using `seed` and
+        records its propensity in the decision. "exact" is the plain argmax: the last digit decides, and all actions are
+        scored.
     engine
-        "auto" finds the best action without scoring all where it can; "exhaustive" scores every one, to compare with.
-        The choices are the same, so it is no part of the fingerprint and of files.
+        "auto" finds the best action without scoring all actions where possible; "exhaustive" scores every action, for
+        comparison. The choices are the same, so it is not part of the fingerprint or of saved files.
 
     Examples
     --------

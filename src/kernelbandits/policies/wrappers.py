@@ -26,11 +26,11 @@ __all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPoli
 
 
 class WrappedPolicy(Policy):
-    """Chooses otherwise than the policy inside, which learns every reward.
+    """Base class of policies that modify the choice of a wrapped policy, which learns every reward.
 
-    Both keep one and the same ledger of what was learnt and is awaited: rounds count alike, and what is awaited counts
-    in the widths inside. The wrapper's decisions carry its own fingerprint. The policy inside is taken over as it is,
-    with what it has learnt, and is not copied; from then on it is asked through the wrapper.
+    Both share one ledger of learned and pending decisions: they have the same round index, and pending decisions count
+    in the widths of the wrapped policy. The wrapper's decisions carry its own fingerprint. The wrapped policy is
+    adopted with all that it has learned; it is not copied. Use it only through the wrapper from then on.
     """
 
     def __init__(self, policy: Policy, *, seed: Seed = None) -> None:
@@ -40,7 +40,7 @@ class WrappedPolicy(Policy):
         super().__init__(reward_range=policy.reward_range, seed=seed)
         self._journal = policy._journal  # one lock and one undo log for both
         self.policy = policy
-        """The one inside."""
+        """The wrapped policy."""
         self.kernel = policy.kernel
         self.needs_fixed_actions = policy.needs_fixed_actions
         self.learns_from_any_action = policy.learns_from_any_action
@@ -48,7 +48,7 @@ class WrappedPolicy(Policy):
         self._is_numbered = policy._is_numbered
         self._has_notes_to_make = policy._has_notes_to_make
 
-    # -- points are what they are inside ---------------------------------------------------------------------------
+    # -- points: as in the wrapped policy --------------------------------------------------------------------------
 
     def _kind(self, contexts: Points) -> PointKind:
         return self.policy._kind(contexts)
@@ -74,7 +74,7 @@ class WrappedPolicy(Policy):
     def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
         return self.policy._estimate_of(actions, place)
 
-    # -- the policy inside learns ------------------------------------------------------------------------------------
+    # -- learning: done by the wrapped policy ----------------------------------------------------------------------
 
     def _note_model(self) -> None:
         self.policy._note_model()
@@ -112,20 +112,20 @@ class WrappedPolicy(Policy):
         self.policy._note_random()
 
     def reseed(self, seed: Seed = None) -> None:
-        """As described in `Policy`; the policy inside gets a seed of its own, derived from this one."""
+        """As in `Policy`; the wrapped policy gets its own seed, derived from this one."""
         own, inner = a_generator(seed).spawn(2)
         super().reseed(own)
         self.policy.reseed(inner)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Why the action scores as it does, by the policy inside as it is now."""
+        """Explain the score of the action under the current model of the wrapped policy."""
         self._require_own(decision)
         return self.policy.explain(replace(decision, policy=""), most=most)
 
-    # -- keeping -----------------------------------------------------------------------------------------------------
+    # -- serialization ---------------------------------------------------------------------------------------------
 
     def _wrapped_parameters(self) -> Parameters:
-        """What `_parameters` says of the policy inside."""
+        """Return the entry of the wrapped policy in `_parameters`."""
         kernel = {} if self.kernel is None else {"kernel": self.kernel.describe()}
         return {"policy": self.policy.describe(), **kernel}
 
@@ -140,35 +140,35 @@ class WrappedPolicy(Policy):
         return cls(saved.rebuild(saved.structure["policy"]), **given)
 
     def _state(self) -> Parameters:
-        return {}  # the policy inside is kept whole, in `_structure`
+        return {}  # the wrapped policy is stored completely, in `_structure`
 
     def _restore(self, state: Any) -> None:
-        """There is nothing to restore."""
+        """Do nothing: the state is stored in `_structure`."""
 
 
 class Mixed(WrappedPolicy):
-    """Any action with probability epsilon, the choice of another policy otherwise: a log that can evaluate others.
+    """Epsilon-greedy wrapper: a random action with probability epsilon, the choice of another policy otherwise.
 
-    An action that the policy inside takes with probability p is played with (1 − epsilon) p + epsilon / N, exactly; no
-    propensity is below epsilon / N. Every reward goes to the policy inside. What it makes of an action that it did not
-    choose is a matter of the policy:
+    An action that the wrapped policy selects with probability p is selected with probability (1 − epsilon)
+    p + epsilon / N, exactly. No propensity is below epsilon / N, so the log can be used to evaluate other policies.
+    Every reward is passed to the wrapped policy. Its update for an action that it did not choose depends on the policy:
 
-    - with one posterior (KernelUCB, LinUCB, GP-UCB, KernelThompson, …) it learns from any action;
-    - with levels (SupKernelUCB, SupLinUCB) it learns nothing from an action that no level chose: each level may only
-      know rounds that it explored itself. The round counts, and its regret is part of the price;
-    - one that says that it does not learn from such actions (`learns_from_any_action`) is refused, EXP4 among them: its
-      importance weights are made of its own probabilities, and it mixes on its own.
+    - With one posterior (KernelUCB, LinUCB, GP-UCB, KernelThompson, …) it learns from any action.
+    - With levels (SupKernelUCB, SupLinUCB) it learns nothing from an action that no level chose, since each level may
+      use only rounds that it explored itself. The round still counts and incurs regret.
+    - A policy that declares that it cannot learn from such actions (`learns_from_any_action` is False) is rejected.
+      EXP4 is one: its importance weights depend on its own probabilities, and it already mixes in exploration.
 
-    Cost: that of the policy inside; where it randomizes itself, its probabilities too in every random round.
+    Cost: that of the wrapped policy; if it is randomized, also its probabilities in every random round.
 
     Parameters
     ----------
     policy
-        The policy inside; taken over, not copied.
+        The wrapped policy; adopted, not copied.
     epsilon
         Probability of a random action, from 0 to 1.
     seed
-        Of the coin and of the random actions; the policy inside draws from its own.
+        Seed of the coin flip and the random actions; the wrapped policy uses its own random state.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class Mixed(WrappedPolicy):
         if self._rng.random() >= self._epsilon:
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         place = int(self._rng.integers(actions.n_actions))
-        if place == choice.row:  # it is the choice as well, and is learnt as such
+        if place == choice.row:  # also the choice, so it is learned as one
             return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
         own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
         taken = Selection(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
@@ -209,7 +209,7 @@ class Mixed(WrappedPolicy):
         return taken._replace(mean=mean, width=width)
 
     def _total(self, own: float, n_actions: int) -> float:
-        """Probability of an action that the policy inside takes with probability `own`."""
+        """Return the probability of an action that the wrapped policy selects with probability `own`."""
         return (1.0 - self._epsilon) * own + self._epsilon / n_actions
 
     def _probabilities(self, actions: Actions) -> Vector:
@@ -227,7 +227,7 @@ class Mixed(WrappedPolicy):
 
 
 class UpperConfidenceWrapper(WrappedPolicy):
-    """Wraps a policy that takes the highest mean + exploration · width."""
+    """Base class of wrappers of a policy that selects the highest mean + exploration · width."""
 
     policy: UpperConfidencePolicy
 
@@ -240,7 +240,7 @@ class UpperConfidenceWrapper(WrappedPolicy):
         super().__init__(policy, seed=seed)
 
     def _estimate(self, actions: Actions) -> Estimate:
-        """Mean and width of all eligible actions, and the exploration of this round."""
+        """Return mean and width of all eligible actions, and the exploration of this round."""
         policy = self.policy
         return policy._estimate(actions.points, actions.n_actions, policy._waiting(), policy.round_index)
 
@@ -248,19 +248,20 @@ class UpperConfidenceWrapper(WrappedPolicy):
 class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
     """Draw actions with probability ∝ exp(score / temperature), score = mean + exploration · width.
 
-    The scores are those of a policy that takes the highest one, such as KernelUCB or LinUCB: this is its smoothed
-    choice, with exact propensities, and it learns like it. Exploration 0 inside is Boltzmann exploration by the means.
-    A low temperature is nearly the policy inside, a high one nearly uniform; a temperature that does not fall keeps a
-    regret that grows with the rounds. Every action of a round is scored: O(N m²) after m distinct contexts.
+    The scores are those of an upper-confidence policy such as KernelUCB or LinUCB. Softmax replaces its argmax by a
+    randomized choice with exact propensities; learning is the same. Exploration 0 in the wrapped policy gives Boltzmann
+    exploration on the means. A low temperature approximates the wrapped policy, a high one uniform choice. If the
+    temperature does not decrease, the regret grows with the number of rounds. Every action of a round is scored:
+    O(N m²) after m distinct contexts.
 
     Parameters
     ----------
     policy
-        KernelUCB, LinUCB, GP-UCB or another that takes the highest upper confidence bound; taken over, not copied.
+        KernelUCB, LinUCB, GP-UCB or another upper-confidence policy; adopted, not copied.
     temperature
-        In units of the reward: actions whose scores differ by so much differ by a factor e in probability.
+        In units of the reward: scores that differ by `temperature` differ by a factor e in probability.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -277,13 +278,13 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
 
     @property
     def temperature(self) -> float:
-        """What scores are divided by."""
+        """Divisor of the scores."""
         return self._temperature
 
     def _odds(self, actions: Actions) -> Odds:
         estimate = self._estimate(actions)
         scores = estimate.scores
-        with np.errstate(over="ignore"):  # a tiny temperature: all weight is on the best
+        with np.errstate(over="ignore"):  # with a tiny temperature, all weight is on the best
             weights = np.exp((scores - scores.max()) / self._temperature)
         return Odds(weights / weights.sum(), estimate.prediction, scores)
 
@@ -292,40 +293,41 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
 
 
 class _Judged(NamedTuple):
-    """What a round comes down to: the places that may be taken, tied for the best, and what they were judged by."""
+    """Result of scoring a round: the rows tied for the best, and their estimates."""
 
     tied: Indices
     estimate: Estimate
 
 
 class Guarded(UpperConfidenceWrapper):
-    """Play a baseline action unless another is better with confidence.
+    """Conservative exploration: select a baseline action unless another is better with confidence.
 
-    The baseline is left only for an action whose lower confidence bound exceeds the baseline's upper one by more than
-    `margin`, both at the exploration of the policy inside:
+    The policy deviates from the baseline only for an action whose lower confidence bound exceeds the baseline's upper
+    confidence bound by more than `margin`, both at the exploration of the wrapped policy:
 
         mean − exploration · width  >  baseline's mean + exploration · its width + margin.
 
-    Among such actions the one of highest upper confidence bound is played. Where the bounds hold, no action is ever
-    played that is not better than the baseline by the margin. In a round where the baseline is not eligible, the policy
-    inside chooses freely.
+    Among such actions it selects the one with the highest upper confidence bound. If the bounds hold, every other
+    selected action is better than the baseline by the margin. In a round where the baseline is not eligible, the
+    wrapped policy chooses without restriction.
 
-    It does not explore: while the baseline is played, other actions are known only as far as they are similar to it.
-    Evidence has to come from elsewhere: `warm_start` with history, or `Mixed(Guarded(...), epsilon=0.05)`, which
-    risks a known share of the rounds. Every action of a round is scored: O(N m²) after m distinct contexts.
+    The policy does not explore: while the baseline is selected, other actions are estimated only through their
+    similarity to it. The data have to come from elsewhere: `warm_start` with historical data, or
+    `Mixed(Guarded(...), epsilon=0.05)`, which explores in a known fraction of the rounds. Every action of a round is
+    scored: O(N m²) after m distinct contexts.
 
     Parameters
     ----------
     policy
-        KernelUCB, LinUCB, GP-UCB or another that takes the highest upper confidence bound; taken over, not copied. Its
-        exploration says what is meant by confidence.
+        KernelUCB, LinUCB, GP-UCB or another upper-confidence policy; adopted, not copied. Its exploration sets the
+        confidence level.
     baseline
-        Id of the baseline action, as `ids` or a catalog name it; the row where there are no ids.
+        Id of the baseline action, as in `ids` or the catalog; the row index if there are no ids.
     margin
-        By how much an action has to be better, zero or above, in units of the reward.
+        Required improvement over the baseline in units of the reward, zero or above.
     absent
-        A round that does not have the baseline at all is "refuse"d, so that no misspelt name switches the guard off;
-        or the policy inside is "free" there, for baselines that come and go.
+        Behavior in a round that does not contain the baseline. "refuse" raises an error, so that a misspelled id does
+        not disable the guard. "free" lets the wrapped policy choose, for baselines that are not always available.
 
     Examples
     --------
@@ -367,7 +369,7 @@ class Guarded(UpperConfidenceWrapper):
 
     @property
     def margin(self) -> float:
-        """By how much an action has to be better."""
+        """Required improvement over the baseline."""
         return self._margin
 
     def _pick(self, actions: Actions) -> Selection:
@@ -384,7 +386,7 @@ class Guarded(UpperConfidenceWrapper):
         return tie_probabilities(judged.tied, self.policy._ties, actions.n_actions)
 
     def _judged(self, actions: Actions) -> _Judged | None:
-        """None where the baseline may not be taken in this round; InvalidContexts where it is no action of it."""
+        """Return None if the baseline is not eligible; raise InvalidContexts if the round does not contain it."""
         baseline = actions.place_of(self._baseline)
         if baseline is None:
             if self._absent == "refuse":
@@ -398,7 +400,7 @@ class Guarded(UpperConfidenceWrapper):
         return _Judged(better[tied_rows(upper[better], self.policy._ties)], estimate)
 
     def _require_known(self, actions: Actions) -> None:
-        """A guard that is silently off would be worse than none."""
+        """Raise if the baseline is missing: a guard that is disabled silently would be worse than no guard."""
         if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
             raise InvalidContexts(
                 f"The baseline {shown(self._baseline)} is no action of this round. Name the actions, ids=[…], with the "

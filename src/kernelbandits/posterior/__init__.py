@@ -1,13 +1,12 @@
-"""Ridge regression in the feature space of a kernel: mean and confidence width of the reward at any point.
+"""Kernel ridge regression: posterior mean and confidence width of the reward at any point.
 
-`AutoPosterior` is the one to try first: it takes the cheapest of three exact forms, `ExactPosterior` (any kernel, a
+`AutoPosterior` is the recommended default: it uses the cheapest of three exact forms, `ExactPosterior` (any kernel, a
 growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with finitely many features) and
-`CompressedPosterior` (many points of low numerical rank), and changes between them as data arrive.
+`CompressedPosterior` (many points of low numerical rank), and switches between them as data arrive.
 `WindowedPosterior` and `ForgettingPosterior` are for rewards that change with time: the exact posterior of the latest
-observations, and one in which observations count less as they grow old.
-`PartitionedPosterior` keeps one posterior a label where labels have nothing in common.
-`PerActionPosterior` is the linear model with weights per action. `fit_kernel` chooses kernel parameters on a warm-up
-sample.
+observations, and one in which older observations have smaller weights. `PartitionedPosterior` holds one posterior per
+label if different labels have similarity zero. `PerActionPosterior` is the linear model with weights per action.
+`fit_kernel` selects kernel parameters on a warm-up sample.
 """
 
 from kernelbandits.posterior.auto import AutoPosterior

@@ -14,25 +14,26 @@ from kernelbandits.types import Indices, Matrix, Points, Vector
 __all__ = ["Basis", "Coordinates"]
 
 PIVOT: Final = 0.5
-"""Share of the tolerance down to which points are chosen: one that lies outside by a hair is surely taken."""
+"""Fraction of the tolerance down to which pivots are chosen, so that a point just above the tolerance is certainly
+added."""
 
 GROWTH: Final = 100.0
-"""Sum of the interpolation weights, discounted as `_is_steady` says, up to which a point may be appended; above it the
-basis is chosen anew. Weights beyond it multiply the rounding errors of the similarities."""
+"""Largest sum of interpolation weights, discounted as in `_is_steady`, with which a point may be appended. Above it the
+basis is rebuilt, since such weights multiply the rounding errors of the similarities."""
 
 
 class Basis:
-    """Points B with K_BB = L Lᵀ, chosen so that every point shown to it is a combination of them to rounding.
+    """Points B with K_BB = L Lᵀ, chosen so that every included point is a combination of them up to rounding.
 
     A point has the coordinates φ(x) = L⁻¹ k_B(x), and k(x, z) = φ(x)ᵀφ(z) up to the residuals:
 
         |k(x, z) − φ(x)ᵀφ(z)| ≤ sqrt(ρ(x) ρ(z)),   ρ(x) = k(x, x) − ‖φ(x)‖².
 
-    A point lies outside while |ρ(x)| > tolerance · k(x, x); `include` takes it in. Which points are taken matters: with
+    A point lies outside while |ρ(x)| > tolerance · k(x, x); `include` adds it. The choice of the points matters: with
     weights W(x) = L⁻ᵀφ(x), by which the basis interpolates x, a rounding error e of the similarities becomes W(x)ᵀe in
-    φ(x)ᵀφ(z). Points in order of arrival have weights in the millions; chosen by the largest residual first (a Cholesky
-    factorization with pivots) these stay near 1. So a point is appended only where that leaves the weights moderate,
-    and otherwise the basis is chosen anew among its own points and the new ones.
+    φ(x)ᵀφ(z). Points in order of arrival have weights in the millions; with the largest residual first (pivoted
+    Cholesky) they stay near 1. So a point is appended only if the weights stay moderate; otherwise the basis is rebuilt
+    from its own points and the new ones.
     """
 
     def __init__(self, kernel: Kernel, *, tolerance: float) -> None:
@@ -44,11 +45,11 @@ class Basis:
 
     @property
     def size(self) -> int:
-        """Points in it: the numerical rank of what was shown."""
+        """Number of points in the basis: the numerical rank of the included points."""
         return len(self.lower)
 
     def coordinates(self, points: Points) -> Matrix:
-        """φ of every point, one column each."""
+        """φ of every point, one column per point."""
         if not self.size:
             return np.empty((0, self.kernel.kind.count(points)))
         similarity = np.ascontiguousarray(self.kernel.gram(points, self.points).T)
@@ -56,7 +57,7 @@ class Basis:
         return similarity
 
     def more_coordinates(self, known: Matrix, points: Points) -> Matrix:
-        """Rows of φ that are missing below the `known` ones, after points were appended."""
+        """Rows of φ that are missing after the `known` ones, after points were appended."""
         first, last = len(known), self.size
         new = self.kernel.kind.take(self.points, np.arange(first, last))
         rows = np.ascontiguousarray(self.kernel.gram(new, points) - self.lower[first:, :first] @ known)
@@ -64,15 +65,15 @@ class Basis:
         return rows
 
     def outside(self, coordinates: Matrix, prior: Vector) -> tuple[Indices, Vector]:
-        """Which points lie outside, and the residuals ρ of all; `prior` is k(x, x).
+        """Indices of the points that lie outside, and the residuals ρ of all; `prior` is k(x, x).
 
-        A residual far below zero is the rounding error of a point with large weights, which lies outside too.
+        A residual far below zero is the rounding error of a point with large weights, which also lies outside.
         """
         residual = prior - np.einsum("rn,rn->n", coordinates, coordinates)
         return np.flatnonzero(np.abs(residual) > self.tolerance * prior), residual
 
     def include(self, points: Points) -> int:
-        """Take in points that lie outside; gives the first row of φ that is not what it was, 0 after choosing anew."""
+        """Add points that lie outside; return the first row of φ that has changed, 0 after a rebuild."""
         lengths = np.sqrt(self.kernel.diagonal(points))
         if self._is_steady(self.coordinates(points), lengths):
             return self.append(points)
@@ -81,7 +82,7 @@ class Basis:
         return self.append(candidates)
 
     def append(self, points: Points) -> int:
-        """Take in points after those it has, the largest residual first; gives the number of rows before."""
+        """Append points to the basis, largest residual first; return the previous number of rows."""
         kind, size = self.kernel.kind, self.size
         lengths = np.sqrt(self.kernel.diagonal(points))
         coordinates = self.coordinates(points)
@@ -112,7 +113,7 @@ class Basis:
         return bool((total * np.sqrt(self.tolerance) <= GROWTH * np.sqrt(np.maximum(residual, 0.0))).all())
 
     def _pivoted(self, left: Matrix, lengths: Vector) -> tuple[Indices, Matrix]:
-        """Points by the largest share of k(x, x) left, until what is left is below the tolerance, and their factor."""
+        """Select points by the largest remaining fraction of k(x, x), down to the tolerance; return them and L."""
         from scipy.linalg.lapack import dpstrf
 
         scale = np.where(lengths > 0.0, lengths, 1.0)
@@ -122,20 +123,20 @@ class Basis:
 
 
 class Coordinates:
-    """φ of the points in slots, one column each, that follows its basis: (rank, n_slots).
+    """φ of the points in slots, one column per slot, synchronized with the basis: shape (rank, n_slots).
 
-    Keeping all columns costs memory of 8·rank·n_slots bytes. It is what makes a larger basis exact: coordinates that
-    earlier points have along a new one are small, and not nothing.
+    Storing all columns takes 8·rank·n_slots bytes. It makes an enlarged basis exact: the coordinates of earlier points
+    along a new basis point are small but not zero.
     """
 
     def __init__(self, kernel: Kernel, *, tolerance: float) -> None:
         self.basis = Basis(kernel, tolerance=tolerance)
         self.n_slots = 0
-        self._store: Matrix = np.empty((0, 0))  # with room to spare in both directions
+        self._store: Matrix = np.empty((0, 0))  # with spare capacity in both dimensions
 
     @property
     def rank(self) -> int:
-        """Points in the basis."""
+        """Number of points in the basis."""
         return self.basis.size
 
     @property
@@ -144,20 +145,20 @@ class Coordinates:
         return self._store[: self.rank, : self.n_slots]
 
     def append(self, columns: Matrix) -> None:
-        """φ of the next slots."""
+        """Append φ of the next slots."""
         first, last = self.n_slots, self.n_slots + columns.shape[1]
         self._make_room(last)
         self._store[: self.rank, first:last] = columns
         self.n_slots = last
 
     def keep(self, slots: Indices) -> None:
-        """Forget all slots but these."""
+        """Drop all slots except these."""
         self._store, self.n_slots = self._store[:, slots], len(slots)
 
     def admit(self, points: Points, past: Points) -> bool:
-        """Take points into the basis; `past` are those of the slots.
+        """Add points to the basis; `past` are the points of the slots.
 
-        Gives whether the rows of φ are what they were, apart from new ones below.
+        Returns whether the existing rows of φ are unchanged, apart from new rows after them.
         """
         kind, first = self.basis.kernel.kind, self.basis.include(points)
         if not self.n_slots:
@@ -173,9 +174,9 @@ class Coordinates:
         return stays
 
     def _express_anew(self, past: Points) -> int:
-        """All rows of φ; then the basis takes in what has been left outside, being neither in the old nor the new one.
+        """Recompute all rows of φ, and add points that the rebuilt basis leaves outside.
 
-        Gives the number of rows before that.
+        Returns the previous number of rows.
         """
         kind, first = self.basis.kernel.kind, self.rank
         self._make_room(self.n_slots)

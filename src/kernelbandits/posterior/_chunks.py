@@ -13,11 +13,11 @@ from kernelbandits.types import Points, Vector
 __all__ = ["blocks", "summed_similarity"]
 
 ENTRIES_AT_ONCE: Final = 8_000_000
-"""Similarities held at a time: 64 MB."""
+"""Similarities held in memory at a time: 64 MB."""
 
 
 def blocks(kind: PointKind, points: Points, n_known: int) -> Iterator[tuple[slice, Points]]:
-    """Parts of the points, with their places, whose similarities to `n_known` others are held at once."""
+    """Chunks of the points, with their indices, whose similarities to `n_known` others are held in memory at a time."""
     n_points, step = kind.count(points), max(1, ENTRIES_AT_ONCE // max(1, n_known))
     if n_points <= step:
         yield slice(0, n_points), points
@@ -28,7 +28,7 @@ def blocks(kind: PointKind, points: Points, n_known: int) -> Iterator[tuple[slic
 
 
 def summed_similarity(kernel: Kernel, points: Points, weights: Vector, others: Points) -> Vector:
-    """Σ w k(x, z) over the points x, for each of the others z: through features where that is cheaper.
+    """Σ w k(x, z) over the points x, for each of the others z; computed from features if that is cheaper.
 
     >>> from kernelbandits.kernels import Linear
     >>> summed_similarity(Linear(), np.array([[1.0], [2.0]]), np.array([3.0, 1.0]), np.array([[1.0], [10.0]]))

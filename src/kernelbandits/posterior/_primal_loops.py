@@ -1,4 +1,4 @@
-"""Compiled kernels of the primal posterior: rank-one update, best action, and both in turn."""
+"""Compiled kernels of the primal posterior: rank-one update, best action, and alternating rounds of both."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["feature_loops"]
 
-# All of them stay in one file: what Numba keeps on disk is renewed when the file of a loop changes, and not when that
-# of a function it calls does.
+# All of them stay in one file: Numba's on-disk cache is invalidated when the file of a kernel changes, not when the
+# file of a function it calls does.
 
 
 def solve_upper(upper: Matrix, moments: Vector, weights: Vector) -> None:
-    """Weights with UᵀU · weights = moments."""
+    """Solve UᵀU · weights = moments."""
     size = len(moments)
     for k in range(size):
         weights[k] = moments[k]
@@ -44,9 +44,9 @@ def take_in_loop(
     weights: Vector,
     spare: Vector,
 ) -> bool:
-    """C += φφᵀ, its factor U by plane rotations (C = UᵀU), the moments by reward · φ, and the weights C⁻¹ · moments.
+    """Add φφᵀ to C, and update its factor U by plane rotations (C = UᵀU), the moments, and weights = C⁻¹ · moments.
 
-    False where ‖φ‖² is more than `most` allows, or no number; then nothing was changed.
+    Returns False, without any change, if ‖φ‖² exceeds `most` or is NaN.
     """
     size = len(row)
     square = 0.0
@@ -97,9 +97,9 @@ def bound_rows(
     exploration: float,
     bounds: Vector,
 ) -> int:
-    """An upper bound on mean + exploration · width for every row, and the row of the highest.
+    """Upper bound on mean + exploration · width for every row, and the row with the highest bound.
 
-    −1 where a row has a squared length above `most`, or a bound overflows.
+    Returns −1 if a row has a squared length above `most`, or if a bound overflows.
     """
     n_rows, size = features.shape
     length = 0.0
@@ -115,7 +115,7 @@ def bound_rows(
             mean += x * weights[j]
             square += x * x
             along += x * direction[j]
-        # The difference cancels where φ is close to q: what rounding can take from it is added.
+        # The difference cancels if φ is close to q: a bound on its rounding error is added.
         wide = max(flat * square - peak * along * along, 0.0) + loss * flat * square
         bound = mean + exploration * sqrt(wide) + slack * sqrt(square)
         bounds[i] = bound
@@ -139,18 +139,18 @@ def best_loop(
     spare: Vector,
     tied: Indices,
 ) -> tuple[int, float, float, int]:
-    """Rows tied for the best mean + exploration · width: how many, mean and width of the first, and widths computed.
+    """Rows tied for the best mean + exploration · width: their number, mean and width of the first, widths computed.
 
-    For all rows the mean, and from a matrix below C (`Minorant`) width² ≤ flat · ‖φ‖² − peak · (qᵀφ)²; the exact
-    width only where that bound can still win. Of the tied rows, lowest first, `tied` lists as many as fit. None are
-    tied where a row is longer than `most` allows or a number overflowed.
+    Computes for all rows the mean, and from a matrix below C (`Minorant`) width² ≤ flat · ‖φ‖² − peak · (qᵀφ)²; the
+    exact width only if that bound can still be the best. `tied` lists as many tied rows, lowest first, as fit. The
+    number is 0 if a row is longer than `most` allows or a number overflows.
     """
     leader = bound_rows(features, weights, direction, flat, peak, most, exploration, bounds)
     if leader < 0:
         return 0, 0.0, 0.0, 0
     n_rows = len(features)
     best, worst, n_widths = -inf, -inf, 0
-    for turn in range(-1, n_rows):  # the leader first, so that few others need a width
+    for turn in range(-1, n_rows):  # the row with the highest bound first, so that few others need a width
         i = leader if turn < 0 else turn
         if bounds[i] < worst or turn == leader:
             continue
@@ -191,9 +191,9 @@ def play_loop(
     means: Vector,
     widths: Vector,
 ) -> int:
-    """Round after round, the lowest row of the best is taken and its reward taken in; how many rounds were played.
+    """Play rounds: choose the lowest best row, update with its reward; return the number of rounds played.
 
-    It stops early at a round with too long a row.
+    Stops early at a round with a row that is too long.
     """
     for t in range(len(rounds)):
         n_tied, mean, width, _ = best_loop(
@@ -232,4 +232,4 @@ feature_loops: Final = Loops(
         parts=(solve_upper, take_in_loop, estimate_row, bound_rows, best_loop),
     ),
 )
-"""Shared by all posteriors of the process."""
+"""Kernel group shared by all posteriors of the process."""

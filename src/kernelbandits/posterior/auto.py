@@ -1,4 +1,4 @@
-"""The cheapest of the exact forms, at any moment."""
+"""Automatic choice of the cheapest exact posterior."""
 
 from __future__ import annotations
 
@@ -25,25 +25,28 @@ logger: Final = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 128
 LOOK_AGAIN: Final = 1.5
-"""The rank is measured when a question finds 128 points, and again after each growth by half."""
+"""Growth factor of the size between two measurements of the rank; the first is made when a query finds 128 distinct
+points."""
 
 LOW_RANK: Final = 0.5
 HIGH_RANK: Final = 0.7
-"""Shares of the size: a question costs about 3r² compressed and size² otherwise, and changing the form costs too."""
+"""Fractions of the size at which the form changes: a query costs about 3r² in the compressed form and size² in the
+exact one, and a change of the form has its own cost."""
 
 QUESTIONS: Final = 64
 POINTS_OF_A_QUESTION: Final = 16
-"""How much is remembered of what was asked before the rank is measured: it counts too."""
+"""Number of queries remembered before the rank is measured, and the approximate number of points per query: these
+points must lie in the basis, too."""
 
 
 class AutoPosterior(Posterior):
     """Exact over distinct points while these are few, then primal over few features or compressed to a low rank.
 
     A query costs size² in the exact form and D² in the primal one (D features), so the form changes when the size
-    passes D, and back when it has fallen below D/2. The answers are the same. Where the rank of the points turns out to
-    be at most half their number, the exact form gives way to the compressed one, until the rank is above 0.7 of it or
-    too many points that are asked about lie outside; only for kernels beyond doubt, and never where the regularization
-    is so small beside the similarities that compressing would show.
+    exceeds D, and back when it falls below D/2. Predictions are the same. If the rank of the points is at most half
+    their number, the compressed form replaces the exact one, until the rank is above 0.7 of it or too many query points
+    lie outside. This is done only for PSD-certified kernels, and never if the regularization is so small relative to
+    the similarities that the compression error would be visible.
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior = AutoPosterior(Linear(), regularization=1.0)
@@ -62,11 +65,11 @@ class AutoPosterior(Posterior):
         self.regularization = self._form.regularization
         self._may_have_features = type(kernel).n_features is not Kernel.n_features
         self._next_look = FIRST_LOOK
-        self._asked: list[Points] = []  # some of the points asked about lately
+        self._asked: list[Points] = []  # some of the latest query points
 
     @property
     def form(self) -> str:
-        """Which form it has now: "exact", "primal" or "compressed"."""
+        """Current form: "exact", "primal" or "compressed"."""
         if isinstance(self._form, CompressedPosterior):
             return "compressed"
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
@@ -74,13 +77,13 @@ class AutoPosterior(Posterior):
     @property
     @inside_transaction
     def exact(self) -> ExactPosterior | None:
-        """The exact form while it has that."""
+        """The exact form; None while another form is used."""
         return self._form if isinstance(self._form, ExactPosterior) else None
 
     @property
     @inside_transaction
     def record(self) -> Observations:
-        """What was observed: distinct points in slots, their counts and reward sums."""
+        """Observations: distinct points in slots, their counts and reward sums."""
         return self._form.record
 
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
@@ -92,7 +95,7 @@ class AutoPosterior(Posterior):
         self._form.observe(points, rewards, times=times)
 
     def _observe_one(self, point: Points, reward: float) -> None:
-        if self._may_have_features and type(self._form) is not PrimalPosterior:  # which stays cheaper as points come
+        if self._may_have_features and type(self._form) is not PrimalPosterior:  # primal stays cheaper
             self._take_cheaper_form(point, self._form.record.size + 1)
         self._form._observe_one(point, reward)
 
@@ -105,16 +108,16 @@ class AutoPosterior(Posterior):
             self._take_cheaper_form(self._form.record.kept()[0], self.size)
 
     def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
-        """As in `RecordedPosterior`."""
+        """See `RecordedPosterior`."""
         self._take_cheaper_form(points, self.size + len(set(self.kernel.kind.keys(points))))
         self._form.weigh_in(points, rewards, weights)
 
     def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
-        """As in `RecordedPosterior`."""
+        """See `RecordedPosterior`."""
         self._form.retotal(keys, counts, sums)
 
     def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
-        """As in `RecordedPosterior`."""
+        """See `RecordedPosterior`."""
         self._form.fade(rate, gone)
 
     def _join(self, journal: Journal) -> None:
@@ -122,10 +125,10 @@ class AutoPosterior(Posterior):
         self._form._join(journal)
 
     def _note_change(self) -> None:
-        """The forms note their changes by themselves."""
+        """Record nothing: the forms record their own changes."""
 
     def _take_cheaper_form(self, points: Points, size: int) -> None:
-        """Change the form if the other one is cheaper for such points at this size."""
+        """Change the form if another one is cheaper for such points at this size."""
         n_features = self.kernel.n_features(points)
         if n_features is None:
             return
@@ -141,7 +144,7 @@ class AutoPosterior(Posterior):
         self._replace_form(changed)
 
     def _replace_form(self, form: RecordedPosterior) -> None:
-        """Go on with another form. What was changed in the old one before can still be rolled back."""
+        """Switch to another form. Earlier changes of the old form can still be rolled back."""
         before = self.form
         form._join(self._journal)
         self._journal.note(setattr, self, "_form", self._form)
@@ -151,7 +154,7 @@ class AutoPosterior(Posterior):
         )
 
     def _take_lower_rank(self) -> None:
-        """Change between exact and compressed, if that has become cheaper; before a question, which is what costs."""
+        """Switch between exact and compressed if that is cheaper; called before a query, the expensive operation."""
         form = self._form
         if type(form) is PrimalPosterior:
             return
@@ -172,7 +175,7 @@ class AutoPosterior(Posterior):
         return form.has_strayed or form.shows or form.rank > HIGH_RANK * self._form.record.size
 
     def _remember(self, points: Points) -> None:
-        """Some of the points, for the next look at the rank."""
+        """Store some of the points for the next measurement of the rank."""
         if len(self._asked) < QUESTIONS and self._next_look - QUESTIONS <= self._form.record.size < self._next_look:
             n_points = self.kernel.kind.count(points)
             some = np.arange(0, n_points, 1 + n_points // POINTS_OF_A_QUESTION)
@@ -237,7 +240,7 @@ class AutoPosterior(Posterior):
 
     @property
     def norm(self) -> float:
-        """As described in `Posterior`, in the form it has now."""
+        """RKHS norm of the mean function, computed by the current form."""
         return self._form.norm
 
     def state(self) -> dict[str, NDArray[Any]]:

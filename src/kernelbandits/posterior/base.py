@@ -1,4 +1,4 @@
-"""What every posterior promises, and what those that keep their observations share."""
+"""Posterior interface, and the base class of posteriors that store their observations."""
 
 from __future__ import annotations
 
@@ -50,107 +50,108 @@ __all__ = [
 
 SMALLEST_COUNT: Final = 5e-324
 LARGEST_COUNT: Final = 2.0**53
-"""Of the observations of a point in a file: above zero, since forgetting makes them fractions, and a number to which
-one can be added."""
+"""Largest count of a point in a file. Counts are positive, possibly fractional because of forgetting, and small enough
+that adding one changes them."""
 
 SMALLEST_REGULARIZATION: Final = 1e-8
-"""Times max k: below it the widths lose their digits. Measured with 500 points of a Gaussian kernel on a line, the
+"""Multiple of max k below which widths lose accuracy. Measured with 500 points of a Gaussian kernel on a line, the
 relative error of width² is 6e-6 at this value and grows in inverse proportion."""
 
 SLACK: Final = 1e-8
-"""Share of k(x, x) by which a similarity may fall short of being positive semi-definite before it is refused."""
+"""Fraction of k(x, x) by which a similarity may violate positive semi-definiteness before it is rejected."""
 
 ROUNDING: Final = 4.0 * float(np.finfo(np.float64).eps)
-"""Times tr K / γ: the share of k(x, x) that rounding can cost."""
+"""Multiple of tr K / γ that bounds the fraction of k(x, x) lost to rounding."""
 
 MOST_TIMES: Final = 2**53
-"""That a point counts: larger whole numbers have no exact float."""
+"""Largest value of `times`: larger integers are not exact as floats."""
 
 
 class Posterior(Transactional, ABC):
-    """Mean and width of the reward at any point, given what was observed.
+    """Mean and width of the reward at any point, given the observations.
 
     With A = K + γI over the observed points, y their rewards and k the similarities of x to them:
 
         mean(x)  = kᵀ A⁻¹ y
         width(x) = γ^(-1/2) · sqrt(k(x, x) − kᵀ A⁻¹ k)
 
-    Before any observation the mean is 0 and the width sqrt(k(x, x) / γ). Repeated points are one point with a count.
-    Knows points and rewards; has not heard of actions.
+    Before any observation the mean is 0 and the width sqrt(k(x, x) / γ). Repeated points are one point with a count. A
+    posterior handles points and rewards; it has no notion of actions.
 
-    Every public method may be called from any thread, and those of the library's posteriors change them wholly or not
-    at all; so does every posterior inside a policy, which shares its lock with it.
+    Every public method may be called from any thread. Methods of the library's posteriors are atomic: they apply a
+    change completely or not at all. So is every posterior inside a policy, which shares its lock with it.
     """
 
     kernel: Kernel
     regularization: float
 
     forgets: bool = False
-    """Whether older observations count less, or not at all: then widths grow back, and no interval is proved."""
+    """Whether older observations have a smaller weight or none: then widths can grow, and no confidence interval is
+    proved."""
 
     @abstractmethod
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
-        """Add observations, one or many; each reward counts `times` times."""
+        """Add one or many observations; each reward counts `times` times."""
 
-    # -- for callers that know what they hold --------------------------------------------------------------------------
+    # -- for callers with validated arguments --------------------------------------------------------------------------
 
     def observe_one(self, point: Points, reward: float) -> None:
-        """`observe` for a collection of one that was checked before, and a finite reward."""
+        """`observe` for a validated collection of one point and a finite reward."""
         self._observe_one(point, reward)
 
     def estimate(self, points: Points) -> Prediction:
-        """`predict` for points that were checked before."""
+        """`predict` for validated points."""
         return self._estimate(points)
 
     def best(self, points: Points, exploration: float) -> Selection | None:
-        """Which of these checked points have the highest mean + exploration · width, without `predict` for all.
+        """Best of these validated points by mean + exploration · width, without `predict` for all.
 
-        None where it takes `predict`: for most posteriors, and where what was found out is not enough to say.
+        None if `predict` is required: for most posteriors, and if the bounds do not decide.
         """
         return self._best(points, exploration)
 
-    # The same inside a transaction: a policy holds the lock of its posterior, and its own call commits or rolls back.
+    # Variants inside a transaction: a policy holds the lock of its posterior, and its own call commits or rolls back.
 
     def _observe_one(self, point: Points, reward: float) -> None:
         self.observe(point, [reward])
 
     @abstractmethod
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
-        """Replace rewards of observed points; widths do not depend on rewards and stay.
+        """Replace rewards of observed points; widths do not depend on rewards.
 
-        `numbers` are those that `last_number` gave, where it matters which observation of a point is meant.
+        `numbers` are values of `last_number`, needed if it matters which observation of a point is meant.
         """
 
     @abstractmethod
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
-        """Take observations back, exactly; `numbers` as in `amend`."""
+        """Remove observations, exactly; `numbers` as in `amend`."""
 
     @property
     def last_number(self) -> int | None:
-        """Number of the latest observation; None where all observations of a point count alike."""
+        """Number of the latest observation; None if all observations of a point are equivalent."""
         return None
 
     has_policy: bool = False
-    """Whether a policy learns with it."""
+    """Whether a policy uses this posterior."""
 
     n_merged: int = 0
-    """Observations whose points are not kept any more: they count in every answer and cannot be changed."""
+    """Observations whose points are no longer stored: they count in every prediction and cannot be changed."""
 
     def _join(self, journal: Journal) -> None:
-        """Take part in the transactions of a policy, or of another posterior."""
+        """Join the transactions of a policy or of another posterior."""
         self._journal = journal
 
     def _note_change(self) -> None:
-        """Note how to undo the change that comes next.
+        """Record how to undo the next change.
 
-        The default notes a copy of all attributes, for a posterior of your own. The library's posteriors note less,
-        at the place where they change it.
+        The default records a copy of all attributes, for user-defined posteriors. The library's posteriors record less,
+        where they make the change.
         """
         self._note_copy()
 
     @abstractmethod
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
-        """Mean from the data; width from the data and, as if they had been observed, the `pending` points."""
+        """Mean from the data; width from the data and from the `pending` points, as if they had been observed."""
 
     def _estimate(self, points: Points) -> Prediction:
         return self.predict(points)
@@ -164,22 +165,22 @@ class Posterior(Transactional, ABC):
         rewards: Matrix,
         exploration: float,
     ) -> tuple[Indices, Vector, Vector]:
-        """`best` and `observe_one` in turn for rounds × points × columns, as far as it goes: rows, means and widths.
+        """Alternate `best` and `observe_one` for rounds × points × columns; return rows, means and widths.
 
-        The points need not be checked before: it stops at numbers that are not finite, or refuses them.
+        The points need not be validated before: it stops at numbers that are not finite, or rejects them.
         """
         return NO_SLOTS, NOTHING, NOTHING
 
     @property
     @handles_transaction
     def is_sure(self) -> bool:
-        """Whether nothing can be refused or lose its digits: a kernel beyond doubt, regularization enough for it."""
+        """Whether the kernel is PSD-certified and the system is well conditioned; then no call is rejected."""
         return False
 
     @property
     @handles_transaction
     def plays(self) -> bool:
-        """Whether `_play` has a loop of its own; most posteriors have none."""
+        """Whether `_play` has an implementation; most posteriors have none."""
         return False
 
     @abstractmethod
@@ -189,7 +190,7 @@ class Posterior(Transactional, ABC):
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """Covariance of the weighted sum Σ w f(x) over the points with the reward at each of the others, divided by γ.
 
-        weights @ covariance(points, others), without ever holding that matrix.
+        Equals weights @ covariance(points, others), without storing that matrix.
         """
         points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
         total = np.zeros(self.kernel.kind.count(others))
@@ -199,15 +200,16 @@ class Posterior(Transactional, ABC):
 
     @abstractmethod
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """Distinct points, dual weights α, counts, reward sums of what is kept; only after an observation.
+        """Distinct points, dual weights α, counts and reward sums of the stored observations; requires an observation.
 
-        mean = Σ α k, where no observations were merged.
+        mean = Σ α k, if no observations were merged.
         """
 
     def weights_for(self, values: Matrix) -> Matrix:
-        """Dual weights had each point of `support` had these mean rewards: (K + γ D⁻¹)⁻¹ values, D = diag(counts).
+        """Dual weights for other mean rewards of the `support` points: (K + γ D⁻¹)⁻¹ values, D = diag(counts).
 
-        One column per question, one row per point. From the fit f, as γα = s − n f; only after an observation.
+        One column per right-hand side, one row per point. Computed from the fit f, as γα = s − n f; requires an
+        observation.
         """
         if self.n_merged:
             raise NotSupported(
@@ -226,12 +228,12 @@ class Posterior(Transactional, ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Distinct points kept."""
+        """Number of distinct points stored."""
 
     @property
     @abstractmethod
     def n_observations(self) -> int:
-        """Observations, repeats counted."""
+        """Number of observations, including repeats."""
 
     @property
     def norm(self) -> float:
@@ -246,7 +248,7 @@ class Posterior(Transactional, ABC):
         return sqrt(max(0.0, squared))
 
     def copy(self) -> Self:
-        """An independent copy; the kernel is frozen and shared."""
+        """Independent copy; the kernel is immutable and shared."""
         return copy.deepcopy(self)
 
     @abstractmethod
@@ -255,14 +257,14 @@ class Posterior(Transactional, ABC):
 
     @abstractmethod
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved state; only before any observation."""
+        """Restore a saved state; only before any observation."""
 
 
 class RecordedPosterior(Posterior):
-    """A posterior that keeps its observations: checks and bookkeeping here, the algebra in the subclass.
+    """Base class of posteriors that store their observations: validation and bookkeeping here, algebra in the subclass.
 
-    The record is the truth, and the algebra follows it: at once where that may fail, so that a refused call changes
-    nothing, and otherwise when it is next needed.
+    The record is authoritative, and the algebra is synchronized with it: immediately if that may fail, so that a
+    rejected call changes nothing, and otherwise when it is next needed.
     """
 
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
@@ -270,7 +272,7 @@ class RecordedPosterior(Posterior):
         self.kernel = a_kernel(kernel)
         self.regularization = checked_regularization(regularization)
         self.record = Observations(kernel.kind, self._journal)
-        """What was observed: distinct points in slots, their counts and reward sums."""
+        """Observations: distinct points in slots, their counts and reward sums."""
         self._largest_similarity = 0.0
         self._is_certified = kernel.is_certified
 
@@ -279,7 +281,7 @@ class RecordedPosterior(Posterior):
         self.record.join(journal)
 
     def _note_change(self) -> None:
-        """The record notes its changes by itself; the algebra is derived from it."""
+        """Record nothing: the observations record their own changes, and the algebra is derived from them."""
 
     @property
     @handles_transaction
@@ -288,15 +290,15 @@ class RecordedPosterior(Posterior):
 
     @abstractmethod
     def _follow(self, batch: Batch) -> None:
-        """The record has taken in a batch: move the algebra, or raise."""
+        """Update the algebra after a batch was added to the record, or raise."""
 
     @property
     def _may_wait(self) -> bool:
-        """Whether the algebra may follow the record later, since nothing can be refused."""
+        """Whether the algebra may be synchronized later, since nothing can be rejected."""
         return False
 
     def _follow_one(self, point: Points, slot: int, reward: float) -> None:
-        """Likewise a single observation of a point, new where its slot was −1."""
+        """Update the algebra after a single observation of a point, which is new if its slot was −1."""
         count, total, error = np.ones(1), np.array([reward]), np.zeros(1)
         none = (NO_SLOTS, NOTHING, NOTHING, NOTHING)
         if slot < 0:
@@ -306,24 +308,25 @@ class RecordedPosterior(Posterior):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Observations were taken back from the record."""
+        """Update the algebra after observations were removed from the record."""
 
     @abstractmethod
     def _retarget(self) -> None:
-        """Reward sums of the record have changed, and nothing else."""
+        """Update the algebra after reward sums of the record, and nothing else, have changed."""
 
     @abstractmethod
     def _undone(self, n_slots: int) -> None:
-        """The record is rolled back: what was derived from slots after the first `n_slots` is void."""
+        """Invalidate what was derived from slots after the first `n_slots`: the record is rolled back."""
 
     _is_stale: bool = False
-    """Whether the record was rolled back and the algebra, which does not follow by itself, has to be computed again."""
+    """Whether the record was rolled back and the algebra, which is not synchronized automatically, must be
+    recomputed."""
 
     def _settle(self) -> None:
-        """Compute the algebra again where that is needed."""
+        """Recompute the algebra if needed."""
 
     def _note(self) -> None:
-        """Note that the algebra has to follow the record back; before the record notes its own change."""
+        """Record that the algebra must be rolled back with the record; called before the record notes its change."""
         self._settle()
         self._journal.note(self._roll_back, self.record, self.record.n_slots, self._largest_similarity)
 
@@ -333,7 +336,7 @@ class RecordedPosterior(Posterior):
 
     @abstractmethod
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
-        """Mean and width² of checked points."""
+        """Mean and width² of validated points."""
 
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
         points = self.kernel.kind.check(points)
@@ -346,7 +349,7 @@ class RecordedPosterior(Posterior):
         key, slot = record.locate(point)
         largest = before
         if slot < 0:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
                 largest = self.kernel.diagonal(point).item()
             if not largest <= before:
                 refuse_overflow(np.array([largest]))
@@ -354,21 +357,21 @@ class RecordedPosterior(Posterior):
         if self._is_stale:
             self._settle()
         may_wait = slot >= 0 and self._may_wait
-        if not may_wait:  # else the algebra stays as it is, and the record notes its own change
+        if not may_wait:  # else the algebra is unchanged; the record notes its change
             self._journal.notes.append((self._roll_back, (record, record.n_slots, before)))
         if largest > before:
             self._largest_similarity = largest
-        record.add_one(point, key, slot, reward)  # refuses a sum that overflows, of a point that is known
+        record.add_one(point, key, slot, reward)  # rejects a sum of a known point that overflows
         if not (may_wait or self._may_wait):
             with self._refusing(), np.errstate(over="ignore", invalid="ignore"):
                 self._follow_one(point, slot, reward)
 
     def absorb(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> None:
-        """Take over distinct points with their totals; only before any observation."""
+        """Adopt distinct points with their totals; only before any observation."""
         self._take_in(self.record.totals(points, counts, sums, errors), is_new=False)
 
     def _take_in(self, batch: Batch, *, is_new: bool = True) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
             refuse_overflow(diagonal)
             largest = float(diagonal.max())
@@ -403,7 +406,7 @@ class RecordedPosterior(Posterior):
             self._forget()
 
     def _find(self, points: Points) -> Indices:
-        """Slots of observed points, or NotLearnt."""
+        """Slots of observed points; raises NotLearnt."""
         try:
             return self.record.find(points)
         except NotLearnt as error:
@@ -413,38 +416,38 @@ class RecordedPosterior(Posterior):
                 f"{error} It may be one of the {self.n_merged} oldest observations, of which only sums are kept."
             ) from error
 
-    # -- for those who decide themselves how much an observation counts ----------------------------------------------
+    # -- for callers that weight observations -------------------------------------------------------------------------
 
     def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
-        """`observe` for checked points and rewards that count `weights` times each, which need not be whole."""
+        """`observe` for validated points and rewards with weights that need not be integers."""
         self._take_in(self.record.sort(points, rewards, weights))
 
     def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
-        """Other counts and reward sums for known points; a count of 0 forgets the point."""
+        """Set the counts and reward sums of known points; a count of 0 removes the point."""
         self._note()
         self.record.retotal(keys, counts, sums)
         with self._refusing():
             self._forget()
 
     def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
-        """Let all observations count `rate` times what they did, and forget these points, whose rest is negligible."""
+        """Multiply the weights of all observations by `rate`, and remove these points, whose weight is negligible."""
         self._note()
         self.record.fade(rate, gone)
         with self._refusing():
             self._fade(rate)
 
     def _fade(self, rate: float) -> None:
-        """The record has faded."""
+        """Update the algebra after the record was discounted."""
         self._forget()
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Turn a factorization that fails into a clear error."""
+        """Convert a failed factorization into a clear error."""
         try:
             yield
         except np.linalg.LinAlgError as error:
             known = self.kernel.diagonal(self.record.points) if self.record.n_slots else NOTHING
-            # Merged observations have left the record, but not the sums.
+            # Merged observations are no longer in the record, but still in the sums.
             diagonal = np.append(known, self._largest_similarity)
             raise too_small(self.regularization, diagonal, np.append(self.record.counts, self.n_merged)) from error
 
@@ -459,7 +462,7 @@ class RecordedPosterior(Posterior):
         self._settle()
         if self.record.n_slots:
             self.kernel.kind.refuse_unlike(self.record.points, points)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             mean, squared = self._predict(points)
         refuse_overflow(mean, squared)
         return Prediction(mean, np.sqrt(squared))
@@ -473,7 +476,7 @@ class RecordedPosterior(Posterior):
         return self.record.n_observations + self.n_merged
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""
+        """See `Posterior`; γα = s − n f, with f the fit at the observed points."""
         self._settle()
         points, counts, sums = self.record.kept()
         fit, _ = self._predict(points)
@@ -497,7 +500,7 @@ class RecordedPosterior(Posterior):
         return self.regularization >= SMALLEST_REGULARIZATION * self._largest_similarity
 
     def _warn_if_ill_conditioned(self, largest: float) -> None:
-        """Say once, and before anything has moved, that such points are too large for the regularization."""
+        """Warn once, before any change, that such points are too large for the regularization."""
         limit = SMALLEST_REGULARIZATION * largest
         if self._is_well_posed and self.regularization < limit:
             warn_user(
@@ -509,13 +512,13 @@ class RecordedPosterior(Posterior):
 
 @cache
 def _import_ahead() -> None:
-    """Import what later calls import: a process forked meanwhile would wait for ever for the lock of an import."""
+    """Import what later calls import: a process forked during an import would wait forever for the import lock."""
     for name in ("scipy.linalg.blas", "scipy.linalg.lapack", "scipy.sparse", "scipy.spatial.distance", "threadpoolctl"):
         import_module(name)
 
 
 def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
-    """InvalidContexts unless all numbers are finite: finite contexts can still have infinite similarities."""
+    """Raise InvalidContexts unless all numbers are finite: finite contexts can still have infinite similarities."""
     for array in arrays:
         if np.isfinite(array).all():
             continue
@@ -526,16 +529,16 @@ def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
 
 
 def least_regularization(diagonal: Vector, counts: Vector) -> float:
-    """Smallest γ at which rounding does no harm to so many observations of points with these k(x, x).
+    """Smallest γ at which rounding is harmless for these counts of points with these k(x, x).
 
-    From there on widths keep their digits, and rounding of eps · tr K · k(x, x) / γ stays below the slack.
+    Above it widths are accurate, and the rounding error eps · tr K · k(x, x) / γ stays below the slack.
     """
     largest = float(diagonal.max()) * max(1.0, float(counts.max()))
     return max(SMALLEST_REGULARIZATION * largest, ROUNDING * float(diagonal @ counts) / SLACK)
 
 
 def too_small(regularization: float, diagonal: Vector, counts: Vector) -> NumericalError:
-    """The error where γ is lost in the rounding errors of so many observations of points with these k(x, x)."""
+    """Error for a γ that is lost in the rounding errors of these counts of points with these k(x, x)."""
     return NumericalError(
         f"The regularization {regularization:.3g} is too small beside similarities of up to {diagonal.max():.3g} of "
         f"{int(counts.sum())} observations: rounding errors are larger than it. Nothing was changed. Take a "
@@ -544,7 +547,7 @@ def too_small(regularization: float, diagonal: Vector, counts: Vector) -> Numeri
 
 
 def checked_regularization(regularization: float) -> float:
-    """A positive finite number, or InvalidParameter."""
+    """Validate a positive finite number; raise InvalidParameter otherwise."""
     try:
         value = positive(regularization, "The regularization")
     except InvalidParameter as error:
@@ -556,7 +559,7 @@ def checked_regularization(regularization: float) -> float:
 
 
 def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
-    """One finite number per point, or InvalidReward."""
+    """Validate one finite number per point; raise InvalidReward otherwise."""
     if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
         raise InvalidReward("A masked value is no reward. Leave out what was not observed.")
     values = _numbers(rewards)
@@ -579,7 +582,7 @@ def _numbers(values: ArrayLike) -> Vector:
 
 
 def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Points, Vector, Vector, Vector]:
-    """Distinct points, their counts, reward sums and the errors of these as a file holds them, or DamagedFile."""
+    """Distinct points, counts, reward sums and their rounding errors from a saved state; raises DamagedFile."""
     points = kind.check(kind.unpack(below("points.", state)))
     keys = kind.keys(points)
     if len(set(keys)) != len(keys):
@@ -589,7 +592,7 @@ def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Po
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:
-    """A whole number from 1 for every point, or InvalidParameter."""
+    """Validate a positive integer per point; raise InvalidParameter otherwise."""
     if isinstance(times, int) and times == 1:
         return np.ones(n_points)
     repeats = an_array(times, "`times`")

@@ -1,4 +1,4 @@
-"""A Cholesky factor in row panels: it grows, changes by rank one and forgets rows without being copied whole."""
+"""Cholesky factor in row panels: grows, is updated by rank one and drops rows without a full copy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kernelbandits.types import Matrix, Vector
 __all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
 
 PANEL: Final = 256
-"""Rows in a panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
+"""Rows per panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
 
 FIRST_CAPACITY: Final = 16
-"""Rows that a new panel has room for at first, so that a small problem stays small."""
+"""Initial capacity of a panel in rows, so that small problems take little memory."""
 
 
 class _Panel:
@@ -36,7 +36,7 @@ class _Panel:
         return slice(self.start, self.start + self.n_rows)
 
     def append(self, left: Matrix, corner: Matrix) -> None:
-        """New rows: their columns before the panel, and their columns within it (as many as there are rows then)."""
+        """Append rows: their columns before the panel, and their columns within it, including the new rows."""
         old, new = self.n_rows, self.n_rows + len(left)
         if new > len(self.left):
             capacity = min(PANEL, max(new, 2 * len(self.left)))
@@ -49,14 +49,14 @@ class _Panel:
         self.n_rows = new
 
     def triangle(self, first: int = 0) -> Matrix:
-        """The corner from row and column `first` on, as far as it is filled."""
+        """Filled part of the corner from row and column `first` on."""
         return self.corner[first : self.n_rows, first : self.n_rows]
 
 
 class GrowingCholesky:
-    """L with L Lᵀ = A, for a positive definite A that gets more rows, changes by rank one, or loses a row's effect.
+    """Factor L with L Lᵀ = A, for a positive definite A that grows, is updated by rank one, or loses a row's effect.
 
-    Rows are kept in panels of up to 256. A panel holds only the columns up to its own diagonal, so memory is about
+    Rows are stored in panels of up to 256. A panel holds only the columns up to its own diagonal, so memory is about
     half of the square, and growing never moves earlier panels.
     """
 
@@ -65,9 +65,9 @@ class GrowingCholesky:
         self.size = 0
 
     def solve(self, right: Matrix, *, solved: int = 0, until: int | None = None) -> Matrix:
-        """L⁻¹ B in the place of B, which has to be C-contiguous; its first `solved` rows are solutions already.
+        """Replace B by L⁻¹ B in place; B must be C-contiguous, and its first `solved` rows are solved already.
 
-        Only rows before `until` are solved, where that is given; those after it stay as they are.
+        If `until` is given, only rows before it are solved; the others are unchanged.
         """
         last = self.size if until is None else until
         with few_threads(float(last) ** 2 * right.shape[1]):
@@ -87,7 +87,7 @@ class GrowingCholesky:
             solve_lower(panel.triangle(first)[: n_rows - first, : n_rows - first], block)
 
     def solve_transposed(self, right: Matrix) -> Matrix:
-        """L⁻ᵀ B in the place of B, which has to be C-contiguous."""
+        """Replace B by L⁻ᵀ B in place; B must be C-contiguous."""
         with few_threads(float(self.size) ** 2 * right.shape[1]):
             for panel in reversed(self._panels):
                 block = right[panel.rows]
@@ -97,15 +97,15 @@ class GrowingCholesky:
         return right
 
     def panels(self) -> Iterator[tuple[int, int, Matrix, Matrix]]:
-        """Start, number of rows, columns before the start, and corner of every panel, for those who solve in steps.
+        """Start, number of rows, columns before the start, and corner of every panel, for solving in steps.
 
-        The two arrays have room for more rows than are filled; the corner's stride is its width.
+        The two arrays have spare capacity in rows; the corner's stride is its width.
         """
         for panel in self._panels:
             yield panel.start, panel.n_rows, panel.left, panel.corner
 
     def trailing(self, first: int) -> Matrix:
-        """A copy of L's rows and columns from `first` on."""
+        """Copy of L's rows and columns from `first` on."""
         lower = np.zeros((self.size - first, self.size - first))
         for panel in self._panels[first // PANEL :]:
             begin = max(0, first - panel.start)
@@ -116,16 +116,16 @@ class GrowingCholesky:
         return lower
 
     def room(self) -> int:
-        """Rows that fit into the last panel."""
+        """Free rows in the last panel."""
         return PANEL - self.size % PANEL
 
     def append(self, cross: Matrix, within: Matrix, *, floor: float | None = None) -> None:
-        """Rows for new entries of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
+        """Append rows of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
 
-        A thousand rows at a time have the speed of LAPACK's factorization. Where A turns out not to be positive
-        definite it raises LinAlgError and changes nothing: what that means is for the caller to say. With a `floor`, a
-        number that every pivot is known to reach, it takes the floor for pivots that rounding has pushed below, unless
-        rounding is all that there is and the factor overflows.
+        For a thousand rows at a time it is as fast as LAPACK's factorization. If A is not positive definite, it raises
+        LinAlgError and changes nothing; the caller interprets the error. With a `floor`, a known lower bound on every
+        pivot, pivots that rounding has pushed below are replaced by it, unless rounding dominates and the factor
+        overflows.
         """
         with few_threads(float(self.size + len(within)) ** 2 * len(within)):
             whitened = self.solve(cross)
@@ -139,7 +139,7 @@ class GrowingCholesky:
         self._write(whitened, corner)
 
     def append_solved(self, row: Vector, pivot: float) -> None:
-        """A row of L whose entries are known, and its diagonal."""
+        """Append a row of L with known entries, and its diagonal."""
         if self.size % PANEL == 0:
             self._panels.append(_Panel(self.size))
         panel = self._panels[-1]
@@ -154,7 +154,7 @@ class GrowingCholesky:
         self.size += 1
 
     def _write(self, whitened: Matrix, corner: Matrix) -> None:
-        """New rows of L: their columns so far, transposed, and those among themselves."""
+        """Write new rows of L: their columns so far, transposed, and those among themselves."""
         n_known, n_new = whitened.shape
         while self.size < n_known + n_new:
             if self.size % PANEL == 0:
@@ -170,14 +170,14 @@ class GrowingCholesky:
             self.size = last
 
     def truncate(self, size: int) -> None:
-        """Forget all rows from `size` on."""
+        """Drop all rows from `size` on."""
         self._panels = [panel for panel in self._panels if panel.start < size]
         if self._panels:
             self._panels[-1].n_rows = size - self._panels[-1].start
         self.size = size
 
     def rank_one(self, vector: Vector, *, start: int, sign: float) -> None:
-        """Factor of A + sign · v vᵀ, where v is zero before `start`; LinAlgError, and no change, where there is none.
+        """Update to the factor of A + sign · v vᵀ, with v zero before `start`; LinAlgError, without change, if invalid.
 
         With p = L⁻¹v the factor of I + sign·ppᵀ has the entries d_j on its diagonal and p_r b_j below it (Gill, Golub,
         Murray and Saunders 1974, method C1), so each row of the product needs only its own running sums:
@@ -196,7 +196,7 @@ class GrowingCholesky:
         d, b = np.sqrt(t / before), sign * p / np.sqrt(t * before)
         for panel in self._panels[start // PANEL :]:
             first = max(0, start - panel.start)
-            here = panel.start + first - start  # place of the panel's first changed column in p, d and b
+            here = panel.start + first - start  # index of the panel's first changed column in p, d and b
             columns = slice(here, panel.start + panel.n_rows - start)
             triangle = panel.triangle(first)
             carried = _multiply_special(triangle, p[columns], d[columns], b[columns], after=0.0)
@@ -205,16 +205,16 @@ class GrowingCholesky:
                 _multiply_special(left, p[:here], d[:here], b[:here], after=carried)
 
     def scale_row(self, row: int, factor: float) -> None:
-        """Multiply a row of L: row and column of A but for what `rank_one` has to add to its diagonal."""
+        """Multiply a row of L: row and column of A, except for the diagonal, which `rank_one` corrects."""
         panel = self._panels[row // PANEL]
         place = row - panel.start
         panel.left[place] *= factor
         panel.corner[place, : place + 1] *= factor
 
     def isolate(self, row: int, diagonal: float) -> None:
-        """Factor of A with zeros in this row and column and `diagonal` on its diagonal: the row has no effect any more.
+        """Update to the factor of A with zeros in this row and column and `diagonal` on its diagonal, without effect.
 
-        Rows below lose their link to it; what the link explained comes back as a positive rank-one change.
+        Rows below lose their link to it; what the link explained is added back as a positive rank-one update.
         """
         link = np.zeros(self.size)
         for panel in self._panels[row // PANEL :]:
@@ -239,13 +239,13 @@ class GrowingCholesky:
         return 2.0 * sum(float(np.log(np.diagonal(panel.triangle())).sum()) for panel in self._panels)
 
     def smallest_pivot(self, *, since: int = 0) -> float:
-        """Smallest L_jj² from row `since` on; A's smallest eigenvalue is never larger."""
+        """Smallest L_jj² from row `since` on; an upper bound on A's smallest eigenvalue."""
         pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self._panels[since // PANEL :]])
         return float(pivots[max(0, since - since // PANEL * PANEL) :].min()) ** 2
 
 
 def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: float | Vector) -> Vector:
-    """Replace rows L by d_j L_kj + b_j (Σ_{r>j} L_kr p_r + after_k); gives the whole Σ_r L_kr p_r + after."""
+    """Replace rows L by d_j L_kj + b_j (Σ_{r>j} L_kr p_r + after_k); return the full Σ_r L_kr p_r + after."""
     products = rows * p
     sums = np.cumsum(products[:, ::-1], axis=1)[:, ::-1]  # Σ_{r>=j}
     total: Vector = sums[:, 0] + after
@@ -261,7 +261,7 @@ def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: f
 
 @np.errstate(over="ignore", invalid="ignore")
 def _floored_cholesky(matrix: Matrix, floor: float) -> Matrix:
-    """Column by column, with no pivot below the floor; LinAlgError where it overflows."""
+    """Column-wise Cholesky with no pivot below the floor; LinAlgError if it overflows."""
     lower, left = np.zeros_like(matrix), matrix.copy()
     for column in range(len(matrix)):
         pivot = sqrt(max(left[column, column], floor))
@@ -275,12 +275,12 @@ def _floored_cholesky(matrix: Matrix, floor: float) -> Matrix:
 
 
 def cholesky(matrix: Matrix) -> Matrix:
-    """L with L Lᵀ = matrix; LinAlgError where there is none."""
+    """L with L Lᵀ = matrix; LinAlgError if it does not exist."""
     return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
 
 
 def solve_lower(triangle: Matrix, right: Matrix) -> None:
-    """B ← L⁻¹ B in place, for C-contiguous B; the transpose of a C-ordered array is what BLAS calls ordinary."""
+    """B ← L⁻¹ B in place, for C-contiguous B, whose transpose is column-major for BLAS."""
     from scipy.linalg.blas import dtrsm
 
     dtrsm(1.0, triangle.T, right.T, side=1, lower=0, trans_a=0, overwrite_b=1)

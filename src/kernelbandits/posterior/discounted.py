@@ -25,13 +25,13 @@ from kernelbandits.validation import a_count, a_list, a_number, shown
 __all__ = ["Entry", "ForgettingPosterior", "History", "Known", "OrderedPosterior", "WindowedPosterior", "exact_sum"]
 
 SAME_REWARD: Final = 1e-9
-"""Relative difference up to which a reward is the one remembered."""
+"""Relative difference up to which a reward matches a stored one."""
 
 Entry: TypeAlias = tuple[Hashable, float]  # key of a point, reward
 
 
 class Known(NamedTuple):
-    """An observation to be changed or taken back: by its number, or else by its point and reward."""
+    """Reference to an observation to be amended or removed: by its number, or else by its point and reward."""
 
     key: Hashable
     reward: float
@@ -39,15 +39,15 @@ class Known(NamedTuple):
 
 
 class History:
-    """Keys of points and their rewards, oldest first; each observation has a number that no other one gets.
+    """Keys of points and their rewards, oldest first; each observation has a unique number.
 
-    An observation that is named without its number is the latest one of its point and reward.
+    A reference without a number means the latest observation of that point and reward.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._entries: OrderedDict[int, Entry] = OrderedDict()
-        self._numbers: dict[Hashable, deque[int]] = {}  # of each point, oldest first
+        self._numbers: dict[Hashable, deque[int]] = {}  # per point, oldest first
         self.last = 0
         """Number of the latest observation."""
 
@@ -60,11 +60,11 @@ class History:
 
     @property
     def size(self) -> int:
-        """Distinct points."""
+        """Number of distinct points."""
         return len(self._numbers)
 
     def append(self, entries: Sequence[Entry], *, skipped: int = 0) -> None:
-        """The latest observations, after some that are not remembered."""
+        """Append the latest observations; `skipped` ones before them get numbers and are not stored."""
         self._journal.note(self._drop_after, self.last)
         self._put(range(self.last + skipped + 1, self.last + skipped + len(entries) + 1), entries)
 
@@ -78,7 +78,7 @@ class History:
         self.last = numbers[-1] if numbers else self.last
 
     def oldest(self, n: int) -> dict[Hashable, int]:
-        """Points of the n oldest observations, and how many of these are theirs."""
+        """Points of the n oldest observations, with the number of these per point."""
         if n >= len(self._entries):
             return {key: len(own) for key, own in self._numbers.items()}
         times: dict[Hashable, int] = {}
@@ -98,21 +98,21 @@ class History:
             self._drop_number(key, number)
 
     def amended(self, known: Sequence[Known], rewards: Sequence[float]) -> History:
-        """With other rewards for some observations."""
+        """Copy with other rewards for some observations."""
         changed = self._copy(set())
         for one, reward in zip(known, rewards, strict=True):
             changed._entries[changed._find(one)] = (one.key, reward)
         return changed
 
     def without(self, known: Sequence[Known]) -> History:
-        """Without some observations."""
+        """Copy without some observations."""
         gone: set[int] = set()
         for one in known:
             gone.add(self._find(one, gone))
         return self._copy(gone)
 
     def totals(self, weights: Vector) -> dict[Hashable, tuple[float, float]]:
-        """Count and reward sum of every point, where the observations, oldest first, have these weights."""
+        """Count and reward sum of every point for these weights of the observations, oldest first."""
         counts: dict[Hashable, list[float]] = {}
         sums: dict[Hashable, list[float]] = {}
         for (key, reward), weight in zip(self, weights.tolist(), strict=True):
@@ -121,7 +121,7 @@ class History:
         return {key: (exact_sum(counts[key]), exact_sum(sums[key])) for key in counts}
 
     def arrays(self, keys: Sequence[Hashable]) -> dict[str, NDArray[np.int64] | Vector]:
-        """To be saved: numbers, places of the points among these keys, rewards, and the latest number."""
+        """Arrays to be saved: numbers, indices of the points among these keys, rewards, and the latest number."""
         place_of = {key: place for place, key in enumerate(keys)}
         return {
             "numbers": np.array(list(self._entries), dtype=np.int64),
@@ -131,16 +131,16 @@ class History:
         }
 
     def restore(self, numbers: Sequence[int], entries: Sequence[Entry], last: int) -> None:
-        """Take over what was saved; only before any observation."""
+        """Restore a saved history; only before any observation."""
         self._put(numbers, entries)
         self.last = last
 
     def join(self, journal: Journal) -> None:
-        """Note changes there from now on."""
+        """Record changes in this journal from now on."""
         self._journal = journal
 
     def _find(self, known: Known, gone: set[int] | frozenset[int] = frozenset()) -> int:
-        """Number of an observation, or NotLearnt."""
+        """Number of an observation; raises NotLearnt."""
         key, reward, number = known
         if number is None:
             fits = (
@@ -191,7 +191,7 @@ class History:
 
 
 def exact_sum(values: Sequence[float]) -> float:
-    """Rounded once, whatever has been added and taken away before; infinite where that is too large."""
+    """Sum rounded once, independent of the order of additions and removals; infinite on overflow."""
     try:
         return fsum(values)
     except OverflowError:
@@ -203,15 +203,15 @@ def _is_same(reward: float, other: float) -> bool:
 
 
 ROUNDING: Final = 1e-6
-"""Relative difference between the totals of a file and those of its observations that passes as rounding."""
+"""Relative difference between saved totals and those of the saved observations that counts as rounding."""
 
 
 class OrderedPosterior(Posterior):
-    """A posterior over weighted observations, the weight given by their age: how many were learnt after them.
+    """Base class of posteriors over observations weighted by age: the number of observations learned after them.
 
-    Bookkeeping here; an inner posterior over distinct points with fractional counts does the algebra, and the subclass
-    says what an age is worth. Widths can grow, so nothing that remembers widths from round to round may be built on
-    it: there is no `record` to follow, and no `best` or `play`.
+    It does the bookkeeping; an inner posterior over distinct points with fractional counts does the algebra, and the
+    subclass defines the weight of an age. Widths can grow, so nothing that caches widths between rounds may use it: it
+    has no `record` to synchronize with, and no `best` or `play`.
     """
 
     forgets = True
@@ -229,7 +229,7 @@ class OrderedPosterior(Posterior):
         self._inner._join(journal)
 
     def _note_change(self) -> None:
-        """The history and the inner posterior note their changes by themselves."""
+        """Record nothing: the history and the inner posterior record their own changes."""
 
     @property
     def last_number(self) -> int | None:
@@ -238,28 +238,28 @@ class OrderedPosterior(Posterior):
     @property
     @abstractmethod
     def _most(self) -> float:
-        """Observations that are remembered, at most."""
+        """Largest number of observations stored."""
 
     @abstractmethod
     def _weights(self, n: int) -> Vector:
-        """Of the n latest observations, oldest first."""
+        """Weights of the n latest observations, oldest first."""
 
     @abstractmethod
     def _make_room(self, leaving: Mapping[Hashable, int], n: int) -> None:
-        """Let the inner posterior age by n observations, and forget this many of these points."""
+        """Age the inner posterior by n observations, and drop the given number of observations per point."""
 
     def _start(self, points: Points) -> None:
-        """The first observations are about to come."""
+        """Prepare for the first observations."""
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
-        """Add observations in the order given; `times` is so many in a row."""
+        """Add observations in the given order; `times` is the number of successive repeats."""
         kind = self.kernel.kind
         points = kind.check(points)
         n_points = kind.count(points)
         values, repeats = checked_rewards(rewards, n_points), checked_times(times, n_points)
-        # Of more than are remembered only the last count, so that a million repeats need not be written down.
+        # Of more observations than are stored only the last count, so that a million repeats need not be stored.
         rows = np.repeat(np.arange(n_points), np.minimum(repeats, self._most).astype(np.intp))
         n_new = len(rows)
         rows = rows[max(0, n_new - int(min(self._most, n_new))) :]
@@ -271,14 +271,14 @@ class OrderedPosterior(Posterior):
         self._history.append([(key, reward)])
 
     def _enter(self, points: Points, values: Vector, n_new: int) -> None:
-        """The last of this many new observations."""
+        """Add the last of `n_new` new observations."""
         keys = self.kernel.kind.keys(points)
         self._change(points, n_new, lambda: self._inner.weigh_in(points, values, self._weights(len(values))))
         entries = list(zip(keys, values.tolist(), strict=True))
         self._history.append(entries, skipped=n_new - len(entries))
 
     def _change(self, points: Points, n_new: int, take_in: Callable[[], None]) -> None:
-        """Forget what there is no room for, and take in what is new."""
+        """Drop what exceeds the capacity, and add the new observations."""
         if not len(self._history):
             self._journal.note(setattr, self, "_inner", self._inner)
             self._start(points)
@@ -289,17 +289,18 @@ class OrderedPosterior(Posterior):
             self._history.forget(n_leaving)
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
-        """Replace rewards; without `numbers`, of the latest observation of the point with the reward that was.
+        """Replace rewards; without `numbers`, of the latest observation of the point with the old reward.
 
-        NotLearnt where it is not remembered: an observation that has been forgotten counts no more, right or wrong.
+        Raises NotLearnt if it is not stored: a dropped observation does not count any more, whatever its reward.
         """
         known = self._known(points, was, numbers)
         self._revise(self._history.amended(known, checked_rewards(now, len(known)).tolist()))
 
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
-        """Take observations back; older ones are as old then as if it had never been. What was forgotten stays so.
+        """Remove observations; older ones get the age they would have without them. Dropped ones are not restored.
 
-        Without `numbers`, the latest observation of the point with this reward; NotLearnt where it is not remembered.
+        Without `numbers`, the latest observation of the point with this reward is meant. Raises NotLearnt if it is not
+        stored.
         """
         self._revise(self._history.without(self._known(points, rewards, numbers)))
 
@@ -316,7 +317,7 @@ class OrderedPosterior(Posterior):
         return [Known(*one) for one in zip(self.kernel.kind.keys(points), values, named, strict=True)]
 
     def _revise(self, history: History) -> None:
-        """Another history of the same points, or of some of them."""
+        """Replace the history by another one of the same points, or of some of them."""
         totals = history.totals(self._weights(len(history)))
         keys = list(self._history.oldest(len(self._history)))
         both = np.array([totals.get(key, (0.0, 0.0)) for key in keys])
@@ -324,10 +325,10 @@ class OrderedPosterior(Posterior):
         self._inner.retotal(keys, both[:, 0], both[:, 1])
         self._history = history
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
-        """As described in `Posterior`; pending points make nothing older."""
+        """See `Posterior`; pending points do not age observations."""
         return self._inner.predict(points, pending=pending)
 
     def _estimate(self, points: Points) -> Prediction:
@@ -340,12 +341,12 @@ class OrderedPosterior(Posterior):
         return self._inner.covariance_of_sum(points, weights, others)
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """As described in `Posterior`, with weighted counts and reward sums."""
+        """See `Posterior`; counts and reward sums are weighted."""
         return self._inner.support()
 
     @property
     def log_det_gain(self) -> float:
-        """Ln det(I + W^½ K W^½ / γ) over what is remembered, W the weights."""
+        """Ln det(I + W^½ K W^½ / γ) over the stored observations, W the weights."""
         return self._inner.log_det_gain
 
     @property
@@ -355,15 +356,15 @@ class OrderedPosterior(Posterior):
 
     @property
     def size(self) -> int:
-        """Distinct points remembered."""
+        """Number of distinct points stored."""
         return self._history.size
 
     @property
     def n_observations(self) -> int:
-        """Observations remembered, repeats counted, whatever their weights."""
+        """Number of observations stored, including repeats, regardless of their weights."""
         return len(self._history)
 
-    # -- keeping -----------------------------------------------------------------------------------------------------
+    # -- copies and files --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
         if not self._history.last:
@@ -395,7 +396,7 @@ class OrderedPosterior(Posterior):
         self._history.restore(numbers.tolist(), entries, last)
 
     def _refuse_other_totals(self, order: Indices, rewards: Vector, counts: Vector, sums: Vector) -> None:
-        """DamagedFile where a saved history does not make the saved counts and sums."""
+        """Raise DamagedFile if a saved history does not yield the saved counts and sums."""
         if not len(order) <= self._most:
             raise DamagedFile(f"The file holds {len(order)} observations in order, and {self._most:g} are remembered.")
         weights = self._weights(len(order))
@@ -410,25 +411,25 @@ class OrderedPosterior(Posterior):
 
 
 FEW_FEATURES: Final = 16.0
-"""Times the length: up to as many squared features it is cheaper to sum anew over the window when an observation leaves
-it, at matrix-matrix speed, than to change a factor over its points."""
+"""Multiple of the length: up to this many squared features it is cheaper to recompute sums over the window when an
+observation leaves it, at matrix-matrix speed, than to update a factor over its points."""
 
 
 class WindowedPosterior(OrderedPosterior):
-    """Exactly the posterior of the last `length` observations: what is older has never been.
+    """Exact posterior of the last `length` observations; older observations have no effect.
 
-    For rewards that change with time. The oldest observation leaves when one comes for which there is no room: its
-    point's count falls by one, and at 0 its row leaves the factor. Widths grow back where nothing was observed lately,
-    so such actions are tried again.
+    For rewards that change with time. The oldest observation leaves when a new one exceeds the capacity: its point's
+    count falls by one, and at 0 its row leaves the factor. Widths grow again where nothing was observed lately, so such
+    actions are explored again.
 
     No interval of `kernelbandits.theory` is proved for it: within a window the function may have changed, and
-    which data are left does depend on the time. Tune a constant exploration.
+    which data remain depends on the time. Tune a constant exploration.
 
-    Observing costs O(m²) for the m ≤ `length` distinct points of the window, on average over observations: a change of
-    rank one for what leaves, a row for what comes, and a new factor after every m/3 points that have left. A question
-    costs O(m²) a point, and every action of a round is asked about: what finds the best one without that relies on
-    widths that never grow. With D features, D² ≤ 16·length, it is m·D² ≤ 16·m·length to observe and D² a question.
-    Memory is up to 7·m² bytes. Nothing depends on how much was observed before.
+    Observing costs O(m²) for the m ≤ `length` distinct points of the window, amortized: a rank-one downdate for the
+    observation that leaves, a row for the new one, and a new factor after every m/3 points that have left. A query
+    costs O(m²) per point, and every action of a round is evaluated: algorithms that find the best one without that rely
+    on widths that never grow. With D features, D² ≤ 16·length, it is m·D² ≤ 16·m·length per observation and D² per
+    query. Memory is up to 7·m² bytes. Cost and memory do not depend on how much was observed before.
 
     Parameters
     ----------
@@ -437,14 +438,15 @@ class WindowedPosterior(OrderedPosterior):
     regularization
         γ > 0.
     length
-        Observations that count. Twice as many halve the noise, and a change takes twice as long to be seen.
+        Number of observations that count. Doubling it halves the variance of the noise and doubles the time until a
+        change is detected.
 
     Notes
     -----
-    The order of observations is that of learning. `amend` and `remove` know an observation by its number, as a policy
-    gives it, or by its point and reward; of several that fit, the latest is meant. For one that has left the window
-    they raise NotLearnt and change nothing. What `remove` takes out leaves a place free; what has left does not come
-    back into it.
+    The order of observations is that of learning. `amend` and `remove` identify an observation by its number, as a
+    policy passes it, or by its point and reward; of several matches, the latest is meant. For one that has left the
+    window they raise NotLearnt and change nothing. `remove` leaves a free place in the window; observations that have
+    left do not return to it.
 
     Examples
     --------
@@ -479,43 +481,43 @@ class WindowedPosterior(OrderedPosterior):
         if not leaving:
             return
         left = [self._history.rest(key, times) for key, times in leaving.items()]
-        # Sums over what is left: subtracting would leave the rounding errors of what has left behind.
+        # Sums over what remains: subtracting would leave rounding errors of removed observations behind.
         counts, sums = np.array([float(len(part)) for part in left]), np.array([exact_sum(part) for part in left])
         self._inner.retotal(list(leaving), counts, sums)
 
 
 LEAST_WEIGHT: Final = 1e-8
-"""Observations that count less are dropped; the class says what that changes."""
+"""Weight below which observations are dropped; `ForgettingPosterior` states the effect."""
 
 
 class ForgettingPosterior(OrderedPosterior):
-    """Ridge regression in which an observation counts rateᵍ once g others have been learnt after it.
+    """Ridge regression in which an observation has weight rateᵍ once g others have been learned after it.
 
     For rewards that change slowly all the time. With W the weights of all observations, which are fractional counts,
 
         mean   = kᵀ (K + γ W⁻¹)⁻¹ y
         width² = (k(x, x) − kᵀ (K + γ W⁻¹)⁻¹ k) / γ.
 
-    The regularization is not discounted, so widths grow back to sqrt(k(x, x)/γ) where nothing is observed any more. All
-    weights together approach 1/(1 − rate): so many observations is what it remembers.
+    The regularization is not discounted, so widths grow back to sqrt(k(x, x)/γ) where nothing is observed any more. The
+    sum of the weights approaches 1/(1 − rate), the effective number of observations.
 
     No interval of `kernelbandits.theory` is proved for weighted data (the noise term needs the squared weights):
     tune a constant exploration.
 
-    All weights change with every observation, so the factor over points has to be made anew for the next question:
-    O(m³), m the distinct points remembered, at most about 18/(1 − rate). Where the kernel has fewer features D than
-    that, O(D² + D³) by the recursion
+    All weights change with every observation, so the factor over points must be recomputed for the next query: O(m³), m
+    the distinct points stored, at most about 18/(1 − rate). If the kernel has fewer features D than that, it is
+    O(D² + D³) by the recursion
 
         C ← rate·C + (1 − rate)·γI + φφᵀ,   b ← rate·b + reward·φ;
 
-    where the points have a low numerical rank r, O(m·r² + r³). Observing alone costs O(m), or O(m + D²). A question
-    costs O(m²), O(D²) or O(r²) a point. Nothing depends on how much was observed before. Where points are new every
-    round and neither D nor r is small, m³ is felt: at rate 0.99 a round takes thirty times as long as with a window of
-    400.
+    if the points have a low numerical rank r, O(m·r² + r³). Observing alone costs O(m), or O(m + D²). A query costs
+    O(m²), O(D²) or O(r²) per point. The cost does not depend on how much was observed before. If points are new every
+    round and neither D nor r is small, m³ dominates: at rate 0.99 a round takes thirty times as long as with a window
+    of 400.
 
-    Observations of weight below 1e-8 are dropped: these count ε < 1e-8/(1 − rate) together. With κ the largest k(x, x),
-    width² comes out larger than it is by at most the factor 1 + εκ/γ, and the mean is off by at most εκ/γ times the
-    largest residual |reward − mean| of what was dropped; both apart from rounding.
+    Observations of weight below 1e-8 are dropped: their total weight is ε < 1e-8/(1 − rate). With κ the largest k(x,
+    x), width² is too large by at most the factor 1 + εκ/γ, and the mean has an error of at most εκ/γ times the largest
+    residual |reward − mean| of the dropped observations; both apart from rounding.
 
     Parameters
     ----------
@@ -524,15 +526,13 @@ class ForgettingPosterior(OrderedPosterior):
     regularization
         γ > 0.
     rate
-        0 < rate ≤ 1, what is left of a weight from one observation to the next. 0.99 remembers about 100 observations,
-        0.9 about 10; 1 forgets nothing.
+        0 < rate ≤ 1, the factor by which a weight decreases per observation. 0.99 remembers about 100 observations, 0.9
+        about 10; 1 forgets nothing.
 
-    Notes
-    -----
-    The order of observations, hence their age, is that of learning. `amend` and `remove` know an observation by its
-    number, as a policy gives it, or by its point and reward; of several that fit, the latest is meant. For one that has
-    been dropped they raise NotLearnt and change nothing. Removing one makes all that were learnt before it younger by
-    one.
+    Notes ----- The order of observations, hence their age, is that of learning. `amend` and `remove` identify an
+    observation by its number, as a policy passes it, or by its point and reward; of several matches, the latest is
+    meant. For one that has been dropped they raise NotLearnt and change nothing. Removing one reduces the age of all
+    earlier observations by one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The exact posterior of any kernel: a Cholesky factor that grows with the distinct points."""
+"""Exact posterior for any kernel: a Cholesky factor that grows with the distinct points."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ from kernelbandits.types import Indices, Matrix, Points, Vector
 __all__ = ["ExactPosterior", "Whitening"]
 
 REPEATS_PER_REBUILD: Final = 100
-"""A rank-one change passes about five times over the factor, a rebuild does size/3 flops an entry at matrix-matrix
-speed plus the kernel: more repeats than size/100 (and than 8) at once are cheaper as a rebuild. After 2·size changes
-(and 64) a rebuild costs less than they did, and sweeps their rounding errors out."""
+"""Constant of the choice between updates and a rebuild. A rank-one update passes about five times over the factor, a
+rebuild does size/3 flops per entry at matrix-matrix speed plus the kernel: more repeats than size/100 (and than 8) at
+once are cheaper as a rebuild. After 2·size updates (and 64) a rebuild costs less than they did, and removes their
+rounding errors."""
 
 LARGEST_GROWTH: Final = 1e4
-"""Of a count by a change of rank one: it loses as many digits as the growth has, and an empty slot has no way back."""
+"""Largest growth factor of a count by a rank-one update: the update loses as many digits as the growth has, and an
+empty slot cannot be refilled by it."""
 
 ROWS_AT_ONCE: Final = 1024
-"""Rows that the factor grows by at once: the speed of LAPACK, and 8 kB a row of the factor meanwhile."""
+"""Rows that the factor grows by at once: the speed of LAPACK, at a temporary 8 kB per row of the factor."""
 
 MOST_EXAMINED: Final = 1_000
-"""Points whose similarities are examined when something is refused: a second of work."""
+"""Points whose similarities are examined when an observation is rejected: a second of work."""
 
 EMPTY_SHARE: Final = 0.25
-"""Share of empty slots at which the factor is rebuilt without them."""
+"""Fraction of empty slots at which the factor is rebuilt without them."""
 
 
 class _Expected(NamedTuple):
-    """A point that may be observed next, and the state of the record in which its column is L⁻¹ D^½ k(x)."""
+    """Point that may be observed next, and the state of the record in which its column is L⁻¹ D^½ k(x)."""
 
     key: Hashable
     column: Vector
@@ -58,7 +60,7 @@ class _Expected(NamedTuple):
 
 
 class Whitening(NamedTuple):
-    """What turns similarities into means and widths; not to be changed."""
+    """Factor and targets that map similarities to means and widths; read-only."""
 
     factor: GrowingCholesky
     """L."""
@@ -71,18 +73,18 @@ class Whitening(NamedTuple):
 
 
 class ExactPosterior(RecordedPosterior):
-    """Growing Cholesky factor over distinct points: O(size²) a point and a query, any kernel, similarities suffice.
+    """Growing Cholesky factor over distinct points: O(size²) per point and query, any kernel, similarities suffice.
 
     For distinct points with counts n, D = diag(n), reward sums s and γ = regularization it factors
 
         M = γI + D^½ K D^½ = L Lᵀ
 
-    whose smallest eigenvalue is at least γ, and with v = L⁻¹ D^½ k(x), z = L⁻¹ D^(-½) s reads off
+    whose smallest eigenvalue is at least γ, and with v = L⁻¹ D^½ k(x), z = L⁻¹ D^(-½) s computes
 
         mean = vᵀz,   width² = (k(x, x) − vᵀv) / γ.
 
-    The same numbers as for the full history with repeats (Valko et al. 2013, KernelUCB), at the size of what is
-    distinct. Memory is 4·size² bytes.
+    These are the values of the full history with repeats (Valko et al. 2013, KernelUCB), at the cost of the distinct
+    points. Memory is 4·size² bytes.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=0.1)
@@ -96,25 +98,26 @@ class ExactPosterior(RecordedPosterior):
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         super().__init__(kernel, regularization=regularization)
         self.era = 0
-        """Grows whenever rows of L or entries of z are changed that were there before; appending does not count."""
+        """Version of the factor: increases whenever existing rows of L or entries of z change; appending does not
+        count."""
         self._forget_factor()
 
     def _forget_factor(self) -> None:
         self._factor = GrowingCholesky()
-        self._factored: Vector = np.zeros(0)  # counts of the slots as they are in the factor
-        self._targeted: Vector = np.zeros(0)  # reward sums of the slots as they are in z
+        self._factored: Vector = np.zeros(0)  # counts of the slots in the factor
+        self._targeted: Vector = np.zeros(0)  # reward sums of the slots in z
         self._diagonal: Vector = np.zeros(0)  # k(x, x) of these slots
-        self._whitened_targets: Vector | None = np.zeros(0)  # z; None when it has to be computed anew
-        self._n_recounts = 0  # since the factor was made; each adds its rounding errors
-        self._version = -1  # of the record that all this belongs to
+        self._whitened_targets: Vector | None = np.zeros(0)  # z; None if it must be recomputed
+        self._n_recounts = 0  # since the factor was built; each adds rounding errors
+        self._version = -1  # version of the record that this belongs to
         self._expected: _Expected | None = None
-        self._is_at_home = False  # without a factor, but with points that it had been made for
+        self._is_at_home = False  # no factor now, but there was one for such points
         self.era += 1
 
-    # -- following the record ----------------------------------------------------------------------------------------
+    # -- synchronization -----------------------------------------------------------------------------------------------
 
     def _follow(self, batch: Batch) -> None:
-        """At once where it may be refused, or where nothing has shown yet that the kernel takes such points."""
+        """Synchronize immediately if the batch may be rejected, or if no such points have been seen by the kernel."""
         if not self._may_wait:
             self._catch_up()
 
@@ -130,7 +133,7 @@ class ExactPosterior(RecordedPosterior):
             self._forget_factor()
 
     def _fade(self, rate: float) -> None:
-        """All counts are others, so the factor will be made anew: without empty slots."""
+        """Drop the factor, since all counts have changed; it is rebuilt without empty slots."""
         if self.record.size < self.record.n_slots:
             is_at_home = self._may_wait and self.record.size > 0
             self.record = self.record.compacted()
@@ -138,7 +141,7 @@ class ExactPosterior(RecordedPosterior):
             self._is_at_home = is_at_home
 
     def _undone(self, n_slots: int) -> None:
-        """Rows of slots that are gone leave the factor; counts and sums are compared when it is next needed."""
+        """Drop the rows of removed slots; counts and sums are compared when the factor is next needed."""
         size = min(n_slots, self._factor.size, len(self._factored), len(self._targeted), len(self._diagonal))
         self._factor.truncate(size)
         self._factored, self._targeted = self._factored[:size], self._targeted[:size]
@@ -150,11 +153,11 @@ class ExactPosterior(RecordedPosterior):
         self._whitened_targets = None
 
     def _catch_up(self) -> None:
-        """Bring the factor to the counts of the record, by whichever way is cheaper."""
+        """Synchronize the factor with the counts of the record, by updates or a rebuild, whichever is cheaper."""
         if self._version == self.record.version:
             return
         n_slots = self.record.n_slots
-        self._journal.note(self._forget_factor)  # it is changed in place: one that is interrupted is of no use
+        self._journal.note(self._forget_factor)  # it is changed in place: an interrupted update makes it invalid
         if not (self._expected and self._append_expected()):
             self._follow_counts(n_slots)
         self._journal.drop(self._forget_factor)
@@ -182,7 +185,7 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0
 
     def _append_new_slots(self) -> None:
-        """Rows for the slots that the factor does not have yet."""
+        """Append rows for the slots that the factor does not have yet."""
         n_new = self.record.n_slots - self._factor.size
         with few_threads(float(self.record.n_slots) ** 2 * n_new):
             self._append_all_slots()
@@ -199,10 +202,10 @@ class ExactPosterior(RecordedPosterior):
                 except (NotPositiveSemidefinite, NumericalError, np.linalg.LinAlgError):
                     if not rows_at_once:
                         raise
-                    # By single panels, which take a pivot for rounding or refuse it.
+                    # By single panels, which treat a small pivot as rounding or reject it.
                     self._factor.truncate(done)
                     rows_at_once = 0
-        except Exception:  # refused, or a kernel that raises: earlier rows are as they were, and need not be made again
+        except Exception:  # rejected, or the kernel raised: earlier rows are unchanged and stay valid
             self._factor.truncate(size)
             self._journal.drop(self._forget_factor)
             raise
@@ -213,12 +216,12 @@ class ExactPosterior(RecordedPosterior):
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
 
     def _append_expected(self) -> bool:
-        """Whether what came was what `expect` had been told of, and nothing else; then L grows without being read."""
+        """Append the row passed to `expect` without reading L; return False unless exactly that point was observed."""
         expected, record, size = self._expected, self.record, self._factor.size
         self._expected = None
         if expected is None or record.n_slots != size + 1 or expected.version != self._version or not self.is_sure:
             return False
-        # One change of the record that brought one new slot and no count elsewhere.
+        # One change of the record that added one new slot and changed no other count.
         count, total = float(record.counts[size]), float(record.sums[size])
         if record.version != self._version + 1 or record.n_observations != expected.n_observations + count:
             return False
@@ -227,7 +230,7 @@ class ExactPosterior(RecordedPosterior):
             return False
         row = expected.column if count == 1.0 else sqrt(count) * expected.column
         left = expected.prior * count + self.regularization - float(row @ row)
-        pivot = sqrt(max(left, self.regularization))  # less is rounding
+        pivot = sqrt(max(left, self.regularization))  # a smaller value is rounding
         self._factor.append_solved(row, pivot)
         target = (total / sqrt(count) - float(row @ self._whitened_targets)) / pivot
         self._whitened_targets = _longer(self._whitened_targets, target)
@@ -243,7 +246,7 @@ class ExactPosterior(RecordedPosterior):
         roots = np.sqrt(counts[first:last])
         cross = np.empty((0, last - first))
         if first:
-            # A slot that is in the factor already counts there as it did; _recount comes after.
+            # A slot that is already in the factor has its old count there; _recount comes later.
             old_roots = np.sqrt(np.concatenate([self._factored, counts[len(self._factored) : first]]))
             old = (
                 self.record.points if first == self.record.n_slots else kind.take(self.record.points, np.arange(first))
@@ -252,7 +255,7 @@ class ExactPosterior(RecordedPosterior):
         within = self.kernel.gram(new) * roots[:, None] * roots
         within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularization
         refuse_overflow(cross, within)
-        # What the strictest of the panels allows, where there are several.
+        # The limit of the strictest panel, if there are several.
         starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
         largest = float(np.maximum.reduceat(diagonal[first:last] * counts[first:last], starts).min())
         end = min(last, first + self._factor.room())
@@ -260,26 +263,26 @@ class ExactPosterior(RecordedPosterior):
         self._append_checked(cross, within, largest, trace, has_floor=end == last)
 
     def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float, *, has_floor: bool) -> None:
-        """Append, and refuse similarities that no kernel has: with a kernel every pivot is at least γ."""
+        """Append rows, and reject indefinite similarities: for a PSD kernel every pivot is at least γ."""
         since, is_sure = self._factor.size, self.is_sure
-        try:  # where it is sure, a pivot below γ is rounding
+        try:  # for a certified kernel, a pivot below γ is rounding
             self._factor.append(cross, within, floor=self.regularization if is_sure and has_floor else None)
         except np.linalg.LinAlgError as error:
-            if is_sure and not has_floor:  # then it is tried again by single panels, which have a floor
+            if is_sure and not has_floor:  # tried again by single panels, which have a floor
                 raise
             raise self._shortfall("falls below zero") from error
         if is_sure:
             return
-        # Rounding of k(x, x), and of γ itself, which is far larger where contexts are tiny.
+        # Rounding of k(x, x), and of γ itself, which dominates if contexts are tiny.
         slack = largest * (SLACK + ROUNDING * trace / self.regularization) + ROUNDING * self.regularization
         short = self.regularization - self._factor.smallest_pivot(since=since)
         if not short <= slack:
             raise self._shortfall(f"falls {short:.3g} below its floor, more than rounding explains ({slack:.3g})")
 
     def _shortfall(self, how: str, also: Points | None = None) -> KernelBanditError:
-        """The error where too little is left of k(x, x): rounding at this regularization, or similarities of no kernel.
+        """Error if too little is left of k(x, x): rounding at this regularization, or indefinite similarities.
 
-        The eigenvalues of the similarities themselves, which do not depend on the regularization, tell which it is.
+        The eigenvalues of the similarities, which do not depend on the regularization, distinguish the two.
         """
         kind, n_slots = self.kernel.kind, self.record.n_slots
         known = kind.take(self.record.points, np.arange(max(0, n_slots - MOST_EXAMINED), n_slots))
@@ -300,14 +303,14 @@ class ExactPosterior(RecordedPosterior):
         except np.linalg.LinAlgError as error:
             if not self.is_sure:
                 raise self._shortfall("falls below zero") from error
-            self._rebuild()  # in which a pivot below γ is taken for rounding
+            self._rebuild()  # it treats a pivot below γ as rounding
             return
         if len(slots):
-            self._whitened_targets = None  # z depends on the counts too
+            self._whitened_targets = None  # z also depends on the counts
             self._n_recounts += len(slots)
 
     def _recount(self, slot: int, old: float, new: float) -> None:
-        """Another count for one point: M changes in one row and column.
+        """Change the count of one point: M changes in one row and column.
 
         With S = diag(1, …, sqrt(new/old), …, 1) the new M is S (M + γ(old/new − 1) e eᵀ) S.
         """
@@ -323,7 +326,7 @@ class ExactPosterior(RecordedPosterior):
     @property
     @inside_transaction
     def trace(self) -> float:
-        """Of K over all observations that the factor holds."""
+        """Trace of K over all observations in the factor."""
         return float(self._diagonal @ self._factored)
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -344,9 +347,9 @@ class ExactPosterior(RecordedPosterior):
 
     @inside_transaction
     def squared_width(self, prior: Vector, explained: Vector, points: Points | None = None) -> Vector:
-        """(k(x, x) − explained)/γ, never below its exact floor k(x, x)/(γ + tr K) for rounding to push it under.
+        """(k(x, x) − explained)/γ, at least its exact lower bound k(x, x)/(γ + tr K) despite rounding.
 
-        `points` are those that a refusal is about, where they are at hand.
+        `points` are used in the error message of a rejection, if given.
         """
         left = prior - explained
         slack = prior * (SLACK + ROUNDING * self.trace / self.regularization)
@@ -357,11 +360,11 @@ class ExactPosterior(RecordedPosterior):
         floor = prior / (self.regularization + self.trace)
         return np.maximum(left / self.regularization, floor)
 
-    # -- for those who solve in steps --------------------------------------------------------------------------------
+    # -- for solving in steps -----------------------------------------------------------------------------------------
 
     @inside_transaction
     def whitening(self) -> Whitening:
-        """Up to date with the record."""
+        """Factor and targets, synchronized with the record."""
         is_ready = self._version == self.record.version and self._whitened_targets is not None
         if not is_ready:
             self._catch_up()
@@ -370,7 +373,7 @@ class ExactPosterior(RecordedPosterior):
 
     @inside_transaction
     def expect(self, point: Points, column: Vector, prior: float) -> None:
-        """L⁻¹ D^½ k(x) and k(x, x) of one point: if that is observed next, L grows by this row without being read."""
+        """Store L⁻¹ D^½ k(x) and k(x, x) of a point: if it is observed next, L grows by this row without being read."""
         (key,) = self.kernel.kind.keys(point)
         self._expected = _Expected(key, column, prior, self._version, self.record.n_observations)
 
@@ -389,19 +392,19 @@ class ExactPosterior(RecordedPosterior):
         with few_threads(self._work_of(others)):
             prior = self.kernel.gram(points, others)
             if self.size:
-                # A⁻¹ applied to the fewer points: a product with the similarities of the others is all that these cost.
+                # A⁻¹ is applied to the smaller set; the other one costs only a product with its similarities.
                 weights = np.sqrt(self.record.counts)[:, None] * self._factor.solve_transposed(self._whiten(points))
                 for block, part in blocks(self.kernel.kind, others, self._factor.size):
                     prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
             return prior / self.regularization
 
     def _work_of(self, points: Points) -> float:
-        """Multiplications that a query of this many points takes, once the factor is up to date."""
+        """Multiplications of a query of these points, with a synchronized factor."""
         self._catch_up()
         return float(self.record.n_slots) ** 2 * self.kernel.kind.count(points)
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
-        """As described in `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""
+        """See `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""
         kernel = self.kernel
         points, others = kernel.kind.check(points), kernel.kind.check(others)
         left = summed_similarity(kernel, points, weights, others)
@@ -412,7 +415,7 @@ class ExactPosterior(RecordedPosterior):
         return left / self.regularization
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """As described in `Posterior`: α = D^½ L⁻ᵀ z."""
+        """See `Posterior`: α = D^½ L⁻ᵀ z."""
         self._catch_up()
         points, counts, sums = self.record.kept()
         weights = self._factor.solve_transposed(self._targets()[:, None].copy())[:, 0]
@@ -420,7 +423,7 @@ class ExactPosterior(RecordedPosterior):
         return points, weights[self.record.counts > 0], counts, sums
 
     def weights_for(self, values: Matrix) -> Matrix:
-        """As described in `Posterior`: D^½ M⁻¹ D^½ values."""
+        """See `Posterior`: D^½ M⁻¹ D^½ values."""
         self._catch_up()
         live = self.record.counts > 0
         roots = np.sqrt(self.record.counts)[:, None]
@@ -434,7 +437,7 @@ class ExactPosterior(RecordedPosterior):
         return self._factor.log_determinant() - self._factor.size * float(np.log(self.regularization))
 
     def _whiten(self, points: Points) -> Matrix:
-        """L⁻¹ D^½ k: one column a point; the squared length of a column is what the data explain of k(x, x)."""
+        """L⁻¹ D^½ k, one column per point; the squared length of a column is the explained part of k(x, x)."""
         self._catch_up()
         similarity = self.kernel.gram(self.record.points, points)  # (n_slots, n_points)
         scaled = np.ascontiguousarray(np.sqrt(self.record.counts)[:, None] * similarity)
@@ -454,7 +457,7 @@ def _targets_of(counts: Vector, sums: Vector) -> Vector:
 
 
 def _longer(vector: Vector, value: float) -> Vector:
-    """The vector and one more value, at a quarter of the cost of `np.append`."""
+    """The vector with one more value, at a quarter of the cost of `np.append`."""
     longer = np.empty(len(vector) + 1)
     longer[:-1] = vector
     longer[-1] = value

@@ -31,7 +31,7 @@ PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
 
 
 def cheapest_exact(kernel: Kernel, *, regularization: float) -> Posterior:
-    """One posterior a label where labels have nothing in common, else whichever exact form is the cheapest."""
+    """One posterior per label if different labels have similarity zero, otherwise the cheapest exact form."""
     form = PartitionedPosterior if falls_apart(kernel) else AutoPosterior
     return form(kernel, regularization=regularization)
 
@@ -39,7 +39,7 @@ def cheapest_exact(kernel: Kernel, *, regularization: float) -> Posterior:
 class _Form(NamedTuple):
     make: Callable[..., Posterior]
     options: tuple[str, ...] = ()
-    """Names of its own arguments, all of them needed."""
+    """Names of its required arguments."""
 
 
 _FORMS: Final = {
@@ -55,7 +55,7 @@ _CLASSES: Final[dict[Any, str]] = {form.make: name for name, form in _FORMS.item
 
 @dataclass(frozen=True)
 class NamedPosterior:
-    """A function (kernel, regularization) → posterior that can say what it makes.
+    """Function (kernel, regularization) → posterior that can describe itself.
 
     >>> NamedPosterior("windowed", {"length": 200}).describe()
     {'name': 'windowed', 'length': 200}
@@ -78,19 +78,19 @@ class NamedPosterior:
                 f"The posterior {self.name!r} {takes}, got {', '.join(map(str, self.options)) or 'none'}. "
                 f"Write posterior_factory({self.name!r}{example})."
             )
-        made = self(Linear(), 1.0)  # refuses values that cannot be used, and knows them as plain numbers
+        made = self(Linear(), 1.0)  # rejects invalid values, and converts them to plain numbers
         object.__setattr__(self, "options", {option: getattr(made, option) for option in options})
 
     def __call__(self, kernel: Kernel, regularization: float) -> Posterior:
         return _FORMS[self.name].make(kernel, regularization=regularization, **self.options)
 
     def describe(self) -> str | Parameters:
-        """Name and options as plain values: the name alone where there are no options."""
+        """Name and options as plain values; the name alone if there are no options."""
         return {"name": self.name, **self.options} if self.options else self.name
 
 
 def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularization: float) -> Posterior:
-    """What a factory makes, or InvalidParameter where a function of your own returns something else."""
+    """Call a factory; raise InvalidParameter if a user-defined function returns anything but a posterior."""
     posterior = factory(kernel, regularization)
     if not isinstance(posterior, Posterior):
         raise InvalidParameter(
@@ -101,10 +101,10 @@ def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularization: fl
 
 
 def posterior_factory(name: str | PosteriorFactory, **options: float) -> PosteriorFactory:
-    """A function (kernel, regularization) → posterior: by name, or one of your own.
+    """Function (kernel, regularization) → posterior, by name or user-defined.
 
-    "auto" (the cheaper exact form), "exact", "primal"; for rewards that change with time "windowed" (length=…) and
-    "forgetting" (rate=…).
+    Names: "auto" (the cheapest exact form), "exact", "primal"; for rewards that change with time "windowed" (length=…)
+    and "forgetting" (rate=…).
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior_factory("exact")(Linear(), 0.5).regularization
@@ -122,7 +122,7 @@ def posterior_factory(name: str | PosteriorFactory, **options: float) -> Posteri
 
 
 def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
-    """Inverse of `NamedPosterior.describe`; ForeignFile for anything else.
+    """Inverse of `NamedPosterior.describe`; raises ForeignFile for anything else.
 
     >>> posterior_from({"name": "forgetting", "rate": 0.9}).options
     {'rate': 0.9}
@@ -135,7 +135,7 @@ def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
 
 
 def describe_posterior(factory: PosteriorFactory) -> str | Parameters:
-    """A factory as plain values; of a function of your own only its name is known."""
+    """Description of a factory as plain values; for a user-defined function only its name is known."""
     if isinstance(factory, NamedPosterior):
         return factory.describe()
     return {"function": getattr(factory, "__qualname__", "?")}

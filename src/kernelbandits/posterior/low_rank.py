@@ -27,13 +27,13 @@ __all__ = ["CompressedPosterior", "RidgeRoot"]
 class RidgeRoot:
     """T with TᵀT = C⁻¹ for C = γI + Σ n φφᵀ, and the weights θ = C⁻¹ Σ sφ of points φ with counts n and sums s.
 
-    Another observation of φ is a product with T on either side and one change of rank one (Potter's square root
+    Another observation of φ takes a product with T on either side and one rank-one update (Potter's square root
     filter): with y = sqrt(n)·Tφ,
 
         T ← (I − b yyᵀ) T,   b = (1 − 1/sqrt(1 + yᵀy)) / yᵀy,
 
-    3r² multiplications against r³/3 for a new factor. ‖Tφ‖² = φᵀC⁻¹φ is a sum of squares and cannot fall below zero.
-    The matrices are those of all points, one column each: (rank, n_points).
+    3r² multiplications compared with r³/3 for a new factor. ‖Tφ‖² = φᵀC⁻¹φ is a sum of squares and cannot be negative.
+    The matrices contain all points, one column per point: (rank, n_points).
     """
 
     def __init__(self, coordinates: Matrix, counts: Vector, sums: Vector, *, regularization: float) -> None:
@@ -49,22 +49,22 @@ class RidgeRoot:
         self.root: Matrix = np.eye(len(lower))
         solve_lower(lower, self.root)
         self.n_changes = 0
-        """Since T was made; each adds its rounding errors."""
+        """Number of updates since T was computed; each adds rounding errors."""
         self.retarget(coordinates, sums)
 
     def retarget(self, coordinates: Matrix, sums: Vector) -> None:
-        """The weights for other reward sums of the same points."""
+        """Recompute the weights for other reward sums of the same points."""
         self.weights: Vector = (self.root @ (coordinates @ sums)) @ self.root
 
     def add(self, column: Vector, count: float, total: float) -> None:
-        """`count` more observations of one point, whose rewards add up to `total`."""
+        """Add `count` observations of one point with reward sum `total`."""
         from scipy.linalg.blas import dger
 
         y = self.root @ column
         explained = count * float(y @ y)
         gain = y @ self.root  # C⁻¹φ
         self.weights += gain * ((total - count * float(column @ self.weights)) / (1.0 + explained))
-        # count·b, with yᵀy = explained, in a form that does not cancel when little is explained
+        # count·b, with yᵀy = explained, in a form that does not cancel if little is explained
         grown = sqrt(1.0 + explained)
         dger(-count / (grown * (1.0 + grown)), gain, y, a=self.root.T, overwrite_a=1)
         self.log_det_gain += 2.0 * log(grown)
@@ -72,7 +72,7 @@ class RidgeRoot:
         self.n_changes += 1
 
     def widen(self, coordinates: Matrix, counts: Vector, sums: Vector) -> None:
-        """The points have more coordinates than before: C gets more rows, and T those of their Schur complement."""
+        """Extend C by new coordinates of the points, and T by those of their Schur complement."""
         size = len(self.root)
         old, new = coordinates[:size], coordinates[size:]
         scaled = new * counts
@@ -97,56 +97,57 @@ def _log_det(lower: Matrix) -> float:
 
 
 TOLERANCE: Final = 1e-13
-"""Share of k(x, x) that may be left outside the basis. Similarities of Gaussian kernels carry errors of up to about
-1e-13 themselves; a smaller tolerance would take these for new directions."""
+"""Fraction of k(x, x) that may be left outside the basis. Similarities of Gaussian kernels have errors of up to about
+1e-13 themselves; a smaller tolerance would treat these as new directions."""
 
 BLOCK: Final = 256
-"""Points taken in at once: enough for matrix-matrix speed, few enough to be chosen among by their own Gram matrix."""
+"""Points added at once: enough for matrix-matrix speed, few enough to select pivots from their own Gram matrix."""
 
 FEWEST: Final = 64
 SHARE: Final = 0.6
-"""Points that are asked about and were not observed may enlarge the basis to 0.6 of the size, or to 64."""
+"""Query points that were not observed may enlarge the basis to this fraction of the size, or to 64 points."""
 
 CHANGES_PER_POINT: Final = 0.5
 FEWEST_CHANGES: Final = 256
-"""After half as many changes of rank one as there are points (and 256), making the root anew costs no more than they
-did, and sweeps their rounding errors out."""
+"""After half as many rank-one updates as there are points (and at least 256), recomputing the root costs no more than
+they did, and removes their rounding errors."""
 
 NOISE: Final = 10.0
-"""Times the tolerance: residuals up to it pass where the basis has no room, and beyond it, in spite of room, are noise
-of the similarities."""
+"""Multiple of the tolerance: residuals up to it are accepted if the basis has no capacity left. Residuals above it,
+despite capacity, are noise of the similarities."""
 
 ROUNDS: Final = 4
-"""Choosing the basis anew can leave another of the points outside by a little, a few times; more often is noise."""
+"""Rebuilds of the basis before the similarities are treated as noisy: a rebuild can leave another point slightly
+outside, but only a few times."""
 
 EARLY: Final = 0.25
 FULL_RANK: Final = 0.95
-"""A first quarter of the points of nearly full rank is taken for a sign that the rest will be no better: a look that
-finds nothing is cheap."""
+"""If the first quarter of the points has nearly full rank (this fraction), the attempt to compress is abandoned, so
+that an unsuccessful attempt is cheap."""
 
 LOOSER: Final = 1e-12
-"""Tolerance to try where the similarities are too noisy for the usual one."""
+"""Second tolerance, tried if the similarities are too noisy for the usual one."""
 
 LARGEST_ERROR: Final = 5e-10
-"""Of tolerance · sqrt(t) · κ/γ, up to which compressed means are good to about 1e-10 times the scale of the rewards.
-Measured with 400 points of Gaussian kernels on a line and in a plane, tolerance 1e-13: off by at most 3e-11 at γ = 0.01
-and by 7e-9 at 1e-4."""
+"""Largest tolerance · sqrt(t) · κ/γ for which compressed means are accurate to about 1e-10 times the scale of the
+rewards. Measured with 400 points of Gaussian kernels on a line and in a plane, tolerance 1e-13: errors of at most 3e-11
+at γ = 0.01 and 7e-9 at 1e-4."""
 
 EMPTY_SHARE: Final = 0.25
-"""Share of empty slots at which the record is compacted."""
+"""Fraction of empty slots at which the record is compacted."""
 
 
 class CompressedPosterior(RecordedPosterior):
-    """The exact posterior in r coordinates, r the numerical rank of the points: O(r²) a point and a query.
+    """Exact posterior in r coordinates, r the numerical rank of the points: O(r²) per point and query.
 
-    A `Basis` of r points gives coordinates φ with k(x, z) = φ(x)ᵀφ(z) up to a share ε of the largest k(x, x), κ: the
+    A `Basis` of r points gives coordinates φ with k(x, z) = φ(x)ᵀφ(z) up to a fraction ε of the largest k(x, x), κ: the
     `tolerance`, or at worst ten times that. With C = γI + Σ n φφᵀ over the distinct points, their counts n and reward
     sums s:
 
         mean = φᵀ C⁻¹ Σ sφ,   width² = φᵀ C⁻¹ φ + ρ/γ,   ρ = k(x, x) − ‖φ‖².
 
-    Every point observed or asked about lies in the span of the basis: one that does not is taken into it first, and
-    all coordinates follow. Leaving residuals ρ of the observed points out would cost sqrt(ε) at a point outside, far
+    Every observed or queried point lies in the span of the basis: one that does not is added to it first, and all
+    coordinates are extended. Omitting residuals ρ of the observed points would cost sqrt(ε) at a point outside, far
     more than rounding. So the true Gram matrix K of the t observations is replaced by K − E, and the similarities k to
     a point by k − e, with 0 ≤ E, |E_ij| ≤ εκ and |e_i| ≤ εκ. From A⁻¹ − (A − E)⁻¹ = −A⁻¹E(A − E)⁻¹ and
     ‖A⁻¹k‖ ≤ ½ sqrt(κ/γ), with u = ½ sqrt(tκ/γ) and α the dual weights of the observations:
@@ -154,11 +155,11 @@ class CompressedPosterior(RecordedPosterior):
         |error of mean|       ≤ εκ sqrt(t) ‖α‖ (1 + u)
         |error of γ·width²|   ≤ εκ (1 + u)²
 
-    up to the rounding errors that every form has. Typical errors are a thousand times smaller. Points outside that
-    would enlarge the basis beyond 0.6 of the size are answered by the exact form, and all points where the similarities
-    turn out to carry more noise than the tolerance.
+    up to the rounding errors that every form has. Typical errors are a thousand times smaller. The exact form is used
+    for query points outside that would enlarge the basis beyond 0.6 of the size, and for all points if the similarities
+    have more noise than the tolerance.
 
-    Kernels that might be none are refused: their residuals are no squares.
+    Possibly indefinite kernels are rejected: their residuals are not squares.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> posterior = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
@@ -180,25 +181,25 @@ class CompressedPosterior(RecordedPosterior):
         self._tolerance = positive(tolerance, "The tolerance")
         self._whole: ExactPosterior | None = None
         self.has_strayed = False
-        """Whether the exact form had to answer."""
+        """Whether a query had to use the exact form."""
         self._start()
 
     def _start(self) -> None:
         self._slots = Coordinates(self.kernel, tolerance=self._tolerance)
         self._basis = self._slots.basis
-        self._ridge: RidgeRoot | None = None  # None when it has to be made anew
-        self._late: list[tuple[Indices, Vector, Vector]] = []  # slots, counts and sums that come on top in `_ridge`
+        self._ridge: RidgeRoot | None = None  # None if it must be recomputed
+        self._late: list[tuple[Indices, Vector, Vector]] = []  # slots, counts and sums not yet added to `_ridge`
         self._has_other_sums = False
-        self._asked: dict[Hashable, Vector] = {}  # φ of the points last asked about, by key
-        self._learnt: dict[int, Vector] = {}  # φ of slots that were such points
-        self._is_noisy = False  # more than the tolerance allows for
+        self._asked: dict[Hashable, Vector] = {}  # φ of the last query points, by key
+        self._learnt: dict[int, Vector] = {}  # φ of slots that were query points before
+        self._is_noisy = False  # similarities have more noise than the tolerance allows
 
     @classmethod
     def over(cls, exact: ExactPosterior, asked: Sequence[Points], *, most: float) -> CompressedPosterior | None:
-        """The same posterior compressed, with the same record; None where that would show or the rank is above `most`.
+        """The same posterior compressed, with the same record; None if errors were visible or the rank exceeds `most`.
 
-        It would show where the regularization is very small beside the similarities. `asked` are points like those
-        that will be asked about: they belong to the basis too.
+        Errors are visible if the regularization is very small relative to the similarities. `asked` are typical query
+        points: they must lie in the basis, too.
         """
         for tolerance in (TOLERANCE, LOOSER):
             if not exact.kernel.is_certified or 2.0 * _error(exact, tolerance) > LARGEST_ERROR:
@@ -211,8 +212,8 @@ class CompressedPosterior(RecordedPosterior):
         return None
 
     def _take_over(self, exact: ExactPosterior, asked: Sequence[Points], most: float) -> bool:
-        """Whether all points fit in, at a rank of at most `most`."""
-        self._whole = exact  # at hand, should it have to answer again
+        """Adopt the observations of the exact form; return whether all points fit, at a rank of at most `most`."""
+        self._whole = exact  # available in case it is needed for a query
         self.record, self._largest_similarity = exact.record, exact._largest_similarity
         slots, n_slots = self._slots, exact.record.n_slots
         while slots.n_slots < n_slots:
@@ -227,17 +228,17 @@ class CompressedPosterior(RecordedPosterior):
 
     @property
     def shows(self) -> bool:
-        """Whether so much was observed, beside so small a regularization, that compressing may show."""
+        """Whether the compression error may be visible, for this many observations at so small a regularization."""
         return _error(self, self._tolerance) > LARGEST_ERROR
 
     @property
     def rank(self) -> int:
-        """Points in the basis."""
+        """Number of points in the basis."""
         return self._slots.rank
 
     @property
     def whole(self) -> ExactPosterior:
-        """The exact form over the same record, which it follows by itself."""
+        """Exact form over the same record, with which it synchronizes itself."""
         if self._whole is None or self._whole.record is not self.record:
             self._whole = ExactPosterior(self.kernel, regularization=self.regularization)
             self._whole.record = self.record
@@ -250,11 +251,11 @@ class CompressedPosterior(RecordedPosterior):
         if self._whole is not None:
             self._whole._join(journal)
 
-    # -- following the record ----------------------------------------------------------------------------------------
+    # -- synchronization -----------------------------------------------------------------------------------------------
 
     def _follow(self, batch: Batch) -> None:
-        """Note what has come; at once only where it may be refused, or where nothing is known of the kernel yet."""
-        is_old = batch.slots < self._slots.n_slots  # the others are taken in with all that the record has of them
+        """Record a new batch; apply it immediately only if it may be rejected or the kernel is not validated yet."""
+        is_old = batch.slots < self._slots.n_slots  # the others are added with their totals in the record
         if is_old.any():
             self._late.append((batch.slots[is_old], batch.slot_counts[is_old], batch.slot_sums[is_old]))
             if len(self._late) > max(1, self.rank):
@@ -268,11 +269,11 @@ class CompressedPosterior(RecordedPosterior):
         self._ridge, self._late, self._has_other_sums = None, [], False
 
     def _catch_up(self) -> None:
-        """Take in what the record has and the coordinates have not."""
+        """Synchronize the coordinates and the regression with the record."""
         if not self._late and self._slots.n_slots == self.record.n_slots:
             self._learnt = {}
             return
-        self._journal.note(self._start)  # changed in place: of no use when it is interrupted
+        self._journal.note(self._start)  # changed in place: invalid after an interrupt
         late, self._late = self._late, []
         for slots, counts, sums in late:
             self._add(self._slots.columns[:, slots], counts, sums)
@@ -283,7 +284,7 @@ class CompressedPosterior(RecordedPosterior):
         self._journal.drop(self._start)
 
     def _next_block(self) -> Matrix:
-        """Coordinates of the next slots, of which those outside have been taken into the basis."""
+        """Coordinates of the next slots; those outside have been added to the basis."""
         kind = self.kernel.kind
         first = self._slots.n_slots
         new = kind.take(self.record.points, np.arange(first, min(self.record.n_slots, first + BLOCK)))
@@ -299,14 +300,14 @@ class CompressedPosterior(RecordedPosterior):
         return coordinates
 
     def _write(self, columns: Matrix) -> None:
-        """Coordinates of the next slots, and the observations of these."""
+        """Append coordinates of the next slots, and their observations."""
         first = self._slots.n_slots
         self._slots.append(columns)
         last = self._slots.n_slots
         self._add(columns, self.record.counts[first:last], self.record.sums[first:last])
 
     def _add(self, columns: Matrix, counts: Vector, sums: Vector) -> None:
-        """So many more observations of points with these coordinates, at once where these are few."""
+        """Add observations of points with these coordinates; immediately if they are few."""
         ridge = self._ridge
         if ridge is None:
             return
@@ -319,7 +320,7 @@ class CompressedPosterior(RecordedPosterior):
             ridge.add(np.ascontiguousarray(columns[:, place]), float(counts[place]), float(sums[place]))
 
     def _admit(self, points: Points) -> None:
-        """Take points into the basis, and let everything follow."""
+        """Add points to the basis, and extend everything that depends on it."""
         self._journal.note(self._start)
         stays = self._slots.admit(points, self.record.points)
         self._asked, self._learnt = {}, {}
@@ -329,12 +330,12 @@ class CompressedPosterior(RecordedPosterior):
             n_slots = self._slots.n_slots
             try:
                 self._ridge.widen(self._slots.columns, self.record.counts[:n_slots], self.record.sums[:n_slots])
-            except np.linalg.LinAlgError:  # rounding; to be made anew from all points is more accurate
+            except np.linalg.LinAlgError:  # rounding; recomputing from all points is more accurate
                 self._ridge = None
         self._journal.drop(self._start)
 
     def _current(self) -> RidgeRoot:
-        """The regression over all that the record has."""
+        """Regression over all observations of the record."""
         self._catch_up()
         if self._ridge is None:
             counts, sums = self.record.counts, self.record.sums
@@ -348,7 +349,7 @@ class CompressedPosterior(RecordedPosterior):
         return self._ridge
 
     def _forget(self) -> None:
-        """Sum anew over what is left. The basis is a coordinate system and may keep points that are gone."""
+        """Recompute the sums over what remains. The basis is a coordinate system and may retain removed points."""
         self._make_anew()
         if self.record.size >= (1.0 - EMPTY_SHARE) * self.record.n_slots:
             return
@@ -395,11 +396,11 @@ class CompressedPosterior(RecordedPosterior):
         return bool((np.abs(residual) > NOISE * self._tolerance * prior).any())
 
     def _most(self) -> float:
-        """Size to which points that are asked about may enlarge the basis."""
+        """Size to which query points may enlarge the basis."""
         return max(FEWEST, SHARE * self.size)
 
     def _span(self, points: Points, prior: Vector) -> tuple[Matrix | None, Vector]:
-        """Coordinates and residuals, points outside having been taken in; None where the exact form has to answer."""
+        """Coordinates and residuals, after points outside were added; None if the exact form is required."""
         coordinates = self._basis.coordinates(points)
         outside, residual = self._basis.outside(coordinates, prior)
         refuse_overflow(residual)
@@ -435,7 +436,7 @@ class CompressedPosterior(RecordedPosterior):
             return left / self.regularization + whitened[:, :n_points].T @ whitened[:, n_points:]
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
-        """As described in `Posterior`: the sum is one vector of coordinates, and what lies outside their span."""
+        """See `Posterior`: the sum is one vector of coordinates, plus the part outside their span."""
         kind = self.kernel.kind
         points, others = kind.check(points), kind.check(others)
         prior = summed_similarity(self.kernel, points, weights, others)
@@ -451,7 +452,7 @@ class CompressedPosterior(RecordedPosterior):
         return (prior - summed @ theirs) / self.regularization + (root @ summed) @ (root @ theirs)
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
-        """As described in `Posterior`; γα = s − n f, with f the fit at the observed points."""
+        """See `Posterior`; γα = s − n f, with f the fit at the observed points."""
         ridge = self._current()
         live = np.flatnonzero(self.record.counts)
         fit = (ridge.weights @ self._slots.columns)[live]

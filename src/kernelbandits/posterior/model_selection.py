@@ -1,4 +1,4 @@
-"""Kernel parameters and regularization from a warm-up sample (Valko et al. 2013, Remark 3)."""
+"""Selection of kernel parameters and regularization on a warm-up sample (Valko et al. 2013, Remark 3)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Criterion = Literal["marginal_likelihood", "cross_validation"]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelFit:
-    """Outcome of choosing kernel parameters and regularization on a warm-up sample."""
+    """Result of selecting kernel parameters and regularization on a warm-up sample."""
 
     kernel: Kernel
     regularization: float
     criterion: Criterion
     value: float
-    """The log marginal likelihood (higher is better), or the mean squared error left out (lower is better)."""
+    """Log marginal likelihood (higher is better), or mean squared error on left-out folds (lower is better)."""
 
     tried: tuple[Parameters, ...]
-    """Every pair, in the order tried: its kernel, regularization and value."""
+    """All evaluated pairs, in order: kernel, regularization and value."""
 
 
 def fit_kernel(
@@ -44,7 +44,7 @@ def fit_kernel(
     folds: int = 5,
     seed: Seed = None,
 ) -> KernelFit:
-    """Best kernel and regularization γ by a criterion; every pair tried is reported.
+    """Select the best kernel and regularization γ by a criterion; all evaluated pairs are reported.
 
     marginal_likelihood: ln p(y) for y ~ N(0, K + γI), so γ is the noise variance in the units of the rewards:
 
@@ -52,8 +52,8 @@ def fit_kernel(
 
     cross_validation: mean squared error of kernel ridge regression on left-out folds (shuffled by `seed`).
 
-    One eigendecomposition a kernel (and fold) serves every γ. A confidence width stays valid only if the policy does
-    not learn from this sample afterwards: the choice depends on its rewards.
+    One eigendecomposition per kernel (and fold) is used for every γ. A confidence width stays valid only if the policy
+    does not learn from this sample afterwards: the choice depends on its rewards.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> x = np.linspace(0, 1, 30)[:, None]
@@ -113,13 +113,13 @@ def _errors_left_out(gram: Matrix, targets: Vector, gammas: Sequence[float], fol
 
 
 def _several(candidates: Any) -> list[Any]:
-    """The candidates in a list; one on its own is a list of one."""
+    """Candidates as a list; a single candidate becomes a list of one."""
     is_one = isinstance(candidates, Kernel | np.ndarray) or callable(candidates) or not isinstance(candidates, Iterable)
     return [candidates] if is_one else a_list(candidates, "Candidate kernels")
 
 
 def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:
-    """Eigenvalues, those that rounding has pushed below zero at zero, and eigenvectors."""
+    """Eigenvalues, clipped at zero, and eigenvectors."""
     spectrum, basis = np.linalg.eigh(gram)
     if spectrum[0] < -1e-8 * max(spectrum[-1], 0.0):
         raise NotPositiveSemidefinite(

@@ -17,35 +17,36 @@ from kernelbandits.types import Indices, Matrix, Points, Vector
 __all__ = ["MOST_COLLECTIONS", "NOTHING", "NO_SLOTS", "Batch", "Observations", "Waiting", "two_sum"]
 
 MOST_COLLECTIONS: Final = 512
-"""Sorting this many single points takes half a millisecond."""
+"""Number of collections in the buffer that triggers sorting: sorting this many single points takes half a
+millisecond."""
 MOST_POINTS: Final = 100_000
 
 
 class Waiting:
-    """A queue of points with a reward each; what it holds is its own."""
+    """Buffer of points with one reward each; it owns its contents."""
 
     def __init__(self, kind: PointKind) -> None:
         self._kind = kind
         self._collections: list[Points] = []
-        self._rows: Matrix | None = None  # room for dense rows that come one by one, which are the last of the queue
+        self._rows: Matrix | None = None  # buffer for dense rows added one by one, the last of the queue
         self._n_rows = 0
         self.rewards: list[float] = []
-        """Of all that wait."""
+        """Rewards of all buffered points."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to sort."""
+        """Whether the buffer should be sorted."""
         n_collections = len(self._collections) + self._n_rows
         return n_collections >= MOST_COLLECTIONS or len(self.rewards) >= MOST_POINTS
 
     def add(self, points: Points, rewards: Sequence[float]) -> None:
-        """A collection, checked, with its rewards."""
+        """Append a validated collection with its rewards."""
         self._close_rows()
         self._collections.append(self._kind.take(points, np.arange(len(rewards))))
         self.rewards += rewards
 
     def add_one(self, point: Points, reward: float) -> None:
-        """A collection of one: a row among others that came so, where it is a row."""
+        """Append a collection of one; a dense row is joined with preceding ones."""
         if type(point) is not np.ndarray:
             self.add(point, [reward])
             return
@@ -57,7 +58,7 @@ class Waiting:
         self.rewards.append(reward)
 
     def taken(self) -> tuple[Points, Vector]:
-        """All of it, in order; the queue is empty afterwards."""
+        """Return all points and rewards, in order, and empty the buffer."""
         self._close_rows()
         points = self._collections[0] if len(self._collections) == 1 else self._kind.stack(*self._collections)
         rewards = np.array(self.rewards)
@@ -65,13 +66,13 @@ class Waiting:
         return points, rewards
 
     def _close_rows(self) -> None:
-        """Rows that came one by one become a collection, and are not written to any more."""
+        """Convert rows that were added one by one into a collection, which is not written to any more."""
         if self._rows is not None and self._n_rows:
             self._collections.append(self._rows[: self._n_rows])
             self._rows, self._n_rows = None, 0
 
     def mark(self) -> tuple[Any, ...]:
-        """The state of the queue, for `put_back`."""
+        """State of the buffer, for `put_back`."""
         collections, rewards = self._collections, self.rewards
         return collections, len(collections), self._rows, self._n_rows, rewards, len(rewards)
 
@@ -90,26 +91,26 @@ TOO_MUCH: Final = "The rewards of a context add up to more than a double can hol
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Observations sorted into points never seen and points known, each once."""
+    """Observations grouped by point: new points and known points, each once."""
 
     keys: list[Hashable]
-    """Of the new points."""
+    """Keys of the new points."""
 
     points: Points
-    """The new points; None when there are none."""
+    """New points; None if there are none."""
 
     counts: Vector
     sums: Vector
     errors: Vector
-    """Of the new points; the exact sums of rewards are sums + errors."""
+    """Rounding errors for the new points; the exact sums of rewards are sums + errors."""
 
     slots: Indices
-    """Where the known points are kept."""
+    """Slots of the known points."""
 
     slot_counts: Vector
     slot_sums: Vector
     slot_errors: Vector
-    """What comes on top of theirs."""
+    """Rounding errors of the sums added to the known points."""
 
     n_observations: int
 
@@ -117,10 +118,11 @@ class Batch:
 class Observations:
     """Distinct points in slots. Repeats raise a count; a point whose count falls to zero leaves an empty slot.
 
-    The sum of a slot's rewards is kept as two doubles, the sum and its rounding error (Knuth's two-sum). A reward of
-    up to 1e18 that is added and taken back leaves an error of at most 1e-12 in the sum of others.
+    A slot is the index of a distinct point. The sum of its rewards is stored as two doubles, the sum and its rounding
+    error (Knuth's two-sum). A reward of up to 1e18 that is added and removed leaves an error of at most 1e-12 in the
+    sum of others.
 
-    Every change is noted in the journal before it is made, so that the call it belongs to can be rolled back.
+    Every change is recorded in the journal before it is made, so that the enclosing call can be rolled back.
     """
 
     def __init__(self, kind: PointKind, journal: Journal | None = None) -> None:
@@ -136,30 +138,30 @@ class Observations:
         self._waiting = Waiting(kind)
         self.n_observations = 0
         self.version = 0
-        """Grows with every change, so that what is derived from the record knows when it is behind."""
+        """Version, increased with every change, so that derived state can detect that it is out of date."""
 
     @property
     def size(self) -> int:
-        """Distinct points."""
+        """Number of distinct points."""
         if self._waiting.rewards:
             self._take_over()
         return len(self._slots)
 
     @property
     def n_slots(self) -> int:
-        """Distinct points ever seen, those taken back too."""
+        """Number of distinct points ever seen, including removed ones."""
         if self._waiting.rewards:
             self._take_over()
         return self._n_slots
 
     @property
     def points(self) -> Points:
-        """Points of all slots, empty ones too; only where there is a slot."""
+        """Points of all slots, including empty ones; requires a slot."""
         return self._kind.view(self._store, self.n_slots)
 
     @property
     def counts(self) -> Vector:
-        """Observations of each slot; zero for an empty one."""
+        """Number of observations of each slot; zero for an empty one."""
         if self._waiting.rewards:
             self._take_over()
         return self._counts[: self._n_slots]
@@ -172,7 +174,7 @@ class Observations:
         return self._sums[: self._n_slots]
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
-        """Group the observations by point; nothing is kept yet."""
+        """Group the observations by point; nothing is stored yet."""
         if self._waiting.rewards:
             self._take_over()
         keys, slot_of = self._kind.keys(points), self._slots.get
@@ -201,7 +203,7 @@ class Observations:
         )
 
     def locate(self, point: Points) -> tuple[Hashable, int]:
-        """Key of the only point of a collection, and its slot; −1 where it was never seen."""
+        """Key of the only point of a collection, and its slot; −1 if it was never seen."""
         if self._waiting.rewards:
             self._take_over()
         key = self._kind.keys(point)[0]
@@ -210,7 +212,7 @@ class Observations:
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def add_one(self, point: Points, key: Hashable, slot: int, reward: float) -> None:
-        """One more observation of a point that was located: the usual case, at a tenth of the cost."""
+        """Add one observation of a located point: the common case, at a tenth of the cost."""
         if slot < 0:
             slot = self._n_slots
             self._journal.notes.append((self._put_back, (slot, self.n_observations, *NO_TOTALS)))
@@ -223,7 +225,7 @@ class Observations:
             self._n_slots = slot + 1
         else:
             count, old, error = self._counts.item(slot), self._sums.item(slot), self._errors.item(slot)
-            shifted = old + reward  # `two_sum`, without its call
+            shifted = old + reward  # inlined `two_sum`
             shift = shifted - old
             rest = error + ((old - (shifted - shift)) + (reward - shift))
             total = shifted + rest
@@ -239,7 +241,7 @@ class Observations:
         self.version += 1
 
     def add(self, batch: Batch) -> None:
-        """Keep what was sorted."""
+        """Add a grouped batch."""
         slots, n_slots = batch.slots, self.n_slots
         with np.errstate(over="ignore", invalid="ignore"):
             sums, errors = two_sum(self._sums[slots], self._errors[slots] + batch.slot_errors, batch.slot_sums)
@@ -262,7 +264,7 @@ class Observations:
         self.version += 1
 
     def queue(self, points: Points, rewards: Sequence[float]) -> None:
-        """More observations, not too large to be added, that are sorted when the record is next read."""
+        """Buffer observations, which are grouped when the record is next read; their sums must not overflow."""
         self._note_queue()
         self._waiting.add(points, rewards)
         self.n_observations += len(rewards)
@@ -271,7 +273,7 @@ class Observations:
             self._take_over()
 
     def queue_one(self, point: Points, reward: float) -> None:
-        """Likewise one."""
+        """Buffer one observation."""
         waiting = self._waiting
         self._journal.notes.append((self._put_back_queue, (waiting.mark(), self.n_observations)))
         waiting.add_one(point, reward)
@@ -284,7 +286,7 @@ class Observations:
         self._journal.note(self._put_back_queue, self._waiting.mark(), self.n_observations)
 
     def _take_over(self) -> None:
-        """Sort what is queued. It was counted when it came."""
+        """Group the buffered observations. They are already counted in `n_observations`."""
         self._note_queue()
         points, rewards = self._waiting.taken()
         n_observations, version = self.n_observations, self.version
@@ -296,7 +298,7 @@ class Observations:
         self.n_observations, self.version = n_observations, version
 
     def find(self, points: Points) -> Indices:
-        """Slots of known points, or NotLearnt."""
+        """Slots of known points; raises NotLearnt."""
         if self._waiting.rewards:
             self._take_over()
         keys = self._kind.keys(points)
@@ -317,13 +319,13 @@ class Observations:
         self.version += 1
 
     def subtract(self, slots: Indices, rewards: Vector) -> None:
-        """Take one observation each back; `slots` may repeat. A slot that runs empty forgets its point."""
+        """Remove one observation per entry; `slots` may repeat. A slot whose count reaches zero drops its point."""
         places, sums, errors = self._changed_sums(slots, -rewards)
         counts = self._counts[places] - np.bincount(slots, minlength=self._n_slots)[places]
         self._retotal(places, counts, sums, errors, self.n_observations - len(slots))
 
     def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
-        """Other counts, which need not be whole, and reward sums for known points; at a count of 0 it is forgotten."""
+        """Set the counts, which need not be integers, and reward sums of known points; a count of 0 drops the point."""
         if self._waiting.rewards:
             self._take_over()
         if not np.isfinite(sums).all():
@@ -344,7 +346,7 @@ class Observations:
         self.version += 1
 
     def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
-        """Let every observation count `rate` times what it did, and forget the points of these keys."""
+        """Multiply the weight of every observation by `rate`, and drop the points of these keys."""
         counts, sums = rate * self.counts, rate * self.sums
         lost = [self._slots[key] for key in gone]
         counts[lost] = 0.0
@@ -358,7 +360,7 @@ class Observations:
         sums, errors = self._sums[places], self._errors[places]
         with np.errstate(over="ignore", invalid="ignore"):
             for amounts in changes:
-                for row in range(len(slots)):  # one after the other: each sum is rounded by itself
+                for row in range(len(slots)):  # one after the other: each sum is rounded separately
                     place = where[row : row + 1]
                     sums[place], errors[place] = two_sum(sums[place], errors[place], amounts[row : row + 1])
         if not np.isfinite(sums).all():
@@ -373,13 +375,13 @@ class Observations:
             )
 
     def join(self, journal: Journal) -> None:
-        """Note changes there from now on."""
+        """Record changes in this journal from now on."""
         self._journal = journal
 
     # -- rolling back ------------------------------------------------------------------------------------------------
 
     def _put_back(self, n_slots: int, n_observations: int, slots: Any, counts: Any, sums: Any, errors: Any) -> None:
-        """Forget slots from `n_slots` on, and restore the totals of others."""
+        """Drop slots from `n_slots` on, and restore the totals of others."""
         self._n_slots, self.n_observations = n_slots, n_observations
         for key in [key for key in self._keys[n_slots:] if self._slots.get(key, -1) >= n_slots]:
             del self._slots[key]
@@ -400,28 +402,28 @@ class Observations:
     # -- copies ------------------------------------------------------------------------------------------------------
 
     def kept(self) -> tuple[Points, Vector, Vector]:
-        """Copies of points, counts and sums without the empty slots; only where there is a point."""
+        """Copies of points, counts and sums without the empty slots; requires a point."""
         live = np.flatnonzero(self.counts)
         return self._kind.take(self.points, live), self.counts[live], self.sums[live]
 
     def oldest(self, n_points: int) -> tuple[Points, Vector, Vector]:
-        """Likewise of the points that were seen first."""
+        """Copies of points, counts and sums of the points that were seen first."""
         first = np.flatnonzero(self.counts)[:n_points]
         return self._kind.take(self.points, first), self.counts[first], self.sums[first]
 
     def errors(self) -> Vector:
-        """Rounding errors of the sums that `kept` gives."""
+        """Rounding errors of the sums that `kept` returns."""
         return self._errors[np.flatnonzero(self.counts)]
 
     def totals(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> Batch:
-        """Distinct points never seen here, with their totals, as `kept` and `errors` give them."""
+        """Add distinct new points with their totals, as returned by `kept` and `errors`."""
         keys = self._kind.keys(points)
         errors = np.zeros(len(sums)) if errors is None else errors
         n_observations = round(counts.sum())
         return Batch(keys, points, counts, sums, errors, NO_SLOTS, NOTHING, NOTHING, NOTHING, n_observations)
 
     def compacted(self, *, without: int = 0) -> Observations:
-        """The same without empty slots, and without the points that were seen first."""
+        """Copy without empty slots, and without the first `without` points."""
         fresh = Observations(self._kind, self._journal)
         if self.size > without:
             points, counts, sums = self.kept()
@@ -432,12 +434,12 @@ class Observations:
 
 
 def _totals(places: Indices, amounts: Vector, n_places: int) -> Vector:
-    """Sum of the amounts at each place."""
+    """Sum of the amounts per place."""
     return np.bincount(places, amounts, n_places).astype(np.float64)
 
 
 def _exact_totals(places: Indices, amounts: Vector, n_places: int) -> tuple[Vector, Vector]:
-    """Sum of the amounts at each place, and its rounding error."""
+    """Sum of the amounts per place, and its rounding error."""
     totals, errors = _totals(places, amounts, n_places), np.zeros(n_places)
     if len(amounts) > n_places and np.isfinite(totals).all():
         order = np.argsort(places, kind="stable")
@@ -458,7 +460,7 @@ def two_sum(sums: Numbers, errors: Numbers, amounts: Numbers) -> tuple[Numbers, 
 
 
 def _longer(buffer: Vector, length: int) -> Vector:
-    """A copy with zeros behind it."""
+    """Copy padded with zeros."""
     longer = np.zeros(length)
     longer[: len(buffer)] = buffer
     return longer

@@ -1,4 +1,4 @@
-"""Points that were played and whose rewards are awaited: they shrink widths and leave means alone."""
+"""Pending points: chosen points without rewards reduce widths and do not change means."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Pending", "Placed"]
 
 
 class Pending:
-    """The effect of points without rewards on widths and on the log-determinant.
+    """Effect of points without rewards on widths and on the log-determinant.
 
-    With S the settled data, P the distinct pending points, N = diag(n) how often each is pending and c the posterior
-    covariance given S (divided by γ), a Schur complement gives the widths over S and P together:
+    With S the observed data, P the distinct pending points, N = diag(n) the number of times each is pending and c the
+    posterior covariance given S (divided by γ), a Schur complement gives the widths over S and P together:
 
         width²(x) = width²_S(x) − c(x, P) N^½ (N^½ c(P, P) N^½ + I)⁻¹ N^½ c(P, x)
 
-    No reward is invented for P. A confidence statement about the mean then needs its exploration multiplied by
-    `inflation` = sqrt(1 + Σ_P n · width²_S), because the mean does not know P yet. Memory and time are those of the
-    distinct points, however often they are pending.
+    No reward is imputed for P. A confidence statement about the mean then needs its exploration multiplied by
+    `inflation` = sqrt(1 + Σ_P n · width²_S), because the mean does not include P yet. Memory and time depend on the
+    number of distinct points, not on how often they are pending.
     """
 
     def __init__(self, posterior: Posterior, points: Points, counts: Vector | None = None) -> None:
@@ -45,24 +45,24 @@ class Pending:
         with few_threads(float(len(scaled)) ** 3):
             self._factor = _factor_beside_identity(scaled)
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
-        """ln det(I + N^½ c(P, P) N^½): what the pending points add to the posterior's own."""
+        """ln det(I + N^½ c(P, P) N^½): the contribution of the pending points to the posterior's own."""
 
     def _whitened(self, points: Points) -> Matrix:
-        """One column per point: the squared length is what the pending points explain of width²."""
+        """One column per point: its squared length is the part of width² that the pending points explain."""
         whitened = np.ascontiguousarray(self._roots[:, None] * self._posterior.covariance(self._points, points))
         with few_threads(float(len(self._factor)) * whitened.size):
             solve_lower(self._factor, whitened)
         return whitened
 
     def covariance(self, points: Points, others: Points) -> Matrix:
-        """Posterior covariance divided by γ once the pending points count too."""
+        """Posterior covariance divided by γ, including the pending points."""
         settled = self._posterior.covariance(points, others)
         left, right = self._whitened(points), self._whitened(others)
         with few_threads(float(left.size) * right.shape[1]):
             return settled - left.T @ right
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
-        """What is predicted at the points from settled data, with widths in which the pending ones count too."""
+        """Prediction from observed data, with widths reduced by the pending points."""
         squared_width = prediction.width**2
         reduced = np.empty(len(squared_width))
         n_known = self._posterior.size + len(self._factor)
@@ -73,7 +73,7 @@ class Pending:
 
 
 def _factor_beside_identity(covariance: Matrix) -> Matrix:
-    """Cholesky factor of C + I; where rounding has made C indefinite, of the nearest C that is not."""
+    """Cholesky factor of C + I; if rounding has made C indefinite, of the nearest PSD C."""
     identity = np.eye(len(covariance))
     try:
         return cholesky(covariance + identity)
@@ -84,9 +84,9 @@ def _factor_beside_identity(covariance: Matrix) -> Matrix:
 
 
 class Placed:
-    """Widths of a round's points as one after another of them is awaited: a rank-one change each.
+    """Widths of a round's points as they become pending one after another: one rank-one update each.
 
-    With c the covariance of all points and x given what is settled, pending and placed before,
+    With c the covariance of all points and x given all observed, pending and previously placed points,
 
         width² −= c² / (1 + width²(x)).
     """
@@ -99,15 +99,15 @@ class Placed:
         self._scales: list[float] = []
         self._inflation_squared = waiting.inflation**2 if waiting else 1.0
         self.log_det_gain = waiting.log_det_gain if waiting else 0.0
-        """As in `Pending`, of what is awaited and placed."""
+        """As in `Pending`, for the pending and placed points."""
 
     @property
     def inflation(self) -> float:
-        """As in `Pending`."""
+        """See `Pending`."""
         return sqrt(self._inflation_squared)
 
     def place(self, row: int) -> None:
-        """Await one more."""
+        """Add one point to the pending ones."""
         point = self._posterior.kernel.kind.take(self._points, np.array([row]))
         column = (self._waiting or self._posterior).covariance(point, self._points)[0]
         for earlier, scale in zip(self._columns, self._scales, strict=True):

@@ -1,4 +1,4 @@
-"""Posteriors with one model per label: partitioned kernels, LinUCB disjoint and hybrid."""
+"""Posteriors with one model per label: partitioned kernels, disjoint and hybrid LinUCB."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ __all__ = ["PartitionedPosterior", "PerActionPosterior", "falls_apart"]
 
 
 def falls_apart(kernel: Kernel) -> bool:
-    """Whether pairs of different labels have similarity zero, so that what is learnt of one says nothing of another."""
+    """Whether pairs of different labels have similarity zero, so that the Gram matrix is block diagonal."""
     return isinstance(kernel, PairProduct) and isinstance(kernel.action, Delta)
 
 
 class PartitionedPosterior(Posterior):
-    """The exact posterior of k((x, a), (z, b)) = k(x, z) · [a = b], kept as one posterior over x for every label.
+    """Exact posterior of k((x, a), (z, b)) = k(x, z) · [a = b], stored as one posterior over x per label.
 
-    A Gram matrix of blocks has a factor of blocks: with t observations spread over N labels a question costs N (t/N)²
-    instead of t², and each block takes the cheapest form it can have (`AutoPosterior`).
+    A block-diagonal Gram matrix has a block-diagonal factor: with t observations spread over N labels a query costs
+    N (t/N)² instead of t², and each block uses its cheapest form (`AutoPosterior`).
 
     >>> from kernelbandits.kernels import Gaussian
     >>> from kernelbandits.types import Pairs
@@ -69,12 +69,12 @@ class PartitionedPosterior(Posterior):
         self._parts: dict[Hashable, AutoPosterior] = {}
         self._blank = AutoPosterior(kernel.context, regularization=self.regularization)
         self._blank._join(self._journal)
-        self._labels: dict[Hashable, Points] = {}  # a collection of one each, to put pairs together again
+        self._labels: dict[Hashable, Points] = {}  # one collection of one per label, to rebuild pairs
 
-    # -- taking apart ------------------------------------------------------------------------------------------------
+    # -- splitting by label --------------------------------------------------------------------------------------------
 
     def _split(self, points: PairRows) -> Iterator[tuple[Hashable, Indices, Points]]:
-        """Label, rows and contexts of the pairs of every label; of a context that all pairs share, the one context."""
+        """Label, rows and contexts of the pairs per label; a context shared by all pairs is given once."""
         rows_of: dict[Hashable, list[int]] = {}
         for row, key in enumerate(self.kernel.action.kind.keys(points.actions)):
             rows_of.setdefault(key, []).append(row)
@@ -84,13 +84,13 @@ class PartitionedPosterior(Posterior):
             yield key, rows, contexts
 
     def _moved(self, points: Points) -> Iterator[tuple[Hashable, Indices, Points]]:
-        """Likewise, a context for every row, since each counts on its own."""
+        """The same with one context per row, since each counts separately."""
         pairs = self.kernel.kind.check(points)
         spread = self.kernel.kind.take(pairs, np.arange(self.kernel.kind.count(pairs)))
         return self._split(spread)
 
     def _part(self, key: Hashable) -> AutoPosterior:
-        """The label's posterior, or one without observations that is only read."""
+        """The label's posterior, or an empty one for reading only."""
         return self._parts.get(key, self._blank)
 
     def _own_part(self, key: Hashable) -> AutoPosterior:
@@ -130,7 +130,7 @@ class PartitionedPosterior(Posterior):
             part._join(journal)
 
     def _note_change(self) -> None:
-        """The parts note their changes by themselves."""
+        """Record nothing: the parts record their own changes."""
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         pairs = self.kernel.kind.check(points)
@@ -144,7 +144,7 @@ class PartitionedPosterior(Posterior):
         for key, rows, contexts in self._moved(pairs):
             self._part(key).remove(contexts, values[rows])
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         pairs = self.kernel.kind.check(points)
@@ -161,7 +161,7 @@ class PartitionedPosterior(Posterior):
         return Prediction(mean, width)
 
     def _refuse_unlike(self, points: PairRows) -> None:
-        """Contexts that cannot be compared with what was learnt are refused, whatever their label."""
+        """Reject contexts that cannot be compared with the learned ones, whatever their label."""
         for part in self._parts.values():
             if part.record.n_slots:
                 self.kernel.context.kind.refuse_unlike(part.record.points, points.contexts)
@@ -235,15 +235,15 @@ class PartitionedPosterior(Posterior):
 
 
 BLOCKS: Final = ("_labels", "_own_precision", "_links", "_own_moments", "_shared_precision", "_shared_moments")
-"""Attributes that sum over all observations."""
+"""Names of the attributes that sum over all observations."""
 
 
 class PerActionPosterior(RecordedPosterior):
     """Ridge regression r = z·β + x·θ_a: β for the shared columns z, θ_a for the other columns x under label a.
 
-    The exact posterior of the kernel `LabeledLinear`, at O((dim z + dim x)³) a query however much was observed. The
-    per-label blocks A_a = γI + Σxxᵀ, B_a = Σxzᵀ, b_a = Σrx and the shared A₀, b₀ (what is left of β's normal equations
-    when the θ_a are eliminated) give, with u = z − B_aᵀA_a⁻¹x and β = A₀⁻¹b₀,
+    The exact posterior of the kernel `LabeledLinear`, at O((dim z + dim x)³) per query for any number of observations.
+    The per-label blocks A_a = γI + Σxxᵀ, B_a = Σxzᵀ, b_a = Σrx and the shared A₀, b₀ (β's normal equations after
+    elimination of the θ_a) give, with u = z − B_aᵀA_a⁻¹x and β = A₀⁻¹b₀,
 
         mean = u·β + xᵀA_a⁻¹b_a,   width² = xᵀA_a⁻¹x + uᵀA₀⁻¹u
 
@@ -252,11 +252,11 @@ class PerActionPosterior(RecordedPosterior):
     Parameters
     ----------
     kernel
-        Which columns are shared.
+        Defines which columns are shared.
     regularization
         γ > 0.
     keep
-        As in `PrimalPosterior`: points that are kept; of more, the oldest are merged into the blocks.
+        As in `PrimalPosterior`: number of points stored; of more, the oldest are merged into the blocks.
     """
 
     kernel: LabeledLinear
@@ -265,17 +265,17 @@ class PerActionPosterior(RecordedPosterior):
         an_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")
         super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
-        self._merged: dict[str, Any] | None = None  # the blocks after the merged observations
+        self._merged: dict[str, Any] | None = None  # blocks of the merged observations
         self._blank(None)
 
     def _start_over(self) -> None:
-        """The blocks without what the record holds."""
+        """Reset the blocks to those without the observations in the record."""
         self._blank(self._n_columns)
         if self._merged is not None:
             vars(self).update(copy.deepcopy(self._merged))
 
     def _merge_oldest(self, keep: int) -> None:
-        """Keep only the blocks of the points that were seen first, until an eighth of the room is free."""
+        """Merge the points that were seen first into the blocks, until an eighth of the capacity is free."""
         n_oldest = self.record.size - keep + keep // 8
         oldest = self.record.oldest(n_oldest)
         self._note()
@@ -289,7 +289,7 @@ class PerActionPosterior(RecordedPosterior):
         self._merged, self.n_merged = merged, self.n_merged + round(float(oldest[1].sum()))
 
     def _blank(self, n_columns: int | None) -> None:
-        """No observation yet; block 0 stands for labels never seen."""
+        """Blocks without observations; block 0 is used for labels never seen."""
         shared, own = self.kernel.columns(n_columns) if n_columns else (np.zeros(0, np.intp), np.zeros(0, np.intp))
         self._n_columns = n_columns
         self._shared, self._own = shared, own
@@ -314,7 +314,7 @@ class PerActionPosterior(RecordedPosterior):
         for points, counts, sums in parts:
             self._absorb_rows(points, counts, sums)
             if not self._is_well_posed:
-                self._predict(points)  # now, while the observation can still be refused
+                self._predict(points)  # now, while the observation can still be rejected
         if self.keep is not None and self.record.size > self.keep:
             self._merge_oldest(self.keep)
 
@@ -326,7 +326,7 @@ class PerActionPosterior(RecordedPosterior):
             self._absorb_one(self._block(label), row[self._own], row[self._shared], count, total)
 
     def _absorb_one(self, block: int, x: Vector, z: Vector, count: float, total: float) -> None:
-        """`count` observations of one point with this sum of rewards: positive rank-one changes, in a fixed order."""
+        """Add `count` observations of one point with this reward sum: positive rank-one updates, in a fixed order."""
         solved = np.linalg.solve(self._own_precision[block], x)  # A_a⁻¹x
         u = z - solved @ self._links[block]
         room = 1.0 + count * (x @ solved)
@@ -337,10 +337,10 @@ class PerActionPosterior(RecordedPosterior):
         self._own_moments[block] += total * x
 
     def _block(self, label: ItemId) -> int:
-        """Number of the label's block, made where there is none."""
+        """Index of the label's block, which is created if needed."""
         if label not in self._labels:
             block = 1 + len(self._labels)
-            if block == len(self._own_precision):  # twice the room, so that a label costs no copy of all others
+            if block == len(self._own_precision):  # double the capacity, so that a new label does not copy all others
                 self._own_precision = np.concatenate([self._own_precision, _repeated(self._own_precision[0], block)])
                 self._links = np.concatenate([self._links, np.zeros_like(self._links)])
                 self._own_moments = np.concatenate([self._own_moments, np.zeros_like(self._own_moments)])
@@ -348,12 +348,12 @@ class PerActionPosterior(RecordedPosterior):
         return self._labels[label]
 
     def _forget(self) -> None:
-        """Sum anew over what is left: subtracting would leave the rounding errors of what was removed behind."""
+        """Recompute the sums over what remains: subtracting would leave rounding errors of removed rewards behind."""
         self.record = self.record.compacted()
         self._retarget()
 
     def _undone(self, n_slots: int) -> None:
-        """Sums over all observations tell nothing about single ones: compute them again before the next use."""
+        """Mark the sums as stale: single observations cannot be undone in them, so they are recomputed when needed."""
         self._is_stale = True
 
     def _settle(self) -> None:
@@ -451,7 +451,7 @@ class PerActionPosterior(RecordedPosterior):
 
     @property
     def norm(self) -> float:
-        """RKHS norm of the mean function: β and θ_a = A_a⁻¹(b_a − B_a β) have its length."""
+        """RKHS norm of the mean function: the norm of β and θ_a = A_a⁻¹(b_a − B_a β)."""
         self._settle()
         if self._n_columns is None:
             return 0.0
@@ -485,7 +485,7 @@ class PerActionPosterior(RecordedPosterior):
 
 
 def _refuse_indefinite(matrices: Matrix) -> None:
-    """DamagedFile unless all matrices are symmetric and positive definite."""
+    """Raise DamagedFile unless all matrices are symmetric and positive definite."""
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError as error:

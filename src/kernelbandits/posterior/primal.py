@@ -24,11 +24,11 @@ from kernelbandits.validation import a_count
 __all__ = ["Minorant", "PrimalPosterior", "minorant_of"]
 
 MARGIN: Final = 1e-6
-"""Share by which the matrix stays below what the eigenvalues allow, far above their rounding errors."""
+"""Fraction by which the matrix stays below what the eigenvalues allow, far above their rounding errors."""
 
 LENGTH: Final = 8.0 * float(np.finfo(float).eps)
-"""Times D, in shares of flat · ‖φ‖²: more than is lost because ‖q‖ is not quite 1 and the difference is rounded, which
-along q is small beside its terms."""
+"""Multiple of D, as a fraction of flat · ‖φ‖²: bounds the loss because ‖q‖ is not exactly 1 and the difference is
+rounded, which along q is small compared with its terms."""
 
 
 class Minorant(NamedTuple):
@@ -39,18 +39,17 @@ class Minorant(NamedTuple):
 
     direction: Vector
     flat: float
-    """1/μ, and a hair more"""
+    """1/μ, slightly increased"""
     peak: float
     """1/μ − 1/(μ + κ)"""
 
 
 def minorant_of(precision: Matrix, regularization: float) -> Minorant:
-    """The largest M of this form but for a margin: μ from the smallest eigenvalue of C, κ and q from the largest.
+    """Largest M of this form up to a margin: μ from the smallest eigenvalue of C, κ and q from the largest.
 
-    Features often share a direction, such as a constant column, that is known well long before the others are: κ takes
-    it out of the bound. Eigenvalues are off by some D ε λ_max, which is taken off the smallest. That M is below C is
-    checked by a Cholesky factor of the difference, which sees it up to as much; where there is none, γI is below C for
-    sure.
+    Features often share a direction, such as a constant column, that is known well long before the others: κ removes it
+    from the bound. Eigenvalues have an error of about D ε λ_max, which is subtracted from the smallest. M ≤ C is
+    verified by a Cholesky factor of the difference, up to the same error; if it does not exist, γI ≤ C is used.
     """
     values, vectors = np.linalg.eigh(precision)
     rounding = 8.0 * len(values) * float(np.finfo(float).eps * values[-1])
@@ -66,29 +65,31 @@ def minorant_of(precision: Matrix, regularization: float) -> Minorant:
 
 
 TURNS_PER_FACTOR: Final = 1024
-"""Rank-one changes after which the factor is computed anew from the sums, and not before there were four a feature. A
-change is backward stable, so their rounding errors add up to 1e-13 of the largest eigenvalue at worst."""
+"""Rank-one updates after which the factor is recomputed from the sums, but at least four per feature. An update is
+backward stable, so their rounding errors add up to 1e-13 of the largest eigenvalue at worst."""
 
 GROWTH: Final = 1.25
-"""Observations, relative to when it was made, after which the bound on widths is made anew."""
+"""Growth factor of the number of observations after which the bound on widths is recomputed."""
 
 EMPTY_SHARE: Final = 0.25
-"""Share of empty slots at which a fading record is compacted."""
+"""Fraction of empty slots at which a discounted record is compacted."""
 
 LISTED_TIES: Final = 64
 
 LARGEST: Final = 1e100
-"""Features and rewards beyond this are left to the careful way, which notices what overflows before it moves."""
+"""Largest features and rewards of the fast path; beyond it the general code is used, which detects overflow before any
+change."""
 
 
 class PrimalPosterior(RecordedPosterior):
-    """Ridge regression on explicit features: O(D²) a query whatever was observed, for kernels that have features.
+    """Ridge regression on explicit features: O(D²) per query for any number of observations.
 
     With Φ the features of the observations and C = ΦᵀΦ + γI = UᵀU:
 
         mean = φᵀ C⁻¹ Φᵀy,   width² = φᵀ C⁻¹ φ = ‖U⁻ᵀφ‖².
 
-    LinUCB's form. Equal to the exact posterior of the same kernel. A single observation changes U by rank one, O(D²).
+    This is the form of LinUCB, equal to the exact posterior of the same kernel. A single observation updates U by rank
+    one, O(D²).
 
     Parameters
     ----------
@@ -97,8 +98,8 @@ class PrimalPosterior(RecordedPosterior):
     regularization
         γ > 0.
     keep
-        Distinct points that are kept, so that observations can be amended, removed and explained; None: all. Of more
-        points, the oldest are merged: only their part of C and Φᵀy is kept. Predictions do not change.
+        Number of distinct points stored, so that observations can be amended, removed and explained; None: all. Of more
+        points, the oldest are merged: only their part of C and Φᵀy is stored. Predictions do not change.
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior = PrimalPosterior(Linear(), regularization=0.5)
@@ -110,24 +111,24 @@ class PrimalPosterior(RecordedPosterior):
     def __init__(self, kernel: Kernel, *, regularization: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else a_count(keep, "The number of points to keep")
-        self._is_plain = type(kernel) is Linear  # checked rows are their own features
+        self._is_plain = type(kernel) is Linear  # validated rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
         self._precision: Matrix | None = None  # C
         self._moments: Vector = np.zeros(0)  # Φᵀy
-        self._known: Points = None  # one of the points observed: others have to be of its sort
-        self._upper: Matrix | None = None  # U; None when C has changed
-        self._weights: Vector | None = None  # C⁻¹Φᵀy; None when C or the rewards have changed
-        self._turns_left = 0  # rank-one changes until U is computed from C again
+        self._known: Points = None  # one of the observed points, for checking that others are compatible
+        self._upper: Matrix | None = None  # U; None after a change of C
+        self._weights: Vector | None = None  # C⁻¹Φᵀy; None after a change of C or of the rewards
+        self._turns_left = 0  # rank-one updates until U is recomputed from C
         self._minorant: Minorant | None = None
-        self._minorant_until = 0  # observations up to which it is good enough
+        self._minorant_until = 0  # number of observations up to which it is used
         self._spare: Vector = np.zeros(0)
         self._bounds: Vector = np.zeros(0)
         self._tied: Indices = np.zeros(LISTED_TIES, dtype=np.int64)
 
-    # -- following the record --------------------------------------------------------------------------------------
+    # -- synchronization -----------------------------------------------------------------------------------------------
 
     def _observe_one(self, point: Points, reward: float) -> None:
-        """By rank one, where the factor is there and nothing can overflow; the record sorts the point in later."""
+        """Update by rank one if the factor exists and nothing can overflow; the record groups the point later."""
         if self._is_stale or self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
             super()._observe_one(point, reward)
             return
@@ -158,7 +159,7 @@ class PrimalPosterior(RecordedPosterior):
             known = self.kernel.kind.take(self.record.points, batch.slots)
             self._add(known, batch.slot_counts, batch.slot_sums)
         if not self._is_well_posed:
-            self._factor()  # now, while the observation can still be refused
+            self._factor()  # now, while the observation can still be rejected
 
     def _add(self, points: Points, counts: Vector, sums: Vector) -> None:
         features = self._features(points)
@@ -176,12 +177,12 @@ class PrimalPosterior(RecordedPosterior):
         self._upper = self._weights = None
 
     def _forget(self) -> None:
-        """Recompute from what is left: subtracting would leave the rounding errors of what was removed behind."""
+        """Recompute from what remains: subtracting would leave rounding errors of removed observations behind."""
         self.record = self.record.compacted()
         self._sum_up()
 
     def _sum_up(self) -> None:
-        """Compute everything from the record, and what was merged."""
+        """Compute all sums from the record and the merged observations."""
         self._precision = self._upper = self._weights = self._minorant = None
         if self._merged is not None:
             squares, moments = self._merged
@@ -190,7 +191,7 @@ class PrimalPosterior(RecordedPosterior):
             self._add(*self.record.kept())
 
     def _merge_oldest(self, keep: int) -> None:
-        """Keep only sums of the points that were seen first, until half of the room is free."""
+        """Merge the points that were seen first into sums, until half of the capacity is free."""
         n_oldest = self.record.size - keep // 2
         points, counts, sums = self.record.oldest(n_oldest)
         features = self._features(points)
@@ -204,7 +205,7 @@ class PrimalPosterior(RecordedPosterior):
         self._merged, self.n_merged = (squares, moments), self.n_merged + round(float(counts.sum()))
 
     def _fade(self, rate: float) -> None:
-        """C ← rate·C + (1 − rate)·γI; what is left of forgotten points goes on fading in it."""
+        """C ← rate·C + (1 − rate)·γI; the remaining weight of dropped points is discounted further in it."""
         if self._merged is not None:
             self._journal.note(setattr, self, "_merged", self._merged)
             self._merged = rate * self._merged[0], rate * self._merged[1]
@@ -217,7 +218,7 @@ class PrimalPosterior(RecordedPosterior):
             self.record = self.record.compacted()
 
     def _undone(self, n_slots: int) -> None:
-        """Sums over all observations tell nothing about single ones: compute them again before the next use."""
+        """Mark the sums as stale: single observations cannot be undone in them, so they are recomputed when needed."""
         self._is_stale = True
 
     def _settle(self) -> None:
@@ -241,9 +242,9 @@ class PrimalPosterior(RecordedPosterior):
             return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
 
     def _best(self, points: Points, exploration: float) -> Selection | None:
-        """As described in `Posterior`: an exact width only where a bound on it can still win.
+        """See `Posterior`: an exact width only if a bound on it can still be the best.
 
-        None before any observation, where something overflows, and where more are tied than can be listed.
+        None before any observation, on overflow, and if more rows are tied than can be listed.
         """
         if self._is_stale:
             self._settle()
@@ -282,7 +283,7 @@ class PrimalPosterior(RecordedPosterior):
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
         if self.plays and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])
-            if not isinstance(self.kernel, Linear):  # others may not show every number to the loop, which looks at all
+            if not isinstance(self.kernel, Linear):  # other features may hide numbers from the compiled checks
                 points = self.kernel.kind.check(points)
             features = self._features(points).reshape(len(rounds), n_points, -1)
             most = min(LARGEST, self.regularization / SMALLEST_REGULARIZATION) if self._is_well_posed else -1.0
@@ -302,7 +303,7 @@ class PrimalPosterior(RecordedPosterior):
         return rows[:done], means[:done], widths[:done]
 
     def _note_turns(self, rounds: NDArray[np.float64], rewards: Matrix, rows: Indices) -> None:
-        """Keep a record of rounds that were played."""
+        """Record the rounds that were played."""
         turns = np.arange(len(rounds))
         if len(turns):
             points = rounds[turns, rows]
@@ -325,7 +326,7 @@ class PrimalPosterior(RecordedPosterior):
         return covariance
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
-        """As described in `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v its covariance with a point."""
+        """See `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v is its covariance with a point."""
         kind = self.kernel.kind
         points, others = kind.check(points), kind.check(others)
         self._settle()
@@ -346,7 +347,7 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     def norm(self) -> float:
-        """RKHS norm of the mean function: the length of its weights."""
+        """RKHS norm of the mean function: the norm of its weights."""
         self._settle()
         return float(np.linalg.norm(self._mean_weights())) if self.size else 0.0
 
@@ -378,7 +379,7 @@ class PrimalPosterior(RecordedPosterior):
         if self._merged is not None:
             with self._refusing():
                 self._sum_up()
-                self._factor()  # now, while the file can still be refused
+                self._factor()  # now, while the file can still be rejected
 
     def _features(self, points: Points) -> Matrix:
         if self._precision is None:
@@ -388,7 +389,7 @@ class PrimalPosterior(RecordedPosterior):
             return points  # type: ignore[no-any-return]
         if type(points) is not type(self._known):
             self.kernel.kind.refuse_unlike(self._known, points)
-        features = np.ascontiguousarray(self.kernel.features(points))  # as the loops want them
+        features = np.ascontiguousarray(self.kernel.features(points))  # as required by the compiled kernels
         if features.shape[1] != len(self._precision):
             raise InvalidContexts(
                 f"These contexts have {features.shape[1]} features; those learnt before have {len(self._precision)}. "
@@ -406,7 +407,7 @@ class PrimalPosterior(RecordedPosterior):
     def _factor(self) -> Matrix:
         if self._upper is None:
             assert self._precision is not None
-            # The size of a record has to be sorted out; there are never fewer observations.
+            # `size` would group the buffered observations; there are never fewer observations than points.
             if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
             with self._refusing(), few_threads(float(len(self._precision)) ** 3):

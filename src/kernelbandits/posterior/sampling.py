@@ -1,4 +1,4 @@
-"""Posterior samples: joint draws at points, and sample paths."""
+"""Posterior samples: joint samples at points, and sample paths."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kernelbandits.types import Matrix, Points, Vector
 __all__ = ["JITTER", "FeatureMap", "Paths", "draw_jointly", "draw_paths", "feature_map", "has_feature_map"]
 
 JITTER: Final = 1e-10
-"""Share of the trace that is added to the diagonal of a covariance, so that points which explain each other have a
-factor too: far below the sampling error of any number of draws, far above rounding."""
+"""Fraction of the trace that is added to the diagonal of a covariance, so that linearly dependent points have a factor,
+too: far below the sampling error of any number of draws, far above rounding."""
 
 
 def draw_jointly(mean: Vector, covariance: Matrix, n_draws: int, rng: np.random.Generator) -> Matrix:
-    """One row a draw of N(mean, covariance + JITTER · trace · I), one column a point.
+    """Draw from N(mean, covariance + JITTER · trace · I): one row per draw, one column per point.
 
     >>> draw_jointly(np.array([1.0, 2.0]), np.zeros((2, 2)), 1, np.random.default_rng(0))
     array([[1., 2.]])
@@ -36,25 +36,25 @@ def draw_jointly(mean: Vector, covariance: Matrix, n_draws: int, rng: np.random.
         while jitter > 0.0:
             try:
                 return np.asarray(mean + normal @ cholesky(covariance + jitter * np.eye(len(mean))).T)
-            except np.linalg.LinAlgError:  # a variance so small beside k(x, x) is all rounding
+            except np.linalg.LinAlgError:  # a variance this small relative to k(x, x) is rounding
                 jitter *= 10.0
     return np.tile(mean, (n_draws, 1))
 
 
 class FeatureMap(Protocol):
-    """Rows φ with φ φᵀ = gram, or nearly so."""
+    """Feature map: rows φ with φ φᵀ = gram, exactly or approximately."""
 
     @property
     def n_features(self) -> int:
         """Length of a row φ."""
 
     def features(self, points: Points) -> Matrix:
-        """One row φ a point."""
+        """Rows φ, one per point."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OwnFeatures:
-    """Those that a kernel has itself."""
+    """Feature map of a kernel with finitely many features."""
 
     kernel: Kernel
     n_features: int
@@ -65,7 +65,7 @@ class _OwnFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paths:
-    """Functions g(x) = φ(x)·w + Σ α k(x, z), one column of w and of each α."""
+    """Sample paths g(x) = φ(x)·w + Σ α k(x, z), one column of w and of each α per path."""
 
     kernel: Kernel
     prior: FeatureMap
@@ -78,7 +78,7 @@ class Paths:
     """Points z and their weights α."""
 
     def at(self, points: Points) -> Matrix:
-        """One row a function, one column a point."""
+        """Values of the paths: one row per path, one column per point."""
         kind = self.kernel.kind
         values = np.empty((self.prior_weights.shape[1], kind.count(points)))
         n_known = len(self.prior_weights) + sum(len(weights) for _, weights in self.parts)
@@ -99,32 +99,32 @@ def draw_paths(
     pending: Points | None = None,
     times: ArrayLike = 1,
 ) -> Paths:
-    """Functions drawn from the posterior: a draw from the prior, corrected by the data (Wilson et al. 2020).
+    """Draw functions from the posterior: a prior draw, corrected by the data (Wilson et al. 2020).
 
-    With g₀ = φ·w a draw from the prior and e one of the noise, e ~ N(0, γ) for each observation,
+    With g₀ = φ·w a draw from the prior and e a draw of the noise, e ~ N(0, γ) for each observation,
 
         g(x) = v g₀(x) + k(x)ᵀ A⁻¹ (y − v (g₀(X) + e))
 
-    has the posterior's mean, and v² times its covariance as far as φ φᵀ is the kernel's: with random features, in
-    expectation over these. Given g₀ and e the correction is exact. A point observed n times counts as one observation
-    of its mean reward, with noise γ/n. O(m² + m D) a draw for m distinct points and D features, O(m + D) a point.
+    has the posterior's mean, and v² times its covariance as far as φ φᵀ equals the kernel: with random features, in
+    expectation over these. Given g₀ and e the correction is exact. A point observed n times is one observation of its
+    mean reward, with noise γ/n. Cost: O(m² + m D) per draw for m distinct points and D features, O(m + D) per point.
 
     Parameters
     ----------
     posterior
-        What was observed.
+        Posterior with the observations.
     n_draws
-        Functions to draw.
+        Number of functions to draw.
     prior
-        φ, as `feature_map` gives it.
+        φ, as returned by `feature_map`.
     rng
         Draws w (D × n_draws standard normal numbers), then e / sqrt(γ/n) (m × n_draws).
     spread
         v.
     pending
-        Points whose rewards are awaited: they count in the covariance as if they had been observed, not in the mean.
+        Points whose rewards are pending: they count in the covariance as if they had been observed, not in the mean.
     times
-        How often each of these is awaited.
+        Number of times each of these is pending.
     """
     kernel = posterior.kernel
     prior_weights = spread * rng.standard_normal((prior.n_features, n_draws))
@@ -149,7 +149,7 @@ def draw_paths(
 
 
 def feature_map(kernel: Kernel, points: Points, n_features: int, rng: np.random.Generator) -> FeatureMap:
-    """The kernel's own features where it has them, `n_features` random ones otherwise; NotSupported without either."""
+    """Features of the kernel if it has them, else `n_features` random ones; raises NotSupported without either."""
     own = kernel.n_features(points)
     if own is not None:
         return _OwnFeatures(kernel, own)
@@ -157,5 +157,5 @@ def feature_map(kernel: Kernel, points: Points, n_features: int, rng: np.random.
 
 
 def has_feature_map(kernel: Kernel, points: Points) -> bool:
-    """Whether `feature_map` has one to give."""
+    """Whether `feature_map` supports this kernel."""
     return has_random_features(kernel) or kernel.n_features(points) is not None

@@ -1,9 +1,9 @@
-"""The highest upper confidence bound without computing all of them.
+"""Exact search for the action with the highest upper confidence bound, without scoring every action.
 
-A `Catalog` holds actions that are asked about again and again; hand it to `choose` in place of an array. Policies
-keep a `CatalogEngine` for it, which follows their posterior and answers exactly what brute force would. `Screening`
-does so for actions that are new in every round. `set_threads` limits the threads of the whole library, `compile_ahead`
-compiles its loops before the first round.
+A `Catalog` holds actions that are queried in many rounds; pass it to `choose` in place of an array. A policy stores one
+`CatalogEngine` per catalog. The engine is synchronized with the posterior and returns exactly the result of exhaustive
+scoring. `Screening` does the same for actions that are new in every round. `set_threads` limits the threads of the
+whole library. `compile_ahead` compiles the kernels before the first round.
 """
 
 from kernelbandits._threads import set_threads

@@ -1,6 +1,6 @@
-"""The passes over all actions, written to be compiled: plain loops over blocks of actions.
+"""Kernels over all actions, written to be compiled: plain loops over blocks of actions.
 
-A pass takes a part of the actions, [start, stop), and needs no interpreter while it runs: see `loops` and `threads`.
+A kernel processes a part of the actions, [start, stop), without the interpreter: see `loops` and `_threads`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BLOCK: Final = 1024
-"""Actions in a block: a block of column, means and variances (24 kB) stays in the first-level cache."""
+"""Actions per block: a block of column, means and variances (24 kB) fits into the L1 cache."""
 
 Flags = NDArray[np.uint8]
 
@@ -49,13 +49,13 @@ def pull_loop(
     bar: float,
     hits: Flags,
 ) -> None:
-    """One pull, for the actions [start, stop): the column, the update by it, and who can still be the best.
+    """Apply one pull to the actions [start, stop): compute the column, update by it, and mark candidate blocks.
 
         c = factor · rows[base] − Σ_{first ≤ j < last} weights[j] · rows[j]
         mean += gain · c,   variance −= shrink · c²
 
     Means and variances are the first two rows of `items`. The column is written to rows[target], unless target is −1.
-    hits[b] tells whether any action of block b has mean + sqrt(squared · variance) ≥ bar, found without a root:
+    hits[b] is set if any action of block b has mean + sqrt(squared · variance) ≥ bar, tested without a square root:
     mean ≥ bar or (bar − mean)² ≤ squared · variance.
     """
     column = np.empty(1024)
@@ -98,7 +98,7 @@ def pull_loop(
 
 
 def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float, hits: Flags) -> None:
-    """Who can be the best, as in `pull_loop`, when nothing has changed."""
+    """Mark candidate blocks, as in `pull_loop`, if nothing has changed."""
     for begin in range(start, stop, 1024):
         end = min(begin + 1024, stop)
         m, v = items[0, begin:end], items[1, begin:end]
@@ -112,10 +112,10 @@ def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float
 
 
 def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: Indices) -> tuple[float, int]:
-    """Best score of the blocks that were hit, the number of actions tied with it, and those actions, lowest first.
+    """Best score of the marked blocks, the number of actions tied with it, and those actions, lowest first.
 
-    More than len(tied) of them are counted and not listed. A root is taken only of what comes near the best so far: the
-    allowance of 1e-9 in the squares is far above their rounding error.
+    If more than len(tied) actions are tied, they are counted but not listed. A square root is taken only of actions
+    near the best so far: the allowance of 1e-9 in the squares is far above their rounding error.
     """
     mean, variance = items[0], items[1]
     squared = exploration * exploration * (1.0 + 1e-9)
@@ -145,7 +145,7 @@ def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: I
 
 
 def changes_loop(counts: Vector, sums: Vector, taken: Matrix, found: Indices) -> int:
-    """Number of slots whose count or sum differs from what was taken in, and the slots in `found`."""
+    """Number of slots whose count or sum differs from the applied one; the slots are written to `found`."""
     n_found = 0
     for slot in range(len(counts)):
         if counts[slot] != taken[0, slot] or sums[slot] != taken[1, slot]:
@@ -169,7 +169,7 @@ def rest_loop(mean: Vector, roots: Vector, factors: Vector, highest: Vector) -> 
                 highest[f] = top
 
 
-def round_loop(  # noqa: C901 – one call instead of several is the point
+def round_loop(  # noqa: C901 – one call instead of several is the purpose
     counts: Vector,
     sums: Vector,
     taken: Matrix,
@@ -190,13 +190,12 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
     beta: float,
     gamma: float,
 ) -> int:
-    """A whole round in one call: find the one slot that has changed, take its pull in, and find the best.
+    """Perform a whole round in one call: find the one changed slot, apply its pull, and find the best.
 
-    Gives the number of actions tied for the best, −1 where nothing was done because it takes more than this (several
-    changes, a count that fell, sums that fell from far above, an action unknown here, more than `room` columns to
-    read), and −2 where the changed slot
-    is new and rows[n_runs] is to be filled with its similarities first. The arrays are those of a `ColumnLog`, which
-    says what the places in `state` mean; the formulas are those of its `pull`.
+    Returns the number of actions tied for the best; −1 if nothing was done because the case is not supported (several
+    changes, a count that decreased, sums that decreased from far above, an unknown action, more than `room` columns to
+    read); −2 if the changed slot is new and rows[n_runs] has to be filled with its similarities first. The arrays are
+    those of a `ColumnLog`, which documents the indices into `state`; the formulas are those of its `pull`.
     """
     slot, is_same, largest = -1, True, 0.0
     for i in range(len(counts)):
@@ -264,7 +263,7 @@ def round_loop(  # noqa: C901 – one call instead of several is the point
             runs[4, n_runs], runs[5, n_runs] = times / scale, gain
             slots[1, slot] = n_runs
         items[1, position] = left
-        hits[position // 1024] = 1  # its own variance was known better than the pass did
+        hits[position // 1024] = 1  # its own variance is known more accurately than by the pass
         taken[0, slot], taken[1, slot] = counts[slot], sums[slot]
         state[1] += sqrt(max(begun, 0.0)) * abs(gain)
         state[8] += gain * gain * scale / times

@@ -1,7 +1,6 @@
 """Compiled kernels of screening: candidate elimination and forward substitution.
 
-What Numba keeps on disk is renewed when `contest_loop.py`, which calls these, changes: after a change here alone, empty
-its `__pycache__`.
+Numba's on-disk cache is invalidated when this file changes. After a change in `compiled.py` alone, empty `__pycache__`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["back_loop", "contest_loop", "dot", "rank_loop", "substitute_back_loo
 def _subtract_for_two(
     l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector, v: Vector, at_u: Vector, at_v: Vector
 ) -> None:
-    """Four rows of L and two right-hand sides at a time: eight products for six numbers that are read."""
+    """Update four rows of L and two right-hand sides at a time: eight products per six values read."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
     for c in range(len(u)):
@@ -61,7 +60,7 @@ def _subtract_for_one(l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector,
 
 @part()
 def _solve_four(l0: Vector, l1: Vector, l2: Vector, l3: Vector, place: int, x: Vector) -> None:
-    """The four unknowns that these rows of the corner have on their own triangle."""
+    """Solve for the four unknowns on the diagonal 4 × 4 triangle of these corner rows."""
     x[0] /= l0[place]
     x[1] = (x[1] - l1[place] * x[0]) / l1[place + 1]
     x[2] = (x[2] - l2[place] * x[0] - l2[place + 1] * x[1]) / l2[place + 2]
@@ -79,15 +78,16 @@ def dot(first: Vector, second: Vector) -> float:
 
 @part()
 def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: int, rights: Matrix) -> None:
-    """rights[:, start + first : start + last] solved in place, all before being so already; a right-hand side a row.
+    """Solve rights[:, start + first : start + last] in place; one right-hand side per row.
 
-    `left` holds a panel's columns before `start`, `corner` those from there on; `first` and `last` are rows of both.
+    All entries before that range must be solved already. `left` holds a panel's columns before `start`, `corner` those
+    from `start` on; `first` and `last` are rows of both.
     """
     n_rights = len(rights)
     end_of_fours = first + (last - first) // 4 * 4
     for row in range(first, end_of_fours, 4):
         here = start + row
-        for begin in range(0, start, 1024):  # four pieces of L stay in the cache for all right-hand sides
+        for begin in range(0, start, 1024):  # four pieces of L stay in cache for all right-hand sides
             end = min(begin + 1024, start)
             l0, l1 = left[row, begin:end], left[row + 1, begin:end]
             l2, l3 = left[row + 2, begin:end], left[row + 3, begin:end]
@@ -117,9 +117,9 @@ def _subtract_four(
 
 @part()
 def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
-    """One step of L⁻ᵀ b: the panel's own unknowns, and what they take from the right-hand side before them.
+    """One panel step of L⁻ᵀ b: solve the panel's unknowns, then subtract their terms from the earlier entries of b.
 
-    All behind the panel has to be solved already.
+    All entries after the panel must be solved already.
     """
     for row in range(n_rows - 1, -1, -1):
         x = right[start + row] / corner[row, row]
@@ -139,20 +139,20 @@ def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, 
 
 V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
 
-# Places in `terms` and in a row of `state`; `contest` explains them, and a test compares.
+# Indices into `terms` and into a row of `state`; `screening.Terms` and `screening.Group` define them, tests compare.
 REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARIZATION, EXPLORATION = range(9)
 UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH = range(6)
 
 
 @part()
 def _deviation(prior: float, explained: float, terms: Vector) -> float:
-    """√v_s, or more."""
+    """Upper bound on √v_s."""
     return sqrt(max(prior - explained, prior * terms[FLOOR]) + prior * terms[SLACK])
 
 
 @part()
 def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
-    """No score is higher."""
+    """Upper bound on the score."""
     score: float = (
         mean + terms[REACH] * _deviation(prior, explained, terms) + terms[ALLOWANCE] + terms[ROUNDING] * sqrt(prior)
     )
@@ -162,7 +162,7 @@ def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
 
 @part()
 def _bar(score: float, terms: Vector) -> float:
-    """What an upper bound has to reach beside such a score, ties allowed for."""
+    """Threshold that an upper bound must reach to be tied with this score or better."""
     bar: float = score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
     return bar
 
@@ -171,9 +171,10 @@ def _bar(score: float, terms: Vector) -> float:
 def rank_loop(
     mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
 ) -> tuple[float, int]:
-    """Upper bounds of all scores; the rows of the highest, in order; what some score surely reaches, and how many can.
+    """Compute all upper bounds and rank the highest; return the threshold and the number of candidates that reach it.
 
-    What is reached is not a number where a bound is not.
+    `leading` receives the rows of the highest bounds, in order. The threshold follows from the highest lower bound. It
+    is NaN if any bound is not finite.
     """
     best = -np.inf
     for a in range(len(mean)):
@@ -212,7 +213,7 @@ def _swap(columns: Matrix, state: Matrix, order: Indices, first: int, second: in
 
 @part()
 def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int, bar: float) -> int:
-    """Move whoever cannot reach the bar behind the others; gives the new end."""
+    """Move candidates below the threshold behind the others; return the new end."""
     place = first
     while place < stop:
         if state[place, UPPER] < bar:
@@ -227,7 +228,7 @@ def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int
 def _take_in(
     columns: Matrix, state: Matrix, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: Vector
 ) -> None:
-    """What entries [begin, end) of the solutions explain, and the bounds that follow."""
+    """Add the squares of entries [begin, end) of the solutions to the explained variance, and update the bounds."""
     for place in range(first, stop):
         solved = columns[place, begin:end]
         state[place, EXPLAINED] += dot(solved, solved)
@@ -250,9 +251,10 @@ def _advance(
     terms: Vector,
     bar: float,
 ) -> int:
-    """Solve columns[first:stop] for the factor's rows [begin, end), leaving behind whoever falls below the bar.
+    """Solve columns[first:stop] for the factor's rows [begin, end), eliminating candidates below the threshold.
 
-    After every 64 rows there are new bounds. They are for rows before `size`; beyond it only the end counts.
+    The bounds are updated after every 64 rows. They hold for rows before `size`; beyond it only the final result is
+    valid.
     """
     for p in range(len(table)):
         start, n_rows = table[p, 2], table[p, 3]
@@ -270,7 +272,7 @@ def _advance(
 
 @part()
 def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float) -> float:
-    """Exact mean and width of columns that are solved to the end; gives the higher bar that they set."""
+    """Compute exact mean and width of fully solved columns; return the raised threshold."""
     for place in range(first, stop):
         mean, prior = dot(columns[place], targets), state[place, PRIOR]
         left = max(prior - state[place, EXPLAINED], prior * terms[FLOOR])
@@ -282,7 +284,7 @@ def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vecto
 
 @part()
 def _lead(columns: Matrix, state: Matrix, order: Indices, n_leaders: int, stop: int) -> None:
-    """Move those of the highest bounds to the front."""
+    """Move the candidates with the highest bounds (the leaders) to the first rows."""
     for place in range(n_leaders):
         highest = place
         for other in range(place + 1, stop):
@@ -304,10 +306,11 @@ def contest_loop(
     n_leaders: int,
     bar: float,
 ) -> tuple[float, int]:
-    """Exact mean and width of all who reach the bar, in the first rows of `state`; the bar they set, and their number.
+    """Eliminate candidates; compute exact mean and width of all that reach the threshold.
 
-    Leaders are those of the highest bounds after n_first rows of the factor. They are solved to the end before others,
-    who then have an exact score to reach.
+    Returns the raised threshold and the number of remaining candidates, which occupy the first rows of `state`. The
+    leaders are the candidates with the highest bounds after n_first rows of the factor. They are solved completely
+    before the others, which then have to reach an exact score.
     """
     stop = _advance(table, size, 0, n_first, 0, len(columns), columns, state, order, terms, bar)
     n_leaders = min(n_leaders, stop)
@@ -344,7 +347,7 @@ def trailing_loop(table: NDArray[np.int64], first: int, targets: Vector) -> floa
 
 @compiled(f"void({TABLE}, {V})")
 def back_loop(table: NDArray[np.int64], right: Vector) -> None:
-    """L⁻ᵀ b in the place of b."""
+    """Replace b by L⁻ᵀ b in place."""
     for p in range(len(table) - 1, -1, -1):
         start, n_rows = table[p, 2], table[p, 3]
         left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])

@@ -1,11 +1,11 @@
 """Compiled kernels for similarities of rows under stationary kernels.
 
-Everything works on blocks of observations that stay in the first-level cache, and every inner loop is of the kind that
-compiles to vector instructions: elementwise, or a sum in any order. `exp` is our own, because a call for every entry
-would prevent that: x = n·ln 2 + r, a polynomial for exp(r), and n added to the exponent bits.
+All kernels work on blocks of observations that fit into the L1 cache. Every inner loop vectorizes: it is elementwise or
+a sum in any order. `exp` is implemented here, because one library call per entry would prevent vectorization:
+x = n·ln 2 + r, a polynomial for exp(r), and n added to the exponent bits.
 
-The scan is in single precision, at half the time; `similarities.Distances` says how large its errors can be. Rows for
-exact answers are in double precision.
+The scan uses single precision, which halves its time; `similarities.Distances` bounds its errors. Rows for exact
+results use double precision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelbandits.types import Matrix, Vector
 __all__ = ["BLOCK", "rows_loop", "scan_loop"]
 
 BLOCK: Final = 512
-"""Observations in a block: ten columns of them take 20 kB in single precision."""
+"""Observations per block: ten columns of them take 20 kB in single precision."""
 
 Floats = NDArray[np.float32]
 Bits = NDArray[np.int32]
@@ -39,7 +39,7 @@ LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 LOWEST = np.float32(-86.0)
 ROOT3, ROOT5, FIVE_THIRDS = np.float32(3.0**0.5), np.float32(5.0**0.5), np.float32(5.0 / 3.0)
 
-# Double precision: the series of exp, cut off where it adds less than 1e-17.
+# Double precision: the series of exp, truncated where terms are below 1e-17.
 S2, S3, S4, S5, S6, S7 = (1.0 / factorial(n) for n in range(2, 8))
 S8, S9, S10, S11, S12, S13 = (1.0 / factorial(n) for n in range(8, 14))
 LONG_LOG2E, LONG_MAGIC = 1.4426950408889634, 1.5 * 2.0**52
@@ -66,7 +66,7 @@ def _add_one(squared: Floats, z: Floats, x: np.float32) -> None:
 
 @part()
 def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) -> None:
-    """Of k = exp(exponent), times `factor` from profile 2 on; `similarities` numbers them, and `squared` is used up."""
+    """Write the exponent of k, and from profile 2 on its polynomial `factor`; `squared` is overwritten."""
     if profile == 0:
         for j in range(len(squared)):
             exponent[j] = -HALF * squared[j]
@@ -90,7 +90,7 @@ def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) ->
 
 @part()
 def _exp_parts(exponent: Floats, whole: Floats, result: Floats) -> None:
-    """exp(r) of x = n ln 2 + r; n is in the lowest bits of `whole`."""
+    """Compute exp(r) for x = n ln 2 + r; n is stored in the lowest bits of `whole`."""
     for j in range(len(exponent)):
         x = max(exponent[j], LOWEST)
         t = x * LOG2E + MAGIC
@@ -102,7 +102,7 @@ def _exp_parts(exponent: Floats, whole: Floats, result: Floats) -> None:
 
 @part()
 def _add_exponent(result: Bits, whole: Bits) -> None:
-    """Multiply by 2^n, in the bits."""
+    """Multiply by 2^n by adding n to the exponent bits."""
     for j in range(len(result)):
         result[j] += whole[j] << 23
 
@@ -130,7 +130,7 @@ def _explained(similarity: Floats, shares: Floats, result: Floats) -> None:
 
 @part()
 def _largest(bits: Bits) -> np.int32:
-    """The largest of numbers from zero, by their bits: these are in the same order, and integers vectorize."""
+    """Largest of nonnegative numbers by their bit patterns, which sort equally; integer comparisons vectorize."""
     largest = np.int32(0)
     for j in range(len(bits)):
         largest = max(largest, bits[j])
@@ -150,7 +150,7 @@ def scan_loop(
     start: int,
     stop: int,
 ) -> None:
-    """Of the points [start, stop): mean = Σ weight_j k_j and nearest = max share_j k_j², over all observations j."""
+    """For the points [start, stop): mean = Σ weight_j k_j and nearest = max share_j k_j², over all observations j."""
     n_columns = points.shape[1]
     buffers = np.empty((4, 512), dtype=np.float32)
     mean[start:stop] = 0.0
@@ -248,7 +248,7 @@ def _long_multiply(similarity: Vector, factor: Vector) -> None:
 
 @compiled(f"void(float64[:, ::1], float64[:, ::1], int64, {F8}, int64, float64[:, ::1])")
 def rows_loop(points: Matrix, columns: Matrix, n_known: int, roots: Vector, profile: int, result: Matrix) -> None:
-    """result[a, j] = roots[j] · k(x_a, z_j), to the last digits."""
+    """result[a, j] = roots[j] · k(x_a, z_j), in full double precision."""
     n_columns = points.shape[1]
     buffers = np.empty((3, 512))
     for a in range(len(points)):

@@ -1,4 +1,4 @@
-"""Action sets of one round, validated: actions that were passed, or items of a catalog."""
+"""Validated action sets of one round: passed actions or catalog items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ActionSet:
-    """What a policy may choose among now; a place counts the eligible actions, a row all that were passed."""
+    """Validated actions of one round. A place counts the eligible actions, a row counts all passed actions."""
 
     __slots__ = ("_ids", "n_actions", "n_rows", "points", "rows", "whole")
 
@@ -45,28 +45,28 @@ class ActionSet:
             one_id_per_action(ids, n_actions)
         self._ids = ids
         self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
-        """Rows of the eligible actions; None when all are."""
+        """Rows of the eligible actions; None if all are eligible."""
         self.whole = points
-        """Of all actions that were passed."""
+        """Points of all passed actions."""
         self.points = points
         if self.rows is not None:
             self.points = points[self.rows] if kind is None else kind.take(points, self.rows)
-        """Of the eligible actions, in the order of their rows."""
+        """Points of the eligible actions, in the order of their rows."""
         self.n_rows = n_actions
-        """Actions passed, eligible or not."""
+        """Number of passed actions, eligible or not."""
         self.n_actions = n_actions if self.rows is None else len(self.rows)
-        """Eligible ones."""
+        """Number of eligible actions."""
 
     def row(self, place: int) -> int:
-        """Row among all actions of the point at this place."""
+        """Row among all passed actions of the action at this place."""
         return place if self.rows is None else int(self.rows[place])
 
     def item(self, row: int) -> ItemId:
-        """Id of a row; the row itself where there are no ids."""
+        """Id of a row; the row itself if there are no ids."""
         return row if self._ids is None else self._ids[row]
 
     def place_of(self, item: ItemId) -> int | None:
-        """Place of an item; None where it is not there or not eligible."""
+        """Place of an item; None if it is absent or not eligible."""
         if self._ids is None:
             row = item if isinstance(item, int) and 0 <= item < self.n_rows else None
         else:
@@ -75,7 +75,7 @@ class ActionSet:
 
 
 class CatalogActions:
-    """The same for items of a catalog: rows are those of the whole catalog, and points are looked up on demand."""
+    """Validated catalog items of one round: rows are those of the whole catalog, points are computed on demand."""
 
     def __init__(
         self,
@@ -93,19 +93,19 @@ class CatalogActions:
         self.catalog = self.view.catalog
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
-        self._whole = CatalogView(self.catalog, None)  # what is added from now on is for the next round
+        self._whole = CatalogView(self.catalog, None)  # items added from now on belong to the next round
         self.n_rows = self._whole.n_items
         self.n_actions = self.view.n_items
         self.rows = None if self.n_actions == self.n_rows else self.view.rows
 
     @property
     def points(self) -> Points:
-        """Of the eligible items, in the order of their rows."""
+        """Points of the eligible items, in the order of their rows."""
         return self._points_of(self.view)
 
     @property
     def whole(self) -> Points:
-        """Of all items of the catalog, with the context of this round where there is one."""
+        """Points of all items of the catalog, joined with this round's context if there is one."""
         whole, context = self._whole, self.view.context
         return self._points_of(whole if context is None else whole.given(context))
 
@@ -114,11 +114,11 @@ class CatalogActions:
         return place if self.rows is None else int(self.rows[place])
 
     def item(self, row: int) -> ItemId:
-        """Id of a row; the row itself where there are no ids."""
+        """Id of a row; the row itself if there are no ids."""
         return self.catalog.item(row)
 
     def place_of(self, item: ItemId) -> int | None:
-        """Place of an item; None where it is not there or not eligible."""
+        """Place of an item; None if it is absent or not eligible."""
         try:
             return _place_of(self.catalog.row(item), self.rows)
         except UnknownItem:
@@ -136,7 +136,7 @@ def _place_of(row: int | None, rows: Indices | None) -> int | None:
 
 
 def plain_points(view: CatalogView) -> Points:
-    """Items of a catalog for a policy without a kernel: as they are, or joined with the context of this round."""
+    """Items of a catalog for a policy without a kernel: unchanged, or joined with the context of this round."""
     kind = view.catalog.kind
     return view.points(kind if view.context is None else PairPoints(kind_of(view.context), kind))
 
@@ -160,7 +160,7 @@ def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
 
 
 def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
-    """Different integers or strings, or InvalidContexts."""
+    """Validate that ids are distinct integers or strings; raise InvalidContexts otherwise."""
     if ids is None:
         return None
     checked = Ids().check(ids)
@@ -171,12 +171,12 @@ def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
 
 
 def one_id_per_action(ids: Sequence[ItemId] | None, n_actions: int) -> None:
-    """InvalidContexts where there are ids, and not one per action."""
+    """Raise InvalidContexts unless there are no ids or exactly one per action."""
     if ids is not None and len(ids) != n_actions:
         raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
 
 
 def no_ids_beside_a_catalog(ids: Sequence[ItemId] | None) -> None:
-    """InvalidParameter where ids are given for items that bring their own."""
+    """Raise InvalidParameter if ids are passed together with a catalog, whose items have ids of their own."""
     if ids is not None:
         raise InvalidParameter("A catalog has its own ids, so none can be given beside it. Leave `ids` out.")

@@ -1,4 +1,4 @@
-"""Active sets: the actions that can win soon, kept exactly, and one bound for all others."""
+"""Active sets: exact scores of the candidates for the next rounds, and one bound for all inactive actions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from kernelbandits.types import Indices, Matrix, Points, Vector
 __all__ = ["Front", "Fronts"]
 
 GRID: Final = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 4.0])
-"""Shares of the expected reach at which the bound on the rest is computed. It is convex in F, being the highest of many
-lines, so that in between the chord bounds it."""
+"""Multiples of the expected innovation bound H at which the inactive bound is computed. The bound is convex in F, being
+the maximum of many lines, so linear interpolation between two grid points is an upper bound."""
 
 ALLOWANCE: Final = 1e-9
 """Relative allowance for rounding in sums."""
@@ -42,16 +42,17 @@ ALLOWANCE: Final = 1e-9
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
 AHEAD: Final = 1.0
-"""Share of the expected reach at which those who join are those who would reach the best."""
+"""Multiple of the expected innovation bound H used to select the actions that join at a refresh: those whose bound
+reaches the best score."""
 
 FRONT_SLACK: Final = 1e-9
-"""Share of a score by which the bound on the rest has to lie below the best: far above its rounding error."""
+"""Fraction of a score by which the inactive bound must lie below the best: far above its rounding error."""
 
 
 class Front:
-    """Some actions with their exact means and variances, and a bound on the scores of all others.
+    """Active set: actions with exact means and variances, and one bound on the scores of all inactive actions.
 
-    When it is made, at time s, all actions are exact. Let B be the points observed since, with counts n, mean rewards
+    When it is built, at time s, all actions are exact. Let B be the points observed since, with counts n, mean rewards
     y, covariance P at s, δ = y − μ_s(B), S = P + γ diag(1/n), u = S⁻¹ δ. For any action a, with V(a) the covariances of
     a with B at s,
 
@@ -62,18 +63,18 @@ class Front:
         |V(a)ᵀ u| ≤ sqrt(v_s(a)) · D,                        D² = uᵀ P u,
         μ_t(a) + β sqrt(v_t(a)) ≤ μ_s(a) + sqrt(v_s(a)) · sqrt(β² + H),      H = δᵀ S⁻¹ δ.
 
-    (For the second write V = S^½ w: wᵀ(S^-½ δ) + β sqrt(v_s − wᵀw) ≤ sqrt(v_s) sqrt(H + β²).) So no score of the rest
-    exceeds max_a μ_s(a) + sqrt(v_s(a)) F with F = min(β + D, sqrt(β² + H)), a function of F that is known on a grid. As
-    long as it lies below the best of the front, nothing else has to be looked at.
+    (For the second write V = S^½ w: wᵀ(S^-½ δ) + β sqrt(v_s − wᵀw) ≤ sqrt(v_s) sqrt(H + β²).) So no inactive action has
+    a score above max_a μ_s(a) + sqrt(v_s(a)) F with F = min(β + D, sqrt(β² + H)), a function of F that is tabulated on
+    a grid. While it lies below the best score of the active set, inactive actions need not be scored.
 
     A pull with gain g = (s − n μ(x))/d, d = n v(x) + γ, raises D by at most sqrt(v(x)) |g| (the same inequality at the
     time of the pull, where variances are smaller than at s) and H by at most g² d/n (the innovation; rewards of one
-    point that scatter about their mean lower it). These sums, which the log keeps, are looked at first; D and H are
-    computed where they do not suffice.
+    point that scatter about their mean lower it). These sums, which the log maintains, are tested first; D and H are
+    computed only if the sums do not suffice.
 
-    When the bound fails, it is for the means: variances change little. So the means of all actions are computed anew
-    (`refresh`, one vector times a matrix), those that come near the best join the front, and s becomes the present for
-    everything but v_s, which stays a bound.
+    When the bound fails, the means are the reason: variances change little. So the means of all actions are recomputed
+    (`refresh`, one vector-matrix product), actions whose bound comes near the best join the active set, and s becomes
+    the current time for everything but v_s, which stays an upper bound.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Front:
         memory: Matrix | None = None,
     ) -> None:
         self._base, self._gram, self._n_items = base, gram, n_items
-        self._noise = DRIFT_LIMIT * float(base.prior.max())  # by which a variance or covariance may be off
+        self._noise = DRIFT_LIMIT * float(base.prior.max())  # error bound of a variance or covariance
         self._roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0) + self._noise)
         bounds = self._roots * sqrt(beta * beta + reach)
         bounds += base.mean[:n_items]
@@ -96,15 +97,16 @@ class Front:
         self._places: Indices = np.full(base.size, -1)
         self._places[self.rows] = np.arange(size)
         self.log = part_of(base, self.rows, self.places_of(base.places), size + size // 2, memory)
-        self.points: Points = None  # of the rows, for similarities
+        self.points: Points = None  # points of the rows, for similarities
         self.n_pulls = 0
-        """Pulls that the front had taken in when it was last refreshed."""
+        """Pulls applied to the active set when it was last refreshed."""
         self.filled = 0
-        """Rows behind the runs of all actions that hold the similarities of points that are new since the beginning."""
+        """Rows behind the runs of the full log that hold the similarities of points observed first since the active set
+        was built."""
         self._refer(base.mean[:n_items].copy(), beta, reach)
 
     def _refer(self, mean: Vector, beta: float, reach: float) -> None:
-        """Let s be now; these are the means of all actions."""
+        """Set s to the current time; `mean` are the means of all actions."""
         log = self.log
         mean[self.rows] = -inf
         factors, highest = np.sqrt(beta * beta + reach * GRID), np.empty(len(GRID))
@@ -118,13 +120,13 @@ class Front:
         self._covariance: Matrix = np.zeros((16, 16))
 
     def refresh(self, beta: float, reach: float, best: float, similarities: Similarities) -> None:
-        """Compute the means of all actions and let s be now; their variances stay as they were, which bounds them.
+        """Recompute the means of all actions and set s to the current time; variances are left as upper bounds.
 
-        Actions that could then reach the best soon join the front, as far as there is room.
+        Actions whose bound reaches the best score join the active set, up to its capacity.
 
-        μ = Σ_r lift_r c_r over the runs of the front's log, and every c_r since the front was made is a combination of
-        columns before it, down to those that all actions have, and similarities of new points. So the change of the
-        means is one vector times the matrix of these.
+        μ = Σ_r lift_r c_r over the runs of the active set's log. Every c_r since the active set was built is a linear
+        combination of earlier columns, down to those stored for all actions, and of the similarities of new points. So
+        the change of the means is one vector times the matrix of these.
         """
         base, log = self._base, self.log
         new = np.flatnonzero((base.last_run < 0) & (log.last_run >= 0))
@@ -133,9 +135,9 @@ class Front:
             base.reserve(n_new, self.filled)
             similarities(new[self.filled :], base.rows[old + self.filled : old + n_new, : base.size])
             self.filled = n_new
-        loads = np.zeros(log.n_runs)  # of the columns
+        loads = np.zeros(log.n_runs)  # coefficients of the columns
         loads[old:] = log.lifts[old : log.n_runs]
-        fresh = np.zeros(n_new)  # of the similarities
+        fresh = np.zeros(n_new)  # coefficients of the similarities
         for run in range(log.n_runs - 1, old - 1, -1):
             before, load = int(log.before[run]), loads[run]
             if before >= 0:
@@ -146,7 +148,7 @@ class Front:
             loads[between] -= load * log.weights[between] * log.rows[between, log.run_positions[run]]
         loads = np.concatenate([loads[:old], fresh])
         mean = base.mean[: self._n_items] + mixed(base, loads, self._n_items)
-        # Rounding errors of these sums, in which no factor exceeds the largest k(x, x), are on the safe side.
+        # Upper bound on the rounding error of these sums, in which no factor exceeds the largest k(x, x).
         rounding = float(np.finfo(float).eps * len(loads) * np.abs(loads).sum() * base.prior.max())
         self.n_pulls = int(log.state[UPDATES])
         bounds = mean + self._roots * sqrt(beta * beta + AHEAD * reach) + rounding
@@ -160,7 +162,7 @@ class Front:
         self._refer(mean + rounding, beta, reach)
 
     def _admit(self, rows: Indices, new: Indices) -> None:
-        """More actions for the front, exactly; `new` are the slots whose similarities lie behind the runs."""
+        """Add actions to the active set, exactly; `new` are the slots whose similarities are stored behind the runs."""
         base, log, size = self._base, self.log, self.log.size
         old, last = base.n_runs, size + len(rows)
         similarities = base.rows[old : old + len(new), rows]
@@ -179,26 +181,26 @@ class Front:
 
     @property
     def n_bytes(self) -> int:
-        """Memory held, without the columns, which are in the memory that fronts share."""
+        """Memory in bytes, without the columns, whose buffer successive active sets share."""
         arrays = (self._roots, self._places, self._covariance, self._start_mean, self.log.items, self.log.marks)
         return sum(array.nbytes for array in arrays) + self.log.runs.nbytes + getattr(self.points, "nbytes", 0)
 
     @property
     def reach(self) -> float:
-        """A bound on H, so far as it has been looked at."""
+        """Current upper bound on H."""
         return self.log.state.item(REACH)
 
     def place(self, position: int) -> int:
-        """Where an action stands in the front; −1 where it does not."""
+        """Index of an action in the active set; −1 if it is inactive."""
         return int(self._places.item(position)) if position < len(self._places) else -1
 
     def places_of(self, positions: Indices) -> Indices:
-        """Likewise for many."""
+        """Vectorized `place`."""
         n_places = len(self._places)
         return np.where(positions < n_places, self._places[np.minimum(positions, n_places - 1)], -1)
 
     def holds_best(self, beta: float, best: float) -> bool:
-        """Whether no score of the rest comes near this one, the best of the front."""
+        """Whether the inactive bound lies below `best`, the best score of the active set."""
         bar = worst_tied(best) - FRONT_SLACK * max(1.0, abs(best))
         if self.rest(self.factor_by_sums(beta)) < bar:
             return True
@@ -206,7 +208,7 @@ class Front:
             return self.rest(self.factor(beta)) < bar
 
     def rest(self, factor: float) -> float:
-        """Bound on max μ_s + sqrt(v_s) · factor over all other actions."""
+        """Upper bound on max μ_s + sqrt(v_s) · factor over the inactive actions."""
         place = bisect_right(self._factors, factor)
         if place == len(self._factors):
             return inf
@@ -217,14 +219,14 @@ class Front:
         return (1.0 - share) * self._highest[place - 1] + share * self._highest[place]
 
     def factor_by_sums(self, beta: float) -> float:
-        """A bound on F, at no cost."""
+        """Upper bound on F from the running sums, at no cost."""
         state = self.log.state
         return min(beta + state.item(SPREAD), sqrt(beta * beta + state.item(REACH)))
 
     def factor(self, beta: float) -> float:
-        """F, from D and H: no score of the rest exceeds max μ_s + sqrt(v_s) · F."""
+        """F, from D and H: no inactive score exceeds max μ_s + sqrt(v_s) · F."""
         log = self.log
-        start = np.zeros((2, log.n_slots))  # slots may have been met since
+        start = np.zeros((2, log.n_slots))  # slots may have been added since
         n_known = min(log.n_slots, self._start_taken.shape[1])
         start[:, :n_known] = self._start_taken[:, :n_known]
         more = log.taken[0, : log.n_slots] - start[0]
@@ -241,7 +243,7 @@ class Front:
         system = covariance.copy()
         system[np.diag_indices(size)] += log.regularization / counts
         weights = np.linalg.solve(system, gap)
-        # Solving is like changing S by 4 size ε tr S, and its entries may be off: uᵀ S u changes by ‖u‖² times that.
+        # Solving perturbs S by up to 4 size ε tr S, and its entries have errors: uᵀ S u changes by ‖u‖² times that.
         off = size * (self._noise + 4.0 * EPSILON * size * float(np.trace(system))) * float(weights @ weights)
         reach = max(0.0, float(gap @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE**2
         spread = sqrt(max(0.0, float(weights @ covariance @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE * reach)
@@ -250,7 +252,7 @@ class Front:
         return min(beta + spread, sqrt(beta * beta + reach))
 
     def _join(self, slots: list[int]) -> None:
-        """More points in B, with their covariances at s."""
+        """Add points to B, with their covariances at s."""
         size = len(self._members)
         self._members += slots
         members = np.array(self._members)
@@ -269,60 +271,62 @@ class Front:
 
 
 LEAST_ITEMS: Final = 4096
-"""Fewer are always all kept up to date."""
+"""Number of items below which no active set is used."""
 
 MANY_ITEMS: Final = 200_000
-"""From here on a front pays even where a pull is a single pass over all items."""
+"""Number of items from which an active set pays off even if a pull is a single pass over all items."""
 
 MANY_ENTRIES: Final = 1_500_000
-"""Entries of columns read by a pull, nearly a millisecond, from which on a front pays at any size; below a third of it
-the front is given up."""
+"""Column entries read per pull, nearly a millisecond, from which an active set pays off for any number of items. Below
+a third of it the active set is dropped."""
 
 SHARE: Final = 8
 LEAST_FRONT: Final = 512
 MOST_FRONT: Final = 8192
-"""Items in a front at first: an eighth of all within these limits."""
+"""Limits of the initial size of an active set, which is an eighth of all items."""
 
 MOST_BEHIND: Final = 96
-"""Runs that all items may be behind the front; then they catch up, in products that are large enough to be fast."""
+"""Largest number of runs by which the full log may lag behind the active set. Then it is synchronized, in products
+large enough to be fast."""
 
 LONG, SHORT = 8.0, 3.0
-"""Pulls that a front's bound is expected to last at first, and fewer than which a front does not pay."""
+"""Initial guess of the pulls that an inactive bound lasts, and the number below which an active set does not pay
+off."""
 
 PAUSE: Final = 64
-"""Rounds without a front after fronts that did not last, or were given up for a question about other items."""
+"""Rounds without an active set after active sets that lasted too briefly or were dropped for a query of other items."""
 
 
 class Fronts:
-    """Makes fronts of a follower's items, refreshes them, and lets all items catch up with them."""
+    """Builds and refreshes active sets, and synchronizes the full log with them."""
 
     def __init__(self, items: Follower) -> None:
         self._items = items
-        self._memory: Matrix | None = None  # of the last front, for the next
-        self._period = LONG  # pulls that a bound lasted, a running mean
-        self._reach = 0.0  # how far it had to reach, likewise
+        self._memory: Matrix | None = None  # buffer of the last active set, reused by the next
+        self._period = LONG  # running mean of the pulls that a bound lasted
+        self._reach = 0.0  # running mean of H at the time of a refresh
         self._rests_until = 0
         self.n_made = 0
 
     @property
     def n_bytes(self) -> int:
-        """Memory kept for the next front."""
+        """Memory in bytes held for the next active set."""
         return 0 if self._memory is None else self._memory.nbytes
 
     def is_due(self, n_rounds: int) -> bool:
-        """Whether a front would pay from now on."""
+        """Whether an active set would pay off from now on."""
         items = self._items
         if items.n_items < LEAST_ITEMS or n_rounds < self._rests_until or not items.log.n_runs:
             return False
         return items.n_items >= MANY_ITEMS or items.n_items * items.log.state.item(READ) >= MANY_ENTRIES
 
     def pays(self, front: Front) -> bool:
-        """Whether this front is still cheaper than a pass over all items."""
+        """Whether this active set is still cheaper than a pass over all items."""
         n_items = self._items.n_items
         return n_items >= MANY_ITEMS or 3 * n_items * front.log.state.item(READ) >= MANY_ENTRIES
 
     def make(self, beta: float) -> Front:
-        """A front of the items with the highest bounds, all items being up to date."""
+        """Build an active set of the items with the highest bounds; all items must be up to date."""
         items = self._items
         size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_FRONT), MOST_FRONT)
         front = Front(items.log, items.n_items, size, beta, self._expected_reach(beta), items.between, self._memory)
@@ -332,7 +336,7 @@ class Fronts:
         return front
 
     def refresh(self, front: Front, beta: float, n_rounds: int) -> bool:
-        """Refresh a front whose bound does not hold any more; False where it lasted too briefly or too long."""
+        """Refresh an active set whose bound fails; False if it lasted too briefly or is too far ahead of the log."""
         items, log = self._items, front.log
         n_pulls = log.state.item(UPDATES) - front.n_pulls
         if not n_pulls:
@@ -350,19 +354,19 @@ class Fronts:
         return True
 
     def pause(self, n_rounds: int) -> None:
-        """No front for a while."""
+        """Use no active set for the next `PAUSE` rounds."""
         self._rests_until = n_rounds + PAUSE
 
     def _expected_reach(self, beta: float) -> float:
         return max(self._reach, 0.02 * beta * beta, 1e-6)
 
     def catch_up_with(self, front: Front) -> None:
-        """Bring all items to where the front is, at matrix-matrix speed; the front is of no use afterwards."""
+        """Synchronize the full log with an active set, by matrix-matrix products; the set is invalid afterwards."""
         items, log, taken = self._items, self._items.log, front.log.taken
         log.state[READ] = front.log.state[READ]
         log.state[LARGEST] = max(log.state.item(LARGEST), front.log.state.item(LARGEST))
         slots = np.flatnonzero(taken[0, : log.n_slots] != log.taken[0, : log.n_slots])
-        slots = slots[np.argsort(front.log.last_run[slots])]  # pulled last, placed last
+        slots = slots[np.argsort(front.log.last_run[slots])]  # most recent pull last
         if len(slots) > 1:
             batch_updates.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities, front.filled)
         elif len(slots):

@@ -1,4 +1,4 @@
-"""Compiling before the first round."""
+"""Compilation before the first round."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ __all__ = ["compile_ahead"]
 
 
 def compile_ahead() -> None:
-    """Compile all loops now, instead of in the background once they have much to do.
+    """Compile all kernels now, instead of in the background after enough work.
 
-    For those who want the first rounds to be as fast as the later ones: a service before it answers, a benchmark. Takes
-    seconds once on a machine, and a fraction of a second in later processes. No answer depends on it.
+    Use it if the first rounds have to be as fast as later ones: in a service before it answers requests, or in a
+    benchmark. Takes seconds once per machine, and a fraction of a second in later processes. Results do not depend on
+    it.
 
-    Where Numba cannot be imported or fails, nothing is raised: NumPy goes on answering, more slowly, and a warning is
-    logged as "kernelbandits._compile".
+    If Numba cannot be imported or fails, nothing is raised: the NumPy fallbacks are used, more slowly, and a warning is
+    logged by the logger "kernelbandits._compile".
     """
     for group in groups:
         group.ensure()

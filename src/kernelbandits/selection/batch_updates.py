@@ -1,4 +1,4 @@
-"""Batch updates of a column log at matrix-matrix speed."""
+"""Batch updates of a column log by matrix-matrix products."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kernelbandits.types import Indices, Matrix, Vector
 __all__ = ["SMALL_PRODUCT", "mixed", "pull_many", "rebuild", "shorten"]
 
 TAILS: Final = (32, 64, 128)
-"""Lengths of a log's end that may be shortened; it is looked at whenever it has grown by the first of them."""
+"""Lengths of the tail of a log that may be merged; tested whenever the log has grown by the first of them."""
 
 COLUMNS_AT_ONCE: Final = 2048
-"""Actions in a part of a product, so that the result of a part stays in cache."""
+"""Actions per part of a product, so that the result of a part stays in cache."""
 
 SMALL_PRODUCT: Final = 1e8
-"""For `few_threads`: parts of a product are for our threads to share, so each keeps to one of BLAS."""
+"""Work passed to `few_threads`: the library's threads share the parts of a product, so each uses one BLAS thread."""
 
 
 def pull_many(
     log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities, filled: int = 0
 ) -> None:
-    """The counts and sums of several slots, each named once, have grown to these: at matrix-matrix speed.
+    """Apply pulls of several distinct slots, whose counts and sums have grown to these values, by matrix products.
 
-    Their columns before any of these pulls are combinations of the log's and of new similarities. Taking the pulls
-    one by one combines them further, with numbers that are found by elimination among the few points. So all new
-    columns are one product, [−T C, T] times the columns there are and the similarities. Of the new slots, the `filled`
-    lowest have their similarities in the rows behind the runs already.
+    The columns before any of these pulls are combinations of the log's columns and of new similarities. Applying the
+    pulls one by one combines them further, with coefficients found by elimination among the few points. So all new
+    columns are one product, [−T C, T] times the stored columns and the similarities. Of the new slots, the `filled`
+    lowest already have their similarities in the rows behind the runs.
     """
     with few_threads(SMALL_PRODUCT):
         _pull_many(log, slots, counts, totals, similarities, filled)
@@ -41,7 +41,7 @@ def pull_many(
 def _pull_many(
     log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities, filled: int
 ) -> None:
-    order = np.argsort(np.where(log.slots[1, slots] < 0, slots, -1), kind="stable")  # known ones first, as they come
+    order = np.argsort(np.where(log.slots[1, slots] < 0, slots, -1), kind="stable")  # known slots first, order kept
     slots, counts, totals = slots[order], counts[order], totals[order]
     old, size = log.n_runs, len(slots)
     log.reserve(size, filled)
@@ -51,7 +51,7 @@ def _pull_many(
     first, last = int(known.min()) + 1, old + size - n_known
     if filled < size - n_known:
         similarities(slots[n_known + filled :], rows[old + filled : last, :n_actions])
-    # Rows of `mixture` are the columns sought, its columns are the rows of the log from run `lead` on.
+    # Rows of `mixture` are the required columns, its columns are the rows of the log from run `lead` on.
     lead = max(first - 1, 0)
     mixture = np.zeros((size, last - lead))
     mixture[:, first - lead : old - lead] = -(rows[first:old, positions].T * log.weights[first:old])
@@ -74,7 +74,7 @@ def _pull_many(
         starts[place + 1 :] -= times[place] / scales[place] * reduced[place, place + 1 :] ** 2
     _mix(log, lead, mixture, old, gains, times / scales)
     left = starts * gamma / scales
-    for place in range(size):  # of what was left, the later ones have taken their part
+    for place in range(size):  # subtract what the later pulls explain
         later = slice(place + 1, size)
         left[place] -= (times[later] / scales[later]) @ reduced[later, place] ** 2
     log.variance[positions] = left
@@ -89,7 +89,7 @@ def _pull_many(
 
 
 def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector, shrinks: Vector) -> None:
-    """Columns that are combinations of columns from run `first` on, and the updates by them."""
+    """Write columns that are combinations of the columns from run `first` on, and apply their updates."""
     mean, variance, n_columns = log.mean, log.variance, len(mixture)
     read, kept = log.rows[first : first + mixture.shape[1]], log.rows[target : target + n_columns]
 
@@ -102,12 +102,12 @@ def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector
             columns *= columns
             variance[part] -= shrinks @ columns
 
-    # Parts begin where they would with any number of threads, so that products are the same.
+    # Parts start at the same places for any number of threads, so the products are identical.
     for_each_part(mix, log.size, align=COLUMNS_AT_ONCE, n_bytes=8 * (mixture.shape[1] + n_columns) * log.size)
 
 
 def mixed(log: ColumnLog, loads: Vector, n_actions: int) -> Vector:
-    """Σ_j loads_j rows_j for the first actions."""
+    """Σ_j loads_j rows_j for the first n_actions actions."""
     rows, mixture = log.rows[: len(loads)], np.empty(n_actions)
 
     def mix(start: int, stop: int) -> None:
@@ -120,9 +120,9 @@ def mixed(log: ColumnLog, loads: Vector, n_actions: int) -> Vector:
 
 
 def shorten(log: ColumnLog) -> None:
-    """Where few points take turns, make one run a point of the many that end the log.
+    """Merge the tail of the log into one run per point if few points alternate in it.
 
-    The longest tail that is worth it is taken: half its runs have to be of points with a later run.
+    The longest eligible tail is merged: half of its runs must belong to points with a later run.
     """
     slots = log.run_slots[: log.n_runs]
     for length in reversed(TAILS):
@@ -135,15 +135,15 @@ def shorten(log: ColumnLog) -> None:
 
 
 def _merge(log: ColumnLog, first: int) -> None:
-    """One run a point from run `first` on; the means and variances are what they were.
+    """Merge the runs from `first` on into one run per point; means and variances are unchanged.
 
-    With P the covariance before those runs, and i the first of them that is of x, P(·, x) = c_i + Σ_{first ≤ j < i}
-    (n_j/d_j) c_j(x) c_j. So the new columns are combinations of the old ones, found by elimination among the few
+    With P the covariance before those runs, and i the first of them that belongs to x, P(·, x) = c_i + Σ_{first ≤ j <
+    i} (n_j/d_j) c_j(x) c_j. So the new columns are combinations of the old ones, found by elimination among the few
     points, and formed in one product.
     """
     runs = np.arange(first, log.n_runs)
     slots, weights = log.run_slots[runs], log.weights[runs]
-    order = sorted(set(slots.tolist()), key=log.last_run.__getitem__)  # pulled last, placed last
+    order = sorted(set(slots.tolist()), key=log.last_run.__getitem__)  # most recent pull last
     begins = [int(np.argmax(slots == slot)) for slot in order]
     positions, before = log.run_positions[runs][begins], log.before[runs][begins]
     counts = np.array([log.counts[runs][slots == slot].sum() for slot in order])
@@ -176,7 +176,7 @@ def _merge(log: ColumnLog, first: int) -> None:
 
 
 def rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, similarities: Similarities) -> None:
-    """Begin again with these slots, each named once, in this order: fresh rounding errors, one run a point.
+    """Rebuild the log from distinct slots, in this order: one run per point, without accumulated rounding errors.
 
     With D the counts and L Lᵀ = γI + D^½ K D^½, all columns are one triangular solve.
     """
@@ -200,7 +200,7 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
         return
     width = log.rows.shape[1]
     if len(log.rows) < n_pulls:
-        del log.rows  # let go of the old columns first: the new ones may be as large
+        del log.rows  # free the old columns first: the new ones may be as large
         log.make_room(np.empty((n_pulls + n_pulls // 2, width)))
         log.most_runs = 0
     positions, rows, roots = log.slots[0, slots], log.rows[:n_pulls], np.sqrt(counts)
@@ -213,7 +213,7 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     try:
         factor = np.asarray(cholesky(gram, lower=True, check_finite=False), dtype=np.float64)
     except np.linalg.LinAlgError as error:
-        raise too_small(log.regularization, log.prior[positions], counts) from error  # engines serve true kernels
+        raise too_small(log.regularization, log.prior[positions], counts) from error  # engines require PSD kernels
     rows *= roots[:, None]
     # In C order the rows are the transpose of what BLAS sees, so L X = B is Xᵀ Lᵀ = Bᵀ, solved in place.
     solved = dtrsm(1.0, factor, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)

@@ -23,14 +23,15 @@ __all__ = ["Catalog", "CatalogView"]
 
 
 class Catalog(Shared):
-    """Actions that are asked about again and again; grows, never changes; holds no model state.
+    """Set of actions that is queried in many rounds. It can grow, its items never change, and it holds no model state.
 
-    Items are whatever the kernel takes, and are copied. Ids are integers or strings, one per item, each once; without
-    ids an item goes by its row. A policy that is given the same catalog each round keeps what it computed for it.
+    Items are any points that the kernel accepts; they are copied. Ids are integers or strings, one per item, all
+    distinct; without ids an item is identified by its row. A policy that is passed the same catalog each round reuses
+    what it computed for it.
 
-    A catalog can be used and can grow in several threads at once: an answer is that of the catalog before or after
-    a growth, and a growth that is interrupted adds nothing. `copy` gives the catalog itself, so that several policies
-    and their copies can share it.
+    A catalog can be used and can grow in several threads at once: a query sees the catalog before or after a growth,
+    and an interrupted growth adds nothing. `copy` returns the catalog itself, so that several policies and their copies
+    can share it.
 
     >>> catalog = Catalog([[0.0], [0.5], [1.0]], ids=["low", "middle", "high"])
     >>> catalog.add([[2.0]], ids=["very high"])
@@ -48,7 +49,7 @@ class Catalog(Shared):
 
     @property
     def n_items(self) -> int:
-        """Items that are here now: `len(catalog)`."""
+        """Current number of items: `len(catalog)`."""
         return self._now.n_items
 
     def __len__(self) -> int:
@@ -56,17 +57,17 @@ class Catalog(Shared):
 
     @property
     def kind(self) -> PointKind:
-        """What the items look like."""
+        """Point kind of the items."""
         return kind_of(self._now.chunks[0])
 
     @property
     def ids(self) -> Sequence[ItemId] | None:
-        """Ids in the order of rows; None where items go by their rows."""
+        """Ids in the order of rows; None if items are identified by their rows."""
         names = self._now.names
         return None if names is None else tuple(names.listed())
 
     def add(self, items: Points, *, ids: Sequence[ItemId] | None = None) -> Indices:
-        """Append; rows of the new items. Everything is checked first: a refused call adds nothing."""
+        """Append items and return their rows. All arguments are validated first: a rejected call adds nothing."""
         chunk = _copied(items)
         n_new = _counted(chunk)
         with self._writing.lock:
@@ -86,26 +87,26 @@ class Catalog(Shared):
             if self._now is before:
                 self._now = after
                 return np.arange(before.n_items, after.n_items)
-        return self.add(chunk, ids=ids)  # a signal handler was faster, and is first
+        return self.add(chunk, ids=ids)  # a signal handler added items in between; they come first
 
     def only(self, ids: Iterable[ItemId]) -> CatalogView:
-        """These items only (ids; rows when there are none)."""
+        """View of these items only (ids, or rows if there are no ids)."""
         return CatalogView(self, None).only(ids)
 
     def without(self, ids: Iterable[ItemId]) -> CatalogView:
-        """All but these items."""
+        """View of all items except these."""
         return CatalogView(self, None).without(ids)
 
     def given(self, context: Point) -> CatalogView:
-        """Every item joined with a shared context, for pair kernels."""
+        """View of all items joined with a shared context, for pair kernels."""
         return CatalogView(self, None).given(context)
 
     def row(self, item: ItemId) -> int:
-        """Row of an id, or UnknownItem."""
+        """Row of an id; raises UnknownItem."""
         return self._now.row(item)
 
     def item(self, row: int) -> ItemId:
-        """Id of a row; the row itself where there are no ids."""
+        """Id of a row; the row itself if there are no ids."""
         now = self._now
         if now.names is None:
             return row
@@ -114,11 +115,11 @@ class Catalog(Shared):
         return now.names[row]
 
     def points(self, kind: PointKind) -> Points:
-        """All items in the canonical form of a kernel's kind, or InvalidContexts; computed once and kept."""
+        """All items in the canonical form of a kernel's kind, computed once and cached; raises InvalidContexts."""
         return self._now.points(kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by value, as it is at this moment; canonical forms are computed again."""
+        """Pickle by value, in the current state; canonical forms are recomputed."""
         now = self._now
         return _catalog_of, (now.chunks, now.sizes, None if now.names is None else now.names.listed())
 
@@ -131,11 +132,11 @@ def _catalog_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[It
 
 
 class _Moment:
-    """The items of a catalog at one moment: they do not change any more."""
+    """Immutable snapshot of the items of a catalog."""
 
     def __init__(self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None) -> None:
         self.chunks = chunks
-        """As they were given: what they mean is for a kernel to say."""
+        """Items as they were passed; the kernel interprets them."""
         self.sizes = sizes
         self.names = names
         self.n_items = sum(sizes)
@@ -143,7 +144,7 @@ class _Moment:
         self._latest: tuple[PointKind, Points] | None = None
 
     def row(self, item: ItemId) -> int:
-        """Row of an id, or UnknownItem."""
+        """Row of an id; raises UnknownItem."""
         names = self.names
         if names is not None:
             row = names.row(item) if _is_id(item) else -1
@@ -156,9 +157,9 @@ class _Moment:
         return row
 
     def points(self, kind: PointKind) -> Points:
-        """All items in the canonical form of a kind; two threads that ask first may both compute it."""
+        """All items in the canonical form of a kind; two threads that call it first may both compute it."""
         latest = self._latest
-        if latest is not None and latest[0] is kind:  # kinds compare slowly, and mostly it is the same
+        if latest is not None and latest[0] is kind:  # comparing kinds is slow, and it is mostly the same one
             return latest[1]
         held = self._canonical.get(kind)
         if held is None:
@@ -171,20 +172,20 @@ class _Moment:
         return points
 
     def continue_from(self, before: _Moment) -> None:
-        """Extend the forms that there are of all items but the last chunk: kernels that use them have their say."""
+        """Extend the cached canonical forms of the previous snapshot by the last chunk, validating it for each kind."""
         for kind, held in before._canonical.copy().items():
             self._canonical[kind] = held.extended(kind, self.chunks[-1], self.sizes[-1])
 
 
 class _Canonical:
-    """The first items of a catalog in the form of one kind, in a store that may hold more."""
+    """The first items of a catalog in the canonical form of one kind, in a buffer that may hold more."""
 
     def __init__(self, store: Any, n_items: int) -> None:
         self.store, self.n_items = store, n_items
         self._has_grown = False
 
     def extended(self, kind: PointKind, chunk: Points, size: int) -> Self:
-        """These and more items. They share the store, unless it has been extended from here before."""
+        """These items and more. They share the buffer, unless it was extended from here before."""
         points = kind.check(chunk)
         if kind.count(points) != size:
             raise InvalidContexts(
@@ -199,9 +200,9 @@ class _Canonical:
 
 
 class CatalogView:
-    """A restriction of a catalog for one round; `only`, `without`, `given` apply again.
+    """Restriction of a catalog for one round; `only`, `without` and `given` can be chained.
 
-    It shows the items that were there when it was made, in the order of the catalog's rows.
+    It contains the items that existed when it was created, in the order of the catalog's rows.
     """
 
     def __init__(
@@ -214,10 +215,10 @@ class CatalogView:
         self.catalog = catalog
         self._moment = catalog._now if moment is None else moment
         self.context = context
-        """What every item is joined with; None where items stand alone."""
+        """Context that every item is joined with; None for items without a context."""
         self._rows = rows
         self.n_items = self._moment.n_items if rows is None else len(rows)
-        """Items shown: `len(view)`."""
+        """Number of items in the view: `len(view)`."""
 
     def __len__(self) -> int:
         return self.n_items
@@ -229,32 +230,32 @@ class CatalogView:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every item of the catalog is here."""
+        """Whether the view contains every item of the catalog."""
         return self.n_items == self.catalog.n_items
 
     @property
     def ids(self) -> Sequence[ItemId]:
-        """Ids of these items; rows where there are none."""
+        """Ids of these items; rows if there are no ids."""
         return [self.catalog.item(int(row)) for row in self.rows]
 
     def only(self, ids: Iterable[ItemId]) -> CatalogView:
-        """Those of these items that are named; an item that an earlier restriction took out stays out."""
+        """Intersection of this view with these items; items excluded by an earlier restriction stay excluded."""
         named = self._named(ids)
         rows = named if self._rows is None else np.intersect1d(named, self._rows, assume_unique=True)
         return self._restricted(rows[rows < self._end()])
 
     def without(self, ids: Iterable[ItemId]) -> CatalogView:
-        """All of these items but those named."""
+        """View of these items except the listed ones."""
         return self._restricted(np.setdiff1d(self.rows, self._named(ids), assume_unique=True))
 
     def given(self, context: Point) -> CatalogView:
-        """Every one of these items joined with a shared context, for pair kernels."""
+        """View of these items joined with a shared context, for pair kernels."""
         if self.context is not None:
             raise InvalidParameter("These items are joined with a context already. Start from the catalog again.")
         return CatalogView(self.catalog, self._rows, context, self._moment)
 
     def at(self, places: Indices) -> CatalogView:
-        """Those of these items at the given places, lowest first."""
+        """View of the items at these places, lowest first."""
         return self._restricted(self.rows[places])
 
     def points(self, kind: PointKind) -> Points:
@@ -285,7 +286,7 @@ class CatalogView:
         return CatalogView(self.catalog, rows, self.context, self._moment)
 
     def _end(self) -> int:
-        """One past the last row that was there when the view was made."""
+        """One past the last row that existed when the view was created."""
         return self.n_items if self._rows is None else int(self._rows[-1]) + 1
 
 
@@ -294,7 +295,7 @@ def _is_id(item: object) -> bool:
 
 
 def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId]) -> list[ItemId]:
-    """One id an item, each once and new, or InvalidParameter."""
+    """Validate one id per item, distinct and new; raise InvalidParameter otherwise."""
     try:
         checked = Ids().listed(ids)
     except InvalidContexts as error:
@@ -310,7 +311,7 @@ def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId
 
 
 def _copied(items: Points) -> Points:
-    """The items, independent of what the caller does with theirs."""
+    """Copy of the items, independent of the caller's objects."""
     items = viewed(items)
     if isinstance(items, Pairs):
         raise InvalidContexts(

@@ -35,7 +35,7 @@ from kernelbandits.types import (
 __all__ = ["CatalogEngine"]
 
 OVERHEAD: Final = 20_000
-"""Bytes of an engine without items: Python objects and small arrays."""
+"""Memory in bytes of an engine without items: Python objects and small arrays."""
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -44,7 +44,7 @@ Answer = TypeVar("Answer")
 def _finished(
     method: Callable[Concatenate[CatalogEngine, Arguments], Answer],
 ) -> Callable[Concatenate[CatalogEngine, Arguments], Answer]:
-    """Let an engine know while the method is at work, so that one in which it did not come to its end is not used."""
+    """Decorate an engine method so that `is_finished` is false while it runs; an interrupted engine is not reused."""
 
     @wraps(method)
     def run(engine: CatalogEngine, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
@@ -57,39 +57,39 @@ def _finished(
 
 
 class CatalogEngine(Selector):
-    """Mean and width of every item of a catalog, kept up to date with a posterior's record.
+    """Mean and width of every item of a catalog, synchronized with the observations of a posterior.
 
-    It holds no data of its own: a question compares the record with what was taken in (`Follower`). So late, amended
-    and removed rewards, and points that are in no catalog, need no care.
+    It stores no data of its own: a query compares the record with what was applied (`Follower`). So delayed, amended
+    and removed rewards, and points that are in no catalog, need no special handling.
 
-    Cost of a round: a pass over all N items, about 40 bytes each, where the item was pulled a moment ago; q columns
-    more where q runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is much, because new
-    items are pulled all the time or N is large, a `Front` of an eighth of the items, at most 8,192 at first, is kept
-    instead. When its bound on the others no longer holds, their means are computed anew and some of them join; after a
-    hundred pulls or so all items catch up, at matrix-matrix speed.
+    Cost per round: a pass over all N items, about 40 bytes each, if the item was also pulled last; q more columns if q
+    runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is expensive, because new items
+    are pulled all the time or N is large, an active set (`Front`) of an eighth of the items, at most 8,192 at first, is
+    updated instead. When its bound on the inactive items fails, their means are recomputed and some of them join; after
+    about a hundred pulls all items are synchronized by matrix-matrix products.
 
-    Memory: N doubles a run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more at
-    a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. When a log outgrows its room, it is there twice
-    for a moment.
+    Memory: N doubles per run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more
+    at a million items), and no N×N matrix: 2.9 GB for N = 1e6 and m = 300. While a log grows beyond its capacity, two
+    copies of it exist.
 
-    An interrupt or an error may leave half of an update behind: then `is_finished` stays false, and the owner of the
-    engine has to make another.
+    An interrupt or an error may leave an update incomplete: then `is_finished` stays false, and the owner of the engine
+    must create a new one.
 
-    Rounding errors of updates might add up, in proportion to 1/γ. The log checks itself in every round at no cost: a
-    repeated point's own entry of its column has to be its variance. Where they part by more than 1e-11 of k(x, x), or
-    after a number of updates that falls with γ, everything is computed anew from the counts.
+    Rounding errors of updates may accumulate, in proportion to 1/γ. The log checks itself in every round at no cost: a
+    repeated point's own entry of its column must equal its variance. If they differ by more than 1e-11 of k(x, x), or
+    after a number of updates that decreases with γ, everything is recomputed from the counts.
 
-    Reference: Valko et al. (2013), KernelUCB; the estimator is theirs, the order of the work is not.
+    Reference: Valko et al. (2013), KernelUCB; the estimator is theirs, the order of the computation is not.
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
         self.kernel, self.regularization = kernel, regularization
         self.is_finished = True
-        """Whether every question and update so far has come to its end."""
+        """Whether every query and update so far has completed."""
         self._root = sqrt(regularization)
         self._items = Follower(points, kernel, regularization)
         self.n_items = self._items.n_items
-        """Items among which it chooses; the catalog may have more by now."""
+        """Number of items that the engine covers; the catalog may have grown since."""
         self._record = self._items.record
         self._version = self._record.version
         self._front: Front | None = None
@@ -100,33 +100,33 @@ class CatalogEngine(Selector):
 
     @property
     def n_bytes(self) -> int:
-        """Memory held, besides the points."""
+        """Memory in bytes, without the points."""
         front = 0 if self._front is None else self._front.n_bytes
         return OVERHEAD + self._items.n_bytes + self._fronts.n_bytes + front
 
     @property
     def n_rebuilds(self) -> int:
-        """How often everything was computed anew from the counts."""
+        """Number of times everything was recomputed from the counts."""
         return self._items.n_rebuilds
 
     @property
     def n_fronts(self) -> int:
-        """How many fronts there were."""
+        """Number of active sets built so far."""
         return self._fronts.n_made
 
     @property
     def checks_drift(self) -> bool:
-        """For tests only: without it nothing is computed anew for the sake of rounding errors."""
+        """Whether rounding errors trigger a rebuild; tests switch it off."""
         return self._items.checks_drift
 
     @checks_drift.setter
     def checks_drift(self, value: bool) -> None:
         self._items.checks_drift = value
 
-    # -- following the record --------------------------------------------------------------------------------------
+    # -- synchronization -------------------------------------------------------------------------------------------
 
     def catch_up(self, record: Observations) -> None:
-        """Answer from this record from now on, as it stands whenever a question comes."""
+        """Use this record from now on; each query reads its current state."""
         if record is not self._record or record.n_slots < self._items.log.n_slots:
             self.is_finished = False
             self._front = None
@@ -135,7 +135,7 @@ class CatalogEngine(Selector):
             self.is_finished = True
 
     def _meet(self) -> None:
-        """Find the places of new slots, in the front too."""
+        """Find the items of new slots, also in the active set."""
         items, front = self._items, self._front
         state = items.log.state if front is None else front.log.state
         guess = int(state.item(LEADER))
@@ -149,7 +149,7 @@ class CatalogEngine(Selector):
         items.meet(places)
 
     def _settle(self) -> None:
-        """Bring all items up to date; a front would not pay where that is asked for often."""
+        """Bring all items up to date; drops the active set, which would not pay off if this is needed often."""
         if self._front is not None:
             self._give_up_front()
             self._fronts.pause(self._n_rounds)
@@ -163,17 +163,17 @@ class CatalogEngine(Selector):
             self._version = record.version
 
     def _give_up_front(self) -> None:
-        """Bring all items to where the front is, and do without it."""
+        """Synchronize all items with the active set and drop it."""
         if self._front is not None:
             front, self._front = self._front, None
             self._fronts.catch_up_with(front)
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- selection -------------------------------------------------------------------------------------------------
 
     def select(self, actions: Actions, exploration: float) -> Selection:
         if actions.catalog is None:
             raise TypeError("A catalog engine selects among the items of its catalog.")
-        # A catalog may have got more items in another thread since this round began.
+        # Another thread may have added items to the catalog since this round began.
         rows = actions.view.rows if self.n_items > actions.n_rows else actions.rows
         selection = self.choose(exploration, rows)
         if actions.rows is None:
@@ -185,12 +185,12 @@ class CatalogEngine(Selector):
         return self.estimate_one(actions.row(row))
 
     def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
-        """The lowest item tied for the best mean + exploration · width.
+        """Selection of the lowest item tied for the best mean + exploration · width.
 
-        `rows` restricts the choice; the answer is in rows of the whole catalog all the same.
+        `rows` restricts the choice; the returned rows are those of the whole catalog in any case.
         """
         beta = exploration / self._root
-        self.is_finished = False  # as `_finished` does, without its call
+        self.is_finished = False  # inlined `_finished`
         n_tied = self._play(beta)
         if rows is None and n_tied == 1:
             self.is_finished = True
@@ -213,14 +213,14 @@ class CatalogEngine(Selector):
     def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:
         """Items tied for the best mean + exploration · width, lowest row first, and the best score.
 
-        `rows` restricts the choice; the answer is in rows of the whole catalog all the same.
+        `rows` restricts the choice; the returned rows are those of the whole catalog in any case.
         """
         beta = exploration / self._root
         n_tied = self._play(beta)
         return self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
 
     def _collect(self, beta: float, n_tied: int) -> tuple[Indices, float]:
-        """What `_play` has found."""
+        """Tied items and best score found by `_play`."""
         front, log = self._front, self._items.log
         if front is not None:
             return np.sort(front.rows[front.log.tied[:n_tied]]), front.log.state.item(BEST)
@@ -230,9 +230,9 @@ class CatalogEngine(Selector):
         return np.flatnonzero(_scores(log, beta, slice(0, self.n_items)) >= worst_tied(best)), best
 
     def _play(self, beta: float) -> int:
-        """Take in what has changed and find the best, in the front where it surely is there, else among all items.
+        """Apply changes and find the best, in the active set if its bound holds, otherwise among all items.
 
-        Gives how many are tied; they are in `tied` of the log concerned, unless they are too many for it.
+        Returns the number of tied items; they are in `tied` of the log that was searched, unless they exceed its size.
         """
         record, items, log = self._record, self._items, self._items.log
         if record.n_slots > log.n_slots:
@@ -252,7 +252,7 @@ class CatalogEngine(Selector):
                     items.take_in(changed)
                 self._screen(log, beta)
             n_tied = _find_best(log, beta, self.n_items)
-        if not n_tied:  # rounding kept the best from its own bar
+        if not n_tied:  # rounding put the best below its own threshold
             log.hits[:] = 1
             n_tied = _find_best(log, beta, self.n_items)
         self._version, self._is_from_front, self._report_size = record.version, False, self.n_items
@@ -260,7 +260,7 @@ class CatalogEngine(Selector):
         return n_tied
 
     def _pull(self, log: ColumnLog, slot: int, similarities: Similarities, beta: float) -> bool:
-        """One pull, in one pass with the search for those who may be best; False where this slot was not pulled."""
+        """Apply one pull and mark the candidate blocks in one pass; False if this slot was not pulled."""
         count, total = self._record.counts.item(slot), self._record.sums.item(slot)
         place = log.slots.item(0, slot)
         if count <= log.taken.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
@@ -270,7 +270,7 @@ class CatalogEngine(Selector):
         return True
 
     def _screen(self, log: ColumnLog, beta: float) -> None:
-        """Mark blocks that may hold the best when nothing has been pulled since."""
+        """Mark blocks that may hold the best if nothing was pulled since."""
         leader = int(log.state.item(LEADER))
         if beta < 0.0 or leader < 0:
             log.hits[:] = 1
@@ -292,7 +292,7 @@ class CatalogEngine(Selector):
         return rows[tied_for_best(scores)], float(scores.max())
 
     def _play_in_front(self, front: Front, beta: float) -> int:
-        """How many are tied for the best, where it surely is in the front; otherwise 0, and there is none any more."""
+        """Number of items tied for the best if it is certainly in the active set; otherwise drop the set, return 0."""
         log = front.log
         if log.n_runs >= log.next_look:
             batch_updates.shorten(log)
@@ -317,17 +317,17 @@ class CatalogEngine(Selector):
         return n_tied
 
     def _front_similarities(self, slots: Indices, out: Matrix) -> None:
-        """Write k(·, x) of these slots' points with the items of the front."""
+        """Write k(·, x) of these slots' points with the items of the active set."""
         assert self._front is not None
         out[:] = self.kernel.gram(self._items.slot_points(slots), self._front.points)
 
-    # -- other questions -------------------------------------------------------------------------------------------
+    # -- other queries ---------------------------------------------------------------------------------------------
 
     @_finished
     def log_det_gain(self) -> float | None:
-        """Ln det(I + K/γ) over the record, or None where more has changed than one more pull.
+        """Ln det(I + K/γ) over the record, or None if more has changed than one pull.
 
-        A run of n observations that began at v multiplies the determinant by d/γ, d = n v + γ.
+        A run of n observations with initial variance v multiplies the determinant by d/γ, d = n v + γ.
         """
         if self._record.n_slots > self._items.log.n_slots:
             self._meet()
@@ -344,7 +344,7 @@ class CatalogEngine(Selector):
 
     @_finished
     def estimate(self, rows: Indices | None = None) -> Prediction:
-        """Mean and width of these items, of all where none are named."""
+        """Mean and width of these items, or of all items if `rows` is None."""
         if rows is not None and len(rows) == 1:
             mean, width = self.estimate_one(int(rows[0]))
             return Prediction(np.array([mean]), np.array([width]))
@@ -355,7 +355,7 @@ class CatalogEngine(Selector):
 
     @_finished
     def estimate_one(self, row: int) -> tuple[float, float]:
-        """Mean and width of one item, without arrays: a round needs them for the item that was chosen."""
+        """Mean and width of one item as floats, without arrays; used for the chosen item of a round."""
         front, place = self._front, row
         if front is not None:
             place = front.place(row) if self._record.version == self._version else -1
@@ -368,14 +368,14 @@ class CatalogEngine(Selector):
 
     @_finished
     def grow(self, points: Points) -> None:
-        """The catalog got more items: `points` are all of them, those known before first and unchanged."""
+        """Add catalog items: `points` are all items, the previous ones first and unchanged."""
         if self.kernel.kind.count(points) > self.n_items:
             self._settle()
             self._items.grow(points)
             self.n_items = self._items.n_items
 
     def cost(self) -> SelectionCost:
-        """How the last answer was found."""
+        """Cost of the last selection."""
         front = self._front if self._is_from_front else None
         if front is None:
             return new_cost(("column log", self._report_size, self.n_items, self.n_items, 0))
@@ -383,7 +383,7 @@ class CatalogEngine(Selector):
 
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:
-    """The best of the blocks marked; how many are tied with it."""
+    """Find the best item in the marked blocks; return the number of items tied with it."""
     log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.hits, log.tied)
     log.state[LEADER] = log.tied[0]
     return int(n_tied)

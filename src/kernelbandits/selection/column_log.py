@@ -17,44 +17,44 @@ from kernelbandits.types import Indices, Matrix, Vector
 __all__ = ["DRIFT_LIMIT", "FALL", "ColumnLog", "Screen", "columns_for", "insert", "part_of"]
 
 FIRST_ROWS: Final = 2112
-"""Columns that a new log has room for, unless they would be more than `FIRST_BYTES`. Room costs nothing until it is
-used, since the system gives memory when it is first written to; moving columns to a larger buffer costs a lot."""
+"""Columns that a new log has capacity for, unless they would exceed `FIRST_BYTES`. Capacity costs nothing until it is
+used, since the operating system allocates memory at the first write; moving columns to a larger buffer is expensive."""
 
 FIRST_BYTES: Final = 3_000_000_000
 
 FEW_ROWS: Final = 32
 SMALL_BYTES: Final = 16_000_000
-"""Columns that a new log has room for at first where `FIRST_ROWS` of them would be less than this: a policy may have
-thousands of small catalogs, and moving so little costs nothing."""
+"""Initial capacity in columns of a log for which `FIRST_ROWS` columns would be smaller than this: a policy may have
+thousands of small catalogs, and moving few bytes costs nothing."""
 
 LISTED_TIES: Final = 64
-"""Tied actions that a compiled loop lists; more are found by a NumPy pass, as in a first round where all are tied."""
+"""Tied actions that a compiled kernel lists; more are found by NumPy, as in a first round where all are tied."""
 
 DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
-"""Places in a log's `state`: the largest difference seen between the two values that the log has for v(x) of a repeated
-x; Σ sqrt(v(x)) |gain| over the pulls, see `Front`; how many pulls there were; columns that a pull read, a running mean;
-the best score; the slot pulled last; the action that was best last, −1 for none; the number of runs; Σ gain² d/n over
-the pulls, see `Front`; the largest magnitude of a reward sum that was taken in since the last rebuild."""
+"""Indices into a log's `state`: the largest difference between the two values that the log has for v(x) of a repeated
+x; Σ sqrt(v(x)) |gain| over the pulls, see `Front`; the number of pulls; a running mean of the columns read per pull;
+the best score; the slot pulled last; the last best action, −1 for none; the number of runs; Σ gain² d/n over the
+pulls, see `Front`; the largest magnitude of a reward sum applied since the last rebuild."""
 
 ENTRIES_PER_CALL: Final = 500_000
-"""Array entries that a round may touch in one compiled call; more are worth the choice of the number of threads."""
+"""Array entries that a round may touch in one compiled call; for more, the number of threads is chosen first."""
 
 NO_LIMIT: Final = 1 << 40
 
 NEEDS_SIMILARITIES: Final = -2
-"""What a round gives where the changed slot is new."""
+"""Result of a round whose changed slot is new."""
 
 
 FALL: Final = 100.0
-"""Largest ratio of a reward sum that was taken in to the largest there is now (or to 1) before means are computed from
-the sums again: updates keep rounding errors of the size of what they once took in. `round_loop` has it too."""
+"""Largest ratio of the largest applied reward sum to the largest current one (or to 1) before means are recomputed from
+the sums: updates retain rounding errors of the size of the sums once applied. `round_loop` has the same constant."""
 
 DRIFT_LIMIT: Final = 1e-11
-"""Share of the largest k(x, x) by which the two values of v(x) that a log has may differ before it is rebuilt."""
+"""Fraction of the largest k(x, x) by which the two values of v(x) in a log may differ before it is rebuilt."""
 
 
 class Screen(NamedTuple):
-    """What a pass looks for: blocks with a score mean + sqrt(squared · variance) of at least `bar`."""
+    """Threshold test of a pass: marks blocks with a score mean + sqrt(squared · variance) of at least `bar`."""
 
     squared: float = 0.0
     bar: float = np.inf
@@ -63,30 +63,31 @@ class Screen(NamedTuple):
 NO_SCREEN: Final = Screen()
 
 Similarities = Callable[[Indices, Matrix], None]
-"""Writes k(·, x) of the points in these slots with all actions of a log, one row a point."""
+"""Callback that writes k(·, x) of the points in these slots with all actions of a log, one row per point."""
 
 
 class ColumnLog:
-    """Mean μ and variance v (so that width² = v/γ) of n actions, and how they came about.
+    """Mean μ and variance v (so that width² = v/γ) of n actions, and the columns that produced them.
 
     Observing x n more times with reward sum s moves every action a by its posterior covariance c(a) with x:
 
         v(a) −= n c(a)² / (n v(x) + γ),    μ(a) += c(a) (s − n μ(x)) / (n v(x) + γ).
 
-    Successive observations of one point are a *run*. For each run the log keeps the column c at its start, its count n
-    and d = n v(x) + γ. So the posterior covariance is the kernel less Σ_j (n_j/d_j) c_j c_jᵀ, and a column is
+    Successive observations of one point form one pull block, called a *run*. For each run the log stores the column c
+    at its start, its count n and d = n v(x) + γ. So the posterior covariance is the kernel less Σ_j (n_j/d_j) c_j c_jᵀ,
+    and a column is
 
         new point:            c = k(·, x)      − Σ_{all runs j}      (n_j/d_j) c_j(x) c_j
         seen before, run i:   c = (γ/d_i) c_i  − Σ_{runs j after i}  (n_j/d_j) c_j(x) c_j
 
-    because within a run a column shrinks by γ/d. A point that was pulled a moment ago costs nothing but the pass over
-    μ and v, one pulled q runs ago reads q columns, a new one reads all. A Cholesky factor of γI + D^½ K D^½ (D the
-    counts) is such a log with one run per point, c_j = l_jj n_j^(-½) · (row j of L⁻¹ D^½ k) and d_j = l_jj²: `rebuild`
-    makes it from the counts, with fresh rounding errors. In exact arithmetic all of this is the posterior of Valko et
-    al. (2013), KernelUCB, whatever the order.
+    because within a run a column shrinks by γ/d. Pulling the most recent point again costs only the pass over μ and v,
+    a point pulled q runs ago reads q columns, a new point reads all. A Cholesky factor of γI + D^½ K D^½ (D the counts)
+    is such a log with one run per point, c_j = l_jj n_j^(-½) · (row j of L⁻¹ D^½ k) and d_j = l_jj²: `rebuild` computes
+    it from the counts, without accumulated rounding errors. In exact arithmetic all of this is the posterior of Valko
+    et al. (2013), KernelUCB, in any order of the observations.
 
-    Points are known by their slot in a record; the log knows where each stands among the actions, and what of each slot
-    it has taken in. Holds (runs + 3) · n doubles.
+    Points are identified by their slot, the index of a distinct point in a record. The log maps each slot to an action
+    and stores the count and sum of each slot that were applied. It holds (runs + 3) · n doubles.
     """
 
     def __init__(self, prior: Vector, regularization: float) -> None:
@@ -95,14 +96,14 @@ class ColumnLog:
         self.items: Matrix = np.vstack([np.zeros(self.size), prior, prior])
         self.n_runs = self.n_slots = self.n_points = 0
         self.most_runs = 0
-        """Largest number of runs so far: the part of the buffer that was written to."""
+        """Largest number of runs so far: the part of the buffer that was written."""
         self.next_look = 0
         self.sealed = 0
-        """Runs before this one are not continued, so that the state they make up can still be read."""
+        """Number of runs that are frozen: they are not continued, so the state they define can still be read."""
         self.taken: Matrix = np.zeros((2, 64))
-        """Counts and sums of the slots, so far as they have been taken in."""
+        """Applied counts and sums of the slots."""
         self.slots: Indices = np.full((2, 64), -1, dtype=np.int64)
-        """Where each slot's point stands among the actions, −1 for nowhere; its last run, −1 for none."""
+        """Action index of each slot's point, −1 for none; last run of each slot, −1 for none."""
         self.tied: Indices = np.zeros(LISTED_TIES, dtype=np.int64)
         self.state: Vector = np.zeros(N_STATE)
         self.state[LEADER] = -1.0
@@ -115,26 +116,26 @@ class ColumnLog:
         self.name_items()
 
     def make_room(self, rows: Matrix) -> None:
-        """A buffer for the columns, and what is known of each, with the same capacity."""
+        """Set the buffer of the columns and allocate the arrays per run with the same capacity."""
         capacity, used = len(rows), self.n_runs
         self.rows = rows
         marks, runs = np.zeros((3, capacity), dtype=np.int64), np.zeros((7, capacity))
         marks[:, :used], runs[:, :used] = self.marks[:, :used], self.runs[:, :used]
         self.marks, self.runs = marks, runs
         self.run_slots, self.run_positions, self.before = (
-            marks  # of each run; the run of the same point before, −1 for none
+            marks  # per run; `before` is the previous run of the same point, −1 for none
         )
-        # Observations and rewards of a run; v(x) when it began; d; n/d; μ = Σ_j lifts_j c_j; for products with columns.
+        # Observations and rewards of a run; initial v(x); d; n/d; μ = Σ_j lifts_j c_j; scratch for column products.
         self.counts, self.totals, self.starts, self.scales, self.weights, self.lifts, self.coefficients = runs
 
     def name_items(self) -> None:
-        """Names for what is known of the items, once there is a new array of it."""
+        """Rebind the views of `items` after its array was replaced."""
         self.mean, self.variance, self.prior = self.items[:, : self.size]
         self.hits: Flags = np.ones(-(-self.size // BLOCK), dtype=np.uint8)
 
     @property
     def n_bytes(self) -> int:
-        """Memory in use; rows of a large buffer that were never written to are not counted."""
+        """Memory in use; rows of a large buffer that were never written are not counted."""
         columns = self.rows.nbytes
         if columns > SMALL_BYTES:
             columns = 8 * max(self.n_runs, self.most_runs) * self.rows.shape[1]
@@ -143,7 +144,7 @@ class ColumnLog:
 
     @property
     def places(self) -> Indices:
-        """Where the point of each slot stands among the actions."""
+        """Action index of the point of each slot."""
         return self.slots[0, : self.n_slots]
 
     @property
@@ -152,7 +153,7 @@ class ColumnLog:
         return self.slots[1, : self.n_slots]
 
     def meet(self, places: Indices) -> None:
-        """More slots, and where their points stand among the actions."""
+        """Add slots whose points have these action indices."""
         known, n_slots = self.n_slots, self.n_slots + len(places)
         if n_slots > self.taken.shape[1]:
             more = max(n_slots, 2 * known) - self.taken.shape[1]
@@ -162,7 +163,7 @@ class ColumnLog:
         self.slots[0, known:n_slots] = places
 
     def reserve(self, more: int, filled: int = 0) -> None:
-        """Room for so many runs more; `filled` rows behind the runs are kept."""
+        """Ensure capacity for `more` runs; `filled` rows behind the runs are preserved."""
         needed = self.n_runs + more
         if needed > len(self.rows):
             larger = np.empty((max(needed, 2 * len(self.rows)), self.rows.shape[1]))
@@ -174,9 +175,10 @@ class ColumnLog:
     # -- one pull --------------------------------------------------------------------------------------------------
 
     def round(self, counts: Vector, sums: Vector, similarities: Similarities, beta: float, n_items: int) -> int:
-        """Take in the one slot that has changed, and find the best of the first n_items actions by μ + β sqrt(v).
+        """Apply the one changed slot, and find the best of the first n_items actions by μ + β sqrt(v).
 
-        Gives how many are tied, listed in `tied`; −1 where nothing was done as it takes more than one compiled call.
+        Returns the number of tied actions, listed in `tied`; −1 if nothing was done because it takes more than one
+        compiled call.
         """
         if self.n_runs == len(self.rows):
             self.reserve(1)
@@ -197,7 +199,7 @@ class ColumnLog:
     def _call(
         self, counts: Vector, sums: Vector, beta: float, n_items: int, n_read: int, *, is_filled: bool = False
     ) -> int:
-        """`round_loop` with the arrays of this log."""
+        """Call `round_loop` with the arrays of this log."""
         answer: int = loops.round(
             counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
             self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularization,
@@ -207,7 +209,7 @@ class ColumnLog:
     def pull(
         self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN
     ) -> None:
-        """The count and reward sum of a slot have grown to these; `similarities` is asked where it was never seen."""
+        """Apply a pull: the count and reward sum of a slot have grown to these; a new slot calls `similarities`."""
         position, known, gamma = self.slots.item(0, slot), self.slots.item(1, slot), self.regularization
         times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
         run = self.n_runs
@@ -240,7 +242,7 @@ class ColumnLog:
             self.run_slots[run], self.run_positions[run], self.before[run] = slot, position, known
             self.runs[:6, run] = times, gained, start, scale, times / scale, gain
             self.slots[1, slot], self.n_runs = run, run + 1
-        self.variance[position] = start * gamma / scale  # exactly what is left, where a difference would cancel
+        self.variance[position] = start * gamma / scale  # exact remainder, where a difference would cancel
         self.hits[position // BLOCK] = 1
         self.taken[:, slot] = count, total
         self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
@@ -250,7 +252,7 @@ class ColumnLog:
         self.state[READ] += 0.05 * (run - 1 - known - self.state.item(READ))
 
     def score_after(self, slot: int, count: float, total: float, beta: float) -> float:
-        """The score that the point of a slot will have after such a pull, known beforehand.
+        """Score of the point of a slot after such a pull, computed in advance.
 
         v(x) becomes v γ/(n v + γ), and μ(x) moves by v (s − n μ)/(n v + γ).
         """
@@ -264,7 +266,7 @@ class ColumnLog:
     def _pass(
         self, base: int, factor: float, first: int, last: int, target: int, gain: float, shrink: float, screen: Screen
     ) -> None:
-        """`pull_loop` over all actions, in threads where it pays."""
+        """Run `pull_loop` over all actions, in several threads if that pays off."""
         rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.hits, loops.pull
         entries = (last - first + 6) * self.size
         for_each_part(
@@ -283,20 +285,20 @@ class ColumnLog:
         )  # fmt: skip
 
     def checked_scale(self, scale: float, position: int) -> float:
-        """A scale at an action; NumericalError where rounding has left nothing of it, as of a true kernel it can."""
+        """Validate a scale; raise NumericalError if rounding left nothing of it, which a PSD kernel allows."""
         if not scale > 0.0:
             counts = np.append(self.taken[0, : self.n_slots], 1.0)
             raise too_small(self.regularization, self.prior[np.append(self.places, position)], counts)
         return scale
 
     def has_fallen(self, sums: Vector) -> bool:
-        """Whether the record's reward sums are much smaller than sums once taken in, so that means have lost digits."""
+        """Whether the record's reward sums are much smaller than sums once applied, so that means have lost digits."""
         return self.state.item(LARGEST) > FALL * max(1.0, float(np.abs(sums).max(initial=0.0)))
 
-    # -- other questions and changes -----------------------------------------------------------------------------
+    # -- other queries and updates ----------------------------------------------------------------------------------
 
     def change_sum(self, slot: int, total: float) -> None:
-        """The reward sum of a slot is another: μ += c · change/γ; variances do not depend on rewards and stay."""
+        """Change the reward sum of a slot: μ += c · change/γ; variances do not depend on rewards."""
         run, last, position = self.slots.item(1, slot), self.n_runs, self.slots.item(0, slot)
         change = total - self.taken.item(1, slot)
         step = change / self.regularization
@@ -311,10 +313,9 @@ class ColumnLog:
         self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
 
     def sealed_covariances(self, positions: Indices, first: int, known: Indices) -> Matrix:
-        """Posterior covariances by the sealed runs of the actions positions[first:] with all of positions.
+        """Posterior covariances, by the frozen runs, of the actions positions[first:] with all of positions.
 
-        `known` are the last of these runs that are of those actions; where there is none (−1), what is missing are
-        their similarities.
+        `known` are the last frozen runs of those actions; for −1 (no such run) the similarities are not included.
         """
         end = self.sealed
         columns = self.rows[:end, positions]
@@ -328,20 +329,20 @@ class ColumnLog:
 
 
 PART_ROOM: Final = 64
-"""Runs that a part has room for beyond those it begins with."""
+"""Capacity of a part in runs beyond its initial ones."""
 
 ENTRIES_AT_ONCE: Final = 16_384
-"""Entries gathered at a time: they stay in cache until they are where they belong."""
+"""Entries gathered at a time, so that they stay in cache until they are written."""
 
 LEAST_SPARE: Final = 64
-"""Actions that there is room for after the first insertion; a 64th of all where that is more, so that many insertions
-copy the columns now and then."""
+"""Spare capacity in actions after the first insertion; a 64th of all if that is more, so that many insertions copy the
+columns only occasionally."""
 
 
 def insert(log: ColumnLog, place: int, prior: Vector, to_points: Callable[[Indices], Matrix]) -> None:
-    """New actions from `place` on; `to_points(slots)` gives their similarities to points of the record.
+    """Insert new actions at `place`; `to_points(slots)` returns their similarities to points of the record.
 
-    The log tells their columns, too: one entry of each after the other.
+    Their columns are computed from the log, one entry after the other.
     """
     n_new, n_runs, size = len(prior), log.n_runs, log.size
     columns = columns_for(log, np.zeros((0, n_new)), to_points)
@@ -362,7 +363,7 @@ def insert(log: ColumnLog, place: int, prior: Vector, to_points: Callable[[Indic
 
 
 def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Matrix]) -> Matrix:
-    """Entries of all columns for other actions, where those of the first runs are known; (runs, actions)."""
+    """Entries of all columns for other actions, given those of the first runs; shape (runs, actions)."""
     n_known, n_runs = len(known), log.n_runs
     columns = np.empty((n_runs, known.shape[1]))
     columns[:n_known] = known
@@ -372,7 +373,7 @@ def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Ma
     is_first = before < 0
     if is_first.any():
         columns[n_known:][is_first] = to_points(log.run_slots[n_known:n_runs][is_first])
-    weights = log.rows[:n_runs, log.run_positions[n_known:n_runs]].T * log.weights[:n_runs]  # (runs asked for, runs)
+    weights = log.rows[:n_runs, log.run_positions[n_known:n_runs]].T * log.weights[:n_runs]  # (requested runs, runs)
     weights[np.arange(n_runs) <= before[:, None]] = 0.0
     explained = weights[:, :n_known] @ known
     for place, run in enumerate(range(n_known, n_runs)):
@@ -384,10 +385,10 @@ def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Ma
 
 
 def part_of(log: ColumnLog, positions: Indices, places: Indices, width: int, memory: Matrix | None = None) -> ColumnLog:
-    """The same for some of the actions, as a log of their own; `memory` of an earlier part is used if it fits.
+    """Log of a subset of the actions; `memory` of an earlier part is reused if it fits.
 
-    There is room for `width` of them. `places` tells where the point of each slot stands among them, −1 for nowhere.
-    The part is sealed: what is known now stays as it is.
+    It has capacity for `width` actions. `places` maps each slot to an index in the part, −1 for none. The initial runs
+    of the part are frozen.
     """
     part = ColumnLog.__new__(ColumnLog)
     part.__dict__.update(log.__dict__)

@@ -1,6 +1,6 @@
-"""How a loop is compiled. Imports Numba, so it is itself imported only by what compiles in the background.
+"""Decorators of compiled kernels. Imports Numba, so it is itself imported only by background compilation.
 
-Importing compiles nothing: a fork may come between two loops, and not while modules are imported.
+Importing compiles nothing: a fork may happen between two compilations, and must not happen during an import.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from kernelbandits.types import Matrix
 
 __all__ = ["IN_ANY_ORDER", "compiled", "finished", "matrix_at", "part"]
 
-numba: Any = _compile.numba()  # its types are not for those who write loops in plain Python
+numba: Any = _compile.numba()  # Numba's types are not usable for kernels in plain Python
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 FUSED: Final = frozenset({"contract"})
-"""A product and a sum may become one operation, which rounds once instead of twice."""
+"""Fast-math flags that allow fusing a product and a sum into one operation, which rounds once instead of twice."""
 
 IN_ANY_ORDER: Final = frozenset({"reassoc", "contract"})
-"""For sums: their terms may be added in any order, which is what vector instructions need."""
+"""Fast-math flags that allow adding the terms of a sum in any order, which vector instructions need."""
 
 
 def compiled(signature: str) -> Callable[[Loop], Loop]:
-    """Declare the one signature of a loop, as a decorator; `finished` compiles it."""
+    """Decorator that declares the one signature of a kernel; `finished` compiles it."""
 
     def decorate(loop: Loop) -> Loop:
         ready = _compile.dispatcher(loop, FUSED)
@@ -37,12 +37,12 @@ def compiled(signature: str) -> Callable[[Loop], Loop]:
 
 
 def finished(loop: Any) -> Callable[..., Any]:
-    """A loop compiled for the signature that was declared."""
+    """Kernel compiled for its declared signature."""
     return _compile.compiled(loop.py_func, loop.declared, FUSED)
 
 
 def part(flags: frozenset[str] = FUSED) -> Callable[[Loop], Loop]:
-    """Compile what only other loops call, together with them: nothing of its own to keep and to load."""
+    """Decorator for functions called only by other kernels and compiled with them: no cache file of their own."""
 
     def decorate(loop: Loop) -> Loop:
         ready: Loop = numba.njit(nogil=True, fastmath=set(flags))(loop)
@@ -52,7 +52,7 @@ def part(flags: frozenset[str] = FUSED) -> Callable[[Loop], Loop]:
 
 
 def _pointer_to(typing_context: Any, address: Any) -> Any:
-    """What stands at an address, in words that Numba understands."""
+    """Numba intrinsic that casts an integer address to a pointer."""
     del typing_context
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -67,9 +67,9 @@ _pointer: Any = numba.extending.intrinsic(_pointer_to)
 
 @part()
 def matrix_at(address: int, n_rows: int, n_columns: int) -> Matrix:
-    """The matrix in C order at an address, without a copy: so that one loop can go through many of them.
+    """View of the C-ordered matrix at an address, without a copy, so that one kernel can process many of them.
 
-    Whoever has the address also has to keep the matrix alive.
+    The owner of the address must keep the matrix alive.
     """
     matrix: Matrix = numba.carray(_pointer(address), (n_rows, n_columns), np.float64)
     return matrix

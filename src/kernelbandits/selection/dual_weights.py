@@ -1,4 +1,4 @@
-"""Dual weights that may be some rounds old, and how far the means can have moved since."""
+"""Dual weights that may be some rounds old, and bounds on the change of the means since."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from kernelbandits.types import Vector
 __all__ = ["DualWeights"]
 
 OLDEST: Final = 64
-"""Observations after which the weights are computed anew in any case: what the bound costs grows with their square."""
+"""Observations after which the weights are recomputed in any case: the cost of the bound grows with their square."""
 
 STALE: Final = 1.1
-"""The reach of old weights, in units of β, from which on new ones are cheaper than the contenders that it lets in."""
+"""Bound factor F of old weights, in units of β, from which new weights are cheaper than the additional candidates."""
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 class DualWeights:
-    """α = D^½ L⁻ᵀ z of the first s points, mean_s(x) = Σ α_j k(x, z_j), and bounds for what came after.
+    """Dual weights α = D^½ L⁻ᵀ z of the first s points, mean_s(x) = Σ α_j k(x, z_j), and bounds for later points.
 
-    A new α reads the whole factor, so it is not computed every round. With the factor's rows B of the points after s,
+    Computing α reads the whole factor, so it is not done every round. With the factor's rows B of the points after s,
     w = L⁻¹ D^½ k(x) and v_s = k(x, x) − Σ_{i < s} w_i²,
 
         mean_t − mean_s = Σ_B w_i z_i,    v_s − v_t = Σ_B w_i²,    H = Σ_B z_i²
 
-    so by Cauchy and Schwarz mean_t + β √v_t ≤ mean_s + √v_s · √(β² + H). Also, w_B = L_BB⁻¹ c for the posterior
+    so by Cauchy–Schwarz mean_t + β √v_t ≤ mean_s + √v_s · √(β² + H). Also, w_B = L_BB⁻¹ c for the posterior
     covariances c of x with B, hence mean_t − mean_s = cᵀb with b = L_BB⁻ᵀ z_B, which is at most √v_s · D with
 
         D² = bᵀ (L_BB L_BBᵀ − γI) b = H − γ‖b‖².
@@ -41,25 +41,25 @@ class DualWeights:
 
     def __init__(self) -> None:
         self.size = 0
-        """s: the weights are those of the first so many slots."""
+        """s: the number of slots that the weights cover."""
         self.weights: Vector = np.zeros(0)
         self.shares: Vector = np.zeros(0)
-        """n/(n k(z, z) + γ): share · k(x, z)² is what one point alone explains of k(x, x)."""
+        """n/(n k(z, z) + γ): share · k(x, z)² is the part of k(x, x) that one point alone explains."""
         self.total = 0.0
         """Σ |α|."""
         self.rounding = 0.0
-        """What rounding in α can change in a mean, divided by sqrt(k(x, x))."""
+        """Bound on the effect of rounding in α on a mean, divided by sqrt(k(x, x))."""
         self.drift = 0.0
-        """D: a mean has moved by at most this times √v_s."""
+        """D: a mean has changed by at most this times √v_s."""
         self.reach = 0.0
-        """F: no score is above mean_s + F √v_s."""
+        """F: no score exceeds mean_s + F √v_s."""
         self._factor: GrowingCholesky | None = None
         self._era = 0
 
     def follow(
         self, posterior: ExactPosterior, whitening: Whitening, table: NDArray[np.int64], exploration: float
     ) -> None:
-        """Be of use for the factor as it is: with new weights where the reach of the old ones has become too long."""
+        """Synchronize with the current factor; recompute the weights if their bound has become too loose."""
         regularization = posterior.regularization
         self._spread = posterior.trace / regularization
         beta = exploration / sqrt(regularization)  # score = mean + β √v, with v in units of the kernel
@@ -77,8 +77,8 @@ class DualWeights:
         new = whitening.targets[self.size :]
         innovation = float(new @ new)  # H
         squared = screening_loops.trailing(table, self.size, new)
-        # The difference cancels when D is small; what rounding can take from it is added: a substitution with |B| rows
-        # is off by |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
+        # The difference cancels when D is small; a bound on its rounding error is added: a substitution with |B| rows
+        # has an error of |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
         loss = 1e-12 + 4.0 * len(new) * EPSILON * sqrt(len(new) + self._spread)
         self.drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
         self.reach = min(beta + self.drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
@@ -88,8 +88,8 @@ class DualWeights:
         size = factor.size
         solved = targets.copy()
         screening_loops.back(table, solved)
-        # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz is off by at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; as much again
-        # for the substitution that gives w.
+        # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz has an error of at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; the same
+        # again for the substitution that gives w.
         trace = float(counts @ diagonal) + size * regularization
         self.rounding = 2.0 * EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
         self.weights = np.sqrt(counts) * solved

@@ -1,4 +1,4 @@
-"""Screening of action sets seen once: exact widths only for actions that can still win."""
+"""Screening of action sets seen once: exact widths only for actions that can still be the best."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, Selectio
 __all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "screened", "tied_in_each"]
 
 PREFIX: Final = 4
-"""Leaders are looked for after one in so many rows of the factor."""
+"""Leaders are determined after 1/PREFIX of the factor's rows."""
 
 SAFETY: Final = 1e-9
-"""Share of max(1, |score|) by which every upper bound is raised: far above what rounding does to a score."""
+"""Fraction of max(1, |score|) by which every upper bound is raised: far above the rounding error of a score."""
 
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 class Terms(NamedTuple):
-    """What upper bounds and scores are made of, beside what differs from action to action."""
+    """Terms of the upper bounds and scores that are the same for all actions."""
 
     reach: float
     drift: float
-    """As in `DualWeights`."""
+    """See `DualWeights`."""
 
     floor: float
-    """Share of k(x, x) below which no v(x) falls: γ/(γ + tr K)."""
+    """Fraction of k(x, x) that is a lower bound on v(x): γ/(γ + tr K)."""
 
     slack: float
-    """Share of k(x, x) that rounding can take from v(x)."""
+    """Fraction of k(x, x) that bounds the rounding error of v(x)."""
 
     allowance: float
-    """By how much similarities that are not exact can change a mean."""
+    """Bound on the effect of inexact similarities on a mean."""
 
     rounding: float
-    """As in `DualWeights`."""
+    """See `DualWeights`."""
 
     safety: float
     regularization: float
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
-        """All of them, with similarities that are off by no more than `error`."""
+        """All terms as a vector, for similarities with errors of at most `error`."""
         regularization, trace = posterior.regularization, posterior.trace
         floor = regularization / (regularization + trace)
         # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
@@ -70,20 +70,20 @@ class Terms(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Actions that go through the factor together."""
+    """Batch of candidates that are solved with the factor together."""
 
     rows: Indices
-    """Which actions of the round."""
+    """Rows of the candidates in the round."""
 
     columns: Matrix
-    """D^½ k of each, and w = L⁻¹ D^½ k in the end; an action a row."""
+    """D^½ k of each candidate, finally w = L⁻¹ D^½ k; one row per candidate."""
 
     state: Matrix
-    """Of each its upper bound, Σ w² so far, k(x, x), old mean, mean, width."""
+    """Per candidate: upper bound, Σ w² so far, k(x, x), old mean, mean, width."""
 
     @classmethod
     def of(cls, rows: Indices, columns: Matrix, upper: Vector, prior: Vector, mean: Vector) -> Group:
-        """A group at the start."""
+        """Create a batch before substitution."""
         state = np.zeros((len(rows), 6))
         state[:, 0], state[:, 2], state[:, 3] = upper[rows], prior[rows], mean[rows]
         return cls(rows, columns, state)
@@ -103,10 +103,10 @@ def contest(
     n_leaders: int,
     bar: float,
 ) -> tuple[float, Indices]:
-    """Exact means and widths of all in the group who reach the bar; the bar they set, and their rows.
+    """Exact means and widths of the batch's candidates that reach the threshold; the raised threshold and their rows.
 
-    Those are the first of `group.columns` and `group.state` afterwards, in this order. Bounds hold for the factor's
-    rows before `size`.
+    These candidates are the first rows of `group.columns` and `group.state` afterwards, in this order. Bounds hold for
+    the factor's rows before `size`.
     """
     order, n_first = np.arange(len(group.rows)), len(targets) // PREFIX // 64 * 64 if n_leaders else 0
     bar, n_done = screening_loops.contest(
@@ -116,16 +116,16 @@ def contest(
 
 
 class PanelTable:
-    """Addresses, kept from round to round: a panel's arrays stay where they are until it runs out of room."""
+    """Cache of the addresses of a factor's panels: arrays of a panel do not move until its capacity is used up."""
 
     def __init__(self) -> None:
-        self._arrays: list[tuple[Matrix, Matrix]] = []  # alive as long as their addresses are used
+        self._arrays: list[tuple[Matrix, Matrix]] = []  # keeps the arrays alive while their addresses are used
         self._rows: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
 
     def of(self, factor: GrowingCholesky) -> NDArray[np.int64]:
-        """A row a panel: addresses of `left` and `corner`, start, number of rows, width of the corner.
+        """One row per panel: addresses of `left` and `corner`, start, number of rows, width of the corner.
 
-        Good until the factor grows or changes.
+        Valid until the factor grows or changes.
         """
         arrays, place = self._arrays, -1
         for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
@@ -144,26 +144,26 @@ class PanelTable:
 
 
 LEAST_SIZE: Final = 8
-"""Distinct points below which it makes no difference."""
+"""Number of distinct points below which screening makes no difference."""
 
 FIRST: Final = 16
-"""Actions of the highest bounds, among which the leader is looked for."""
+"""Size of the first batch: the actions with the highest bounds, which contain the leaders."""
 
 LEADERS: Final = 3
-"""Of these, how many are solved to the end before all others: reading the factor again costs more than two of them."""
+"""Leaders that are solved completely before all others: reading the factor again costs more than two of them."""
 
 PART: Final = 128
-"""Other actions that are solved side by side."""
+"""Size of a later batch."""
 
 WORK_PER_SIMILARITY: Final = 10.0
-"""Multiplications, for `few_threads`: a distance of a few columns and a profile."""
+"""Multiplications per similarity, for `few_threads`: a distance over a few columns and a profile."""
 
 KEPT: Final = 16
-"""Tied actions whose solution is kept for the case that they are observed next."""
+"""Tied actions whose solution is stored in case they are observed next."""
 
 
 def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
-    """What would be screened for a round of so many actions; None where all have to be scored."""
+    """Posterior that is screened for a round with n_actions actions; None if all actions have to be scored."""
     exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
     if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.record.size < LEAST_SIZE or not exact.is_sure:
         return None
@@ -174,23 +174,23 @@ def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
 
 
 class Screening(Selector):
-    """Finds the best of actions that were never seen before, as scoring all of them would.
+    """Finds the best of actions that were never seen before, with the same result as exhaustive scoring.
 
     1. One pass over the similarities gives the mean of every action and, from the nearest observation alone, an upper
-       bound of its variance: for any single z_j, v(x) ≤ k(x, x) − k(x, z_j)² / (k(z_j, z_j) + γ/n_j).
+       bound on its variance: for any single z_j, v(x) ≤ k(x, x) − k(x, z_j)² / (k(z_j, z_j) + γ/n_j).
     2. Forward substitution with the factor tightens the bound from row to row: v ≤ k(x, x) − Σ w_i² over the rows so
-       far. Those of the highest bounds after a part of the rows are solved to the end.
-    3. All others whose bound reaches their scores go on, until they fall below or are known exactly.
+       far. The actions with the highest bounds after a part of the rows are solved completely.
+    3. All others whose bound reaches the best of these scores continue, until they are eliminated or known exactly.
 
-    Derived state: never saved, never copied. An interrupt or an error may leave half of an update behind: then
-    `is_finished` stays false, and its owner replaces it.
+    Derived state: never saved, never copied. An interrupt or an error may leave an update incomplete: then
+    `is_finished` stays false, and the owner replaces the object.
     """
 
     def __init__(self) -> None:
         self.is_finished = True
-        """Whether every question so far has come to its end."""
+        """Whether every query so far has completed."""
         self.posterior: Posterior | None = None
-        """The one whose upper confidence bounds are compared."""
+        """Posterior whose upper confidence bounds are compared."""
         self._record: Observations | None = None
         self._ways: dict[bool, Similarities] = {}
         self._weights = DualWeights()
@@ -204,15 +204,15 @@ class Screening(Selector):
         self._n_actions = 0
 
     def __reduce__(self) -> tuple[type[Screening], tuple[()]]:
-        """A copy begins anew: what is known of a factor belongs to that very one."""
+        """Copy as a new object: the cached state belongs to one particular factor."""
         return Screening, ()
 
     def select(self, actions: Actions, exploration: float) -> Selection | None:
         if self.posterior is None:
             raise TypeError("Screening needs a posterior.")
         points, n_actions = actions.points, actions.n_actions
-        self._exact, self._columns = {}, {}  # of the selection before
-        selection = self.posterior._best(points, exploration)  # a finite feature space has bounds of its own
+        self._exact, self._columns = {}, {}  # of the previous selection
+        selection = self.posterior._best(points, exploration)  # a finite feature space has its own bounds
         if selection is not None:
             return selection
         tied = self.best(self.posterior, points, n_actions, exploration)
@@ -234,7 +234,7 @@ class Screening(Selector):
         return prediction.mean.item(), prediction.width.item()
 
     def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
-        """Rows tied for the highest mean + exploration · width, lowest first; None where all have to be scored."""
+        """Rows tied for the highest mean + exploration · width, lowest first; None if all actions have to be scored."""
         self._exact = {}
         exact = screened(posterior, n_actions)
         if exact is None:
@@ -243,9 +243,9 @@ class Screening(Selector):
         self.is_finished = False
         self._posterior, self._points, self._n_actions = exact, points, n_actions
         self._scores, self._columns = {}, {}
-        exact.whitening()  # which may take many threads
+        exact.whitening()  # may use many threads
         work = WORK_PER_SIMILARITY * float(exact.record.size) * n_actions
-        with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused elsewhere
+        with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
             tied = self._tied(exact, points, exploration)
         self.is_finished = True
         return tied
@@ -282,13 +282,13 @@ class Screening(Selector):
                 part = part[upper[part] >= bar]
                 if len(part):
                     bar = meet(part, 0)
-        if not self._scores:  # rounding left nobody: those who score all know better
+        if not self._scores:  # no candidate survived rounding; fall back to exhaustive scoring
             return None
         worst = worst_tied(max(self._scores.values()))
         return np.array(sorted(row for row, score in self._scores.items() if score >= worst), dtype=np.intp)
 
     def _note(self, done: Indices, group: Group, exploration: float) -> None:
-        """Keep what became exact."""
+        """Store the exact means and widths of the solved candidates."""
         estimates = group.state[: len(done), 4:].tolist()
         for place, row in enumerate(done.tolist()):
             mean, width = self._exact[row] = estimates[place]
@@ -313,40 +313,40 @@ class Screening(Selector):
         self._columns, self._points = {}, None
 
     def cost(self) -> SelectionCost:
-        """What the last choice has cost."""
+        """Cost of the last selection."""
         return new_cost(("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions))
 
 
 FIRST_ROWS: Final = 64
-"""Of the factor, that every action goes through; each further look doubles them, so that nothing is done twice."""
+"""Rows of the factor that are applied to every action; each further step doubles them and repeats no work."""
 
 
 def tied_in_each(
     posterior: ExactPosterior, points: Points, sizes: Indices, exploration: Vector
 ) -> list[Indices] | None:
-    """Rows of each round tied for its highest mean + exploration · width, lowest first, as scoring all would say.
+    """Rows of each round tied for its highest mean + exploration · width, lowest first, as by exhaustive scoring.
 
     Forward substitution with the first rows of the factor bounds every width from above: v ≤ k(x, x) − Σ w_i² over the
-    rows so far, and the mean is known beforehand. The leader of each round by that bound is solved to the end; of the
-    others those go on whose bound reaches its score, through twice as many rows each time.
+    rows so far, and the mean is known beforehand. The incumbent of each round, the action with the highest bound, is
+    solved completely. Of the others, those whose bound reaches its score continue, with twice as many rows each time.
 
     Parameters
     ----------
     posterior
-        One that is sure of its kernel and has learnt something.
+        A posterior with a PSD-certified kernel and at least one observation.
     points
-        Checked actions of all rounds, one round after the other.
+        Validated actions of all rounds, one round after the other.
     sizes
-        Actions of each round.
+        Number of actions of each round.
     exploration
-        Of each round.
+        Exploration factor of each round.
 
     Returns
     -------
-    list of arrays, or None where something overflows, which those who score all refuse in words.
+    list of arrays, or None if something overflows; exhaustive scoring then raises a clear error.
     """
     posterior.kernel.kind.refuse_unlike(posterior.record.points, points)
-    posterior.whitening()  # which may take many threads
+    posterior.whitening()  # may use many threads
     work = float(posterior.size) ** 2 * len(sizes)
     with few_threads(work), np.errstate(over="ignore", invalid="ignore"):
         contest = _Contest(posterior, points, np.repeat(exploration, sizes))
@@ -369,7 +369,7 @@ def tied_in_each(
 
 
 class _Contest:
-    """Upper bounds of the scores of many points, which become the scores once all rows were gone through."""
+    """Upper bounds on the scores of many points; they become the scores once all rows of the factor are applied."""
 
     def __init__(self, posterior: ExactPosterior, points: Points, exploration: Vector) -> None:
         whitening, self._weights = posterior.whitening(), DualWeights()
@@ -384,10 +384,10 @@ class _Contest:
         self._columns: Matrix = np.ascontiguousarray(np.sqrt(posterior.record.counts)[:, None] * similarity)
         self._explained = np.zeros(len(self._prior))
         self.upper: Vector = self._bound(np.arange(len(self._prior)))
-        """Of every point; its score where all rows of the factor were gone through."""
+        """Upper bound of every point; its score once all rows of the factor are applied."""
 
     def go_on(self, places: Indices, first: int, last: int) -> None:
-        """Take some points from one row of the factor to another."""
+        """Continue the substitution of some points from row `first` to row `last` of the factor."""
         last = min(last, self.size)
         if first >= last or not len(places):
             return
@@ -403,7 +403,7 @@ class _Contest:
             self.upper[places] = self._bound(places)
 
     def _bound(self, places: Indices) -> Vector:
-        """Above any score, whatever the rounding."""
+        """Upper bounds on the scores, including rounding errors."""
         terms, prior = self._terms, self._prior[places]
         left = np.maximum(prior - self._explained[places], terms.floor * prior) + terms.slack * prior
         width = np.sqrt(left / terms.regularization)
@@ -412,7 +412,7 @@ class _Contest:
 
 
 def _leaders(bounds: Vector, starts: Indices, round_of: Indices) -> Indices:
-    """The place of the highest bound of each round, the lowest of equal ones."""
+    """Place of the highest bound of each round; the lowest place if several are equal."""
     highest = np.maximum.reduceat(bounds, starts)
     places = np.flatnonzero(bounds == highest[round_of])
     return places[np.unique(round_of[places], return_index=True)[1]]

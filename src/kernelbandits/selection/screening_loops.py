@@ -1,4 +1,4 @@
-"""The compiled loops of screening. Until they exist, all actions are scored."""
+"""Group of the compiled kernels of screening. Until they are compiled, all actions are scored."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["ScreeningLoops", "screening_loops"]
 
 
 PATIENCE: Final = 20_000_000
-"""As in `_compile`, for loops that take ten times as long to compile: about a second of work."""
+"""Work before compilation, as in `_compile`, for kernels that take ten times as long to compile: about a second of
+work."""
 
 
 class ScreeningLoops(Background):
-    """Six loops; they exist when `is_compiled`."""
+    """Six compiled kernels; they exist once `is_compiled` is true."""
 
     def __init__(self) -> None:
         super().__init__(patience=PATIENCE)
@@ -41,7 +42,7 @@ class ScreeningLoops(Background):
 
 
 def _import() -> tuple[Any, Any, Any]:
-    """What needs Numba to be imported."""
+    """Import the modules that need Numba."""
     compiled, contest, similarity = (
         import_module(f"kernelbandits.selection.{name}")
         for name in ("compiled", "_screening_loops", "_similarity_loops")
@@ -50,4 +51,4 @@ def _import() -> tuple[Any, Any, Any]:
 
 
 screening_loops: Final = ScreeningLoops()
-"""Shared by all policies of the process."""
+"""Kernel group shared by all policies of the process."""

@@ -1,7 +1,7 @@
-"""Selector interface: the search for the action of the highest upper confidence bound.
+"""Selector interface: search for the action with the highest upper confidence bound.
 
-The rule of a policy (exploration, ties) and the search for its best action are two objects. `Selectors`
-(`selection/selectors.py`) picks the selector of a round, in one place.
+The rule of a policy (exploration, ties) and the search for its best action are separate objects. `Selectors`
+(`selection/selectors.py`) picks the selector of a round; no other component does.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ __all__ = ["Selector"]
 
 
 class Selector(ABC):
-    """Finds the action of the highest mean + exploration · width. Every selector gives the same answer up to ties.
+    """Finds the action with the highest mean + exploration · width. All selectors return the same result up to ties.
 
-    A selector is derived state: never saved and never copied. An interrupt or an error may leave half of an update
-    behind: then `is_finished` stays false, and its owner replaces it.
+    A selector is derived state: never saved and never copied. An interrupt or an error may leave an update incomplete:
+    then `is_finished` stays false, and the owner replaces the selector.
     """
 
     is_finished: bool = True
-    """Whether every query and update so far has come to its end."""
+    """Whether every query and update so far has completed."""
 
     @abstractmethod
     def select(self, actions: Actions, exploration: float) -> Selection | None:
-        """The lowest row tied for the best score, and all that are tied; None where all actions have to be scored."""
+        """Selection of the lowest row tied for the best score, with all tied rows; None if all must be scored."""
 
     @abstractmethod
     def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
         """Mean and width of a row that is tied for the best score of the last selection."""
 
-    def note_chosen(self, row: int) -> None:  # noqa: B027 – most keep nothing
-        """The row is chosen and may be observed next: keep what makes that cheap."""
+    def note_chosen(self, row: int) -> None:  # noqa: B027 – most selectors store nothing
+        """Record that the row is chosen and may be observed next; stores what makes that update cheap."""
 
     def log_det_gain(self) -> float | None:
-        """Ln det(I + K/γ) over all observations where the selector knows it."""
+        """Ln det(I + K/γ) over all observations; None if the selector does not know it."""
         return None

@@ -1,4 +1,4 @@
-"""Selectors of a policy: the cache of catalog engines, and the one place that picks a selector."""
+"""Cache of catalog engines per policy, and the choice of a round's selector."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ from kernelbandits.types import Points
 __all__ = ["Selectors"]
 
 MOST_BYTES: Final = 1_000_000_000
-"""Memory of the engines that a policy keeps besides the one that it used last."""
+"""Largest memory in bytes of the engines that a policy caches besides the one used last."""
 
 
 class Selectors:
-    """The selectors of a policy: one engine per catalog, and screening for all other actions.
+    """Selectors of a policy: one engine per catalog, and screening for all other actions.
 
-    An engine lives as long as its catalog does, and as long as the engines used after it take no more than
-    `MOST_BYTES`. One in which a question or an update did not come to its end, because of an interrupt or an error, is
-    never asked again.
+    An engine is cached as long as its catalog exists and the engines used after it take at most `MOST_BYTES`. An engine
+    in which a query or an update did not complete, because of an interrupt or an error, is never used again.
     """
 
     def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[Catalog, _Kept] = WeakKeyDictionary()  # used last at the end
+        self._kept: WeakKeyDictionary[Catalog, _Kept] = WeakKeyDictionary()  # most recently used last
         self._latest: tuple[ref[Catalog], CatalogEngine] | None = None
         self.screening = Screening()
 
     def __reduce__(self) -> tuple[type[Selectors], tuple[()]]:
-        """A copy begins without any."""
+        """Copy as an empty cache."""
         return Selectors, ()
 
     def of(self, posterior: Posterior, actions: Actions) -> Selector:
-        """The selector for these actions: the only place that picks one."""
+        """Pick the selector for these actions; no other component picks one."""
         if actions.catalog is not None and actions.view.context is None:
             engine = self.engine(actions.catalog, posterior)
             if engine is not None:
@@ -57,10 +56,10 @@ class Selectors:
         return len(self._kept)
 
     def engine(self, catalog: Catalog, posterior: Posterior) -> CatalogEngine | None:
-        """The engine for this catalog, up to date with the posterior; None where brute force has to do.
+        """Engine for this catalog, synchronized with the posterior; None if exhaustive scoring is required.
 
-        It is for posteriors that keep a record, kernels beyond doubt and items that are not too large for the
-        regularization: brute force looks at every width, so it notices similarities that are no kernel or overflow.
+        Requires a posterior with a record, a PSD-certified kernel, and items that are not too large for the
+        regularization: exhaustive scoring computes every width, so it detects indefinite similarities and overflow.
         """
         record = getattr(posterior, "record", None)
         if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
@@ -68,7 +67,7 @@ class Selectors:
         if not loops.is_compiled:
             loops.note(catalog.n_items * (1 + record.size))
             return None
-        latest = self._latest  # mostly it is the same again
+        latest = self._latest  # usually the same as before
         is_latest = latest is not None and latest[0]() is catalog and latest[1].is_finished
         engine = latest[1] if is_latest and latest is not None else self._of(catalog)
         if engine is None or engine.n_items < catalog.n_items:
@@ -85,16 +84,16 @@ class Selectors:
         return engine
 
     def _of(self, catalog: Catalog) -> CatalogEngine | None:
-        """What is kept for a catalog, unless it is half-made."""
+        """Cached engine of a catalog, unless an update of it is incomplete."""
         kept = self._kept.get(catalog)
         return kept.engine if kept is not None and kept.engine.is_finished else None
 
     def _use(self, catalog: Catalog, engine: CatalogEngine) -> None:
-        """Put an engine at the end, and drop those used longest ago that do not fit."""
+        """Mark an engine as used last, and drop the least recently used ones that exceed the memory limit."""
         before, self._latest = self._latest, None
         last = None if before is None else before[0]()
         if before is not None and last is not None and last in self._kept:
-            self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown while it was used
+            self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown since
         self._kept.pop(catalog, None)
         n_bytes = sum(kept.n_bytes for kept in self._kept.values())
         while n_bytes > MOST_BYTES:
@@ -105,14 +104,14 @@ class Selectors:
 
 
 class _Kept(NamedTuple):
-    """An engine, and the memory that it took when another was used after it."""
+    """Cached engine, with its memory in bytes when another engine was used after it."""
 
     engine: CatalogEngine
     n_bytes: int
 
 
 def _fits(posterior: Posterior, points: Points) -> bool:
-    """Whether the widths of these points keep their digits."""
+    """Whether the widths of these points are accurate at this regularization."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(posterior.kernel.diagonal(points).max())
-    return SMALLEST_REGULARIZATION * largest <= posterior.regularization  # not for NaN either
+    return SMALLEST_REGULARIZATION * largest <= posterior.regularization  # False for NaN, too

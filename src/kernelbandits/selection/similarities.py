@@ -1,4 +1,4 @@
-"""Cross-similarities between actions and observations, streamed."""
+"""Cross-similarities between actions and observations, computed in blocks."""
 
 from __future__ import annotations
 
@@ -34,60 +34,60 @@ __all__ = [
 ]
 
 SMALLER_BLOCKS: Final = 32
-"""Blocks of similarities are by this factor smaller than those of a posterior: 2 MB, which stay in the cache."""
+"""Factor by which blocks of similarities are smaller than those of a posterior: 2 MB, which stay in cache."""
 
 FARTHEST: Final = 1e3
-"""Largest ‖x / ℓ‖ from the first observation for which single precision is of use."""
+"""Largest ‖x / ℓ‖ from the first observation for which single precision is used."""
 
 SIMILARITY_ERROR: Final = 1e-11
-"""Share of sqrt(k(x, x) k(z, z)) by which k(x, z) may be off: distances by products are by up to 1e-12, others by a few
-roundings."""
+"""Error bound of k(x, z) as a fraction of sqrt(k(x, x) k(z, z)): distances computed by products have errors up to
+1e-12, others a few rounding errors."""
 
 BYTES_PER_ENTRY: Final = 32
-"""An entry of a scan takes as long as moving so many bytes."""
+"""Bytes of memory traffic that take as long as one entry of a scan."""
 
 WORTH_THREADS: Final = 100_000
-"""Entries of a scan below which no second thread is thought of."""
+"""Entries of a scan below which a single thread is used."""
 
 UNIT: Final = 2.0**-24
 """Relative rounding error of single precision."""
 
 
 class Scan(NamedTuple):
-    """Sums over all observations, for every action."""
+    """Sums over all observations, per action."""
 
     mean: Vector
     """Σ weight · k."""
 
     explained: Vector
-    """No more than max share · k²."""
+    """Lower bound on max share · k²."""
 
     error: float
-    """By how much a mean can be off, for each unit of Σ |weight|."""
+    """Error bound of a mean, per unit of Σ |weight|."""
 
 
 class Similarities(ABC):
-    """Similarities of a round's actions to the points of a record."""
+    """Base class: similarities of a round's actions to the points of a record."""
 
     @abstractmethod
     def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
-        """Over the first len(weights) points of the record."""
+        """Scan of the actions over the first len(weights) points of the record."""
 
     @abstractmethod
     def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
-        """Similarities of the chosen actions to the points of the record, times roots; a row is an action.
+        """Similarities of the chosen actions to the points of the record, times roots; one row per action.
 
-        The caller may change them.
+        The caller may modify the result.
         """
 
     @property
     def n_bytes(self) -> int:
-        """Memory that is held from round to round."""
+        """Memory in bytes held between rounds."""
         return 0
 
 
 class AnyKernel(Similarities):
-    """By the kernel itself, in blocks. Similarities of a few actions are kept until the next scan."""
+    """Similarities computed by the kernel itself, in blocks. Those of a few actions are cached until the next scan."""
 
     def __init__(self, kernel: Kernel, record: Observations) -> None:
         self._kernel, self._record = kernel, record
@@ -118,7 +118,7 @@ class AnyKernel(Similarities):
 
 
 class Profile(NamedTuple):
-    """factor · k of the distance in length scales."""
+    """Radial profile of a stationary kernel: factor · k of the distance in length scales."""
 
     number: int
     """0: Gaussian; 1, 2, 3: Matérn of smoothness 1/2, 3/2, 5/2."""
@@ -128,18 +128,18 @@ class Profile(NamedTuple):
 
 
 class Distances(Similarities):
-    """A Gaussian or Matérn kernel of rows of numbers, by compiled loops.
+    """Similarities of a Gaussian or Matérn kernel on numeric rows, by compiled kernels.
 
-    Observations are kept by columns, relative to the first one and in length scales. With u the rounding of single
-    precision, R the largest norm of such a row and d columns, a difference of rows is off by 2uR + u times its length
-    r, so a similarity is off by at most u (0.4 (d + 3) + 1.3 R + 8): the largest values of k·r²/2 and k·r for the
-    Gaussian are 0.37 and 0.61, a Matérn kernel changes by less than r does, and exp and its factors add at most 8
-    roundings. Rounded up below.
+    Observations are stored by columns, relative to the first one and in length scales. With u the rounding unit of
+    single precision, R the largest norm of such a row and d columns, a difference of rows has an error of 2uR + u times
+    its length r, so a similarity has an error of at most u (0.4 (d + 3) + 1.3 R + 8): the largest values of k·r²/2 and
+    k·r for the Gaussian are 0.37 and 0.61, a Matérn kernel changes by less than r does, and exp and its factors add at
+    most 8 rounding errors. The code rounds these constants up.
     """
 
     def __init__(self, kernel: Kernel, profile: Profile, record: Observations) -> None:
         self._profile, self._record = profile, record
-        self._plain = AnyKernel(kernel, record)  # until the loops are there, and for rows that are too far away
+        self._plain = AnyKernel(kernel, record)  # until the kernels are compiled, and for rows that are too far away
         self._is_plain = True
         self._center = record.points[:1].copy()
         self._columns: Matrix = np.zeros((self._center.shape[1], 0))
@@ -158,7 +158,7 @@ class Distances(Similarities):
         return relative
 
     def _follow(self) -> None:
-        """Take up new observations."""
+        """Add new observations."""
         known, n_slots = self._n_known, self._record.n_slots
         if known == n_slots:
             return
@@ -184,7 +184,7 @@ class Distances(Similarities):
             return self._plain.scan(points, weights, shares)
         number, _, factor = self._profile
         n_actions, n_columns = rows.shape
-        if shares is not self._shares[0]:  # the same for many rounds
+        if shares is not self._shares[0]:  # unchanged for many rounds
             self._shares = shares, (factor * shares).astype(np.float32)
         narrow, narrow_shares = rows.astype(np.float32), self._shares[1]
         mean, nearest = np.empty(n_actions), np.empty(n_actions)
@@ -197,7 +197,7 @@ class Distances(Similarities):
         else:
             for_each_part(part, n_actions, align=1, n_bytes=BYTES_PER_ENTRY * n_actions * n_known)
         error = UNIT * (0.5 * (n_columns + 3) + 2.0 * farthest + 10.0)
-        # factor · share ≤ 1, so share · (factor · k)² is off by at most factor · (2 error + what rounding adds).
+        # factor · share ≤ 1, so share · (factor · k)² has an error of at most factor · (2 error + rounding).
         explained = factor * np.maximum(nearest - (2.1 * error + 8.0 * UNIT), 0.0)
         return Scan(factor * mean, explained, factor * error)
 
@@ -212,9 +212,10 @@ class Distances(Similarities):
 
 
 class SharedContext(Similarities):
-    """k_context · k_action where all actions share the round's context.
+    """Similarities k_context · k_action if all actions share the round's context.
 
-    With κ_j the similarities of the contexts, once a round, both sums collapse over the distinct actions b observed:
+    With κ_j the similarities of the contexts, computed once per round, both sums collapse over the distinct observed
+    actions b:
 
         Σ_j α_j κ_j k(a, a_j) = Σ_b k(a, b) Σ_{j: a_j = b} α_j κ_j
 
@@ -224,8 +225,8 @@ class SharedContext(Similarities):
     def __init__(self, kernel: PairProduct, record: Observations) -> None:
         self._kernel, self._record = kernel, record
         self._places: dict[Hashable, int] = {}
-        self._firsts: list[int] = []  # a slot of each distinct action
-        self._place_of: Indices = np.zeros(0, dtype=np.intp)  # distinct action of each slot
+        self._firsts: list[int] = []  # one slot per distinct action
+        self._place_of: Indices = np.zeros(0, dtype=np.intp)  # distinct action per slot
         self._distinct: Points = None
         self._context: Vector = np.zeros(0)  # similarities of the round's context
 
@@ -272,7 +273,7 @@ class SharedContext(Similarities):
 
 
 def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Similarities:
-    """The cheapest way for such points; it belongs to this record and can be kept as long as that is the same."""
+    """Cheapest `Similarities` for such points. It belongs to this record and can be reused with it."""
     if type(kernel) is PairProduct and isinstance(points, PairRows) and points.is_shared:
         return SharedContext(kernel, record)
     profile = profile_of(kernel)
@@ -282,7 +283,7 @@ def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Si
 
 
 def profile_of(kernel: Kernel) -> Profile | None:
-    """How the compiled loops know this kernel; None for another one."""
+    """Profile of this kernel for the compiled kernels; None if they do not support it."""
     factor = 1.0
     while type(kernel) is Scaled:
         factor *= kernel.factor
@@ -298,37 +299,37 @@ def profile_of(kernel: Kernel) -> Profile | None:
 
 
 def largest_norm(rows: Matrix) -> float:
-    """The largest ‖x‖, or infinity where it is no number."""
+    """Largest ‖x‖; infinity if it is not finite."""
     largest = float(np.vdot(rows, rows) if len(rows) == 1 else np.einsum("nd,nd->n", rows, rows).max())
     return sqrt(largest) if largest < inf else inf
 
 
 ITEMS_AT_ONCE: Final = 16_384
-"""Items that a kernel or a loop is given at a time: temporary arrays stay in cache, and threads share the parts."""
+"""Items passed to a kernel or compiled loop at a time: temporary arrays stay in cache, and threads share the parts."""
 
 
 class Collection:
-    """Points that stay, such as the items of a catalog, and k(x, ·) with all of them.
+    """Fixed points, such as the items of a catalog, and k(x, ·) with all of them.
 
-    For Gaussian and Matérn kernels of rows of numbers a compiled loop computes them, for which the rows are kept by
-    columns once more: a quarter of the time that `kernel.gram` takes for few points. Otherwise, and until the loop is
-    compiled, the kernel does.
+    For Gaussian and Matérn kernels on numeric rows a compiled kernel computes k(x, ·). It needs a second copy of the
+    rows, stored by columns, and takes a quarter of the time of `kernel.gram` for few points. Otherwise, and until it is
+    compiled, the kernel object is used.
     """
 
     def __init__(self, kernel: Kernel, points: Points) -> None:
         self._kernel, self._points = kernel, points
         self._count = kernel.kind.count(points)
         self._profile = profile_of(kernel) if isinstance(points, np.ndarray) else None
-        self._columns: list[Matrix] = []  # a part of the items each; relative to the first item, in length scales
+        self._columns: list[Matrix] = []  # one part of the items each; relative to the first item, in length scales
         self._factors: Vector = np.zeros(0)
 
     @property
     def n_bytes(self) -> int:
-        """Memory held beyond the points."""
+        """Memory in bytes, without the points."""
         return sum(part.nbytes for part in self._columns)
 
     def write(self, points: Points, out: Matrix) -> None:
-        """Write k(x, ·) of these points, a row each."""
+        """Write k(x, ·) of these points, one row per point."""
         if self._profile is not None and not screening_loops.is_compiled:
             screening_loops.note(out.size)
         relative = self._relative(points)
@@ -348,7 +349,7 @@ class Collection:
         for_each_part(part, len(self._columns), align=1, n_bytes=BYTES_PER_ENTRY * out.size)
 
     def _relative(self, points: Points) -> Matrix | None:
-        """The points as the loop wants them; None where it cannot be used."""
+        """Points in the form of the compiled kernel; None if it cannot be used."""
         if self._profile is None or not screening_loops.is_compiled:
             return None
         if not self._columns:

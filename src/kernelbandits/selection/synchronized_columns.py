@@ -1,4 +1,4 @@
-"""Column log of all catalog items, synchronized with the observations of a posterior; row index."""
+"""Column log of all catalog items, synchronized with the observations of a posterior; index of catalog rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ROWS_AT_ONCE: Final = 65_536
 
 
 class RowIndex:
-    """Finds the lowest row that holds the same point.
+    """Index that finds the lowest row holding a given point.
 
-    Rows of numbers are sorted by a fingerprint, 64 bits made of theirs, and compared in full where it agrees: 16 bytes
-    a row and a fraction of a second for a million. Other points are kept in a dictionary by their keys.
+    Numeric rows are sorted by a 64-bit fingerprint and compared in full if it matches: 16 bytes per row and a fraction
+    of a second for a million rows. Other points are stored in a dictionary by their keys.
     """
 
     def __init__(self, kind: PointKind, points: Points) -> None:
@@ -44,11 +44,11 @@ class RowIndex:
 
     @property
     def n_bytes(self) -> int:
-        """Memory held."""
+        """Memory in bytes."""
         return 100 * len(self._rows) if self._order is None else 16 * len(self._order)
 
     def find(self, points: Points) -> Indices:
-        """The lowest row of each of the points, −1 where there is none."""
+        """Lowest row of each of the points, −1 if it is not found."""
         if self._order is None or not isinstance(points, np.ndarray):
             return np.array([self._rows.get(key, -1) for key in self._kind.keys(points)], dtype=np.intp)
         if points.shape[1] != self._points.shape[1]:
@@ -64,14 +64,14 @@ class RowIndex:
 
 
 def _factors(n_columns: int) -> NDArray[np.uint64]:
-    """Odd numbers, the same in every process."""
+    """Odd multipliers, the same in every process."""
     return np.random.default_rng(n_columns).integers(2**63, size=n_columns, dtype=np.uint64) * np.uint64(2) + np.uint64(
         1
     )
 
 
 def _fingerprints(rows: Matrix, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Σ_column bits · factor modulo 2⁶⁴; adding 0.0 makes −0.0 the same number as 0.0."""
+    """Σ_column bits · factor modulo 2⁶⁴; adding 0.0 maps −0.0 to 0.0."""
     fingerprints = np.empty(len(rows), dtype=np.uint64)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         bits = np.ascontiguousarray(rows[start : start + ROWS_AT_ONCE] + 0.0).view(np.uint64)
@@ -80,32 +80,33 @@ def _fingerprints(rows: Matrix, factors: NDArray[np.uint64]) -> NDArray[np.uint6
 
 
 ROOM: Final = 512_000_000
-"""Bytes for runs of points that have a later run, at most; beyond it the log is rebuilt with one run a point."""
+"""Largest memory in bytes for runs of points that have a later run; beyond it the log is rebuilt with one run per
+point."""
 
 LEAST_EXTRA: Final = 32
-"""Such runs that are kept in any case, whatever their size."""
+"""Number of such runs that are always allowed, of any size."""
 
 MOST_EXTRA: Final = 512
-"""Such runs at most where there are fewer points: a rebuild costs about as much as m² columns are read, so it should
-not come more often than every m runs."""
+"""Largest number of such runs for fewer points than this: a rebuild costs about as much as reading m² columns, so it
+should not be needed more often than every m runs."""
 
 UPDATES_PER_CHECK: Final = 16
-"""Updates between two looks at whether the log is due for a rebuild."""
+"""Updates between two checks whether a rebuild is due."""
 
 UPDATES_PER_REBUILD: Final = 5_000
-"""Updates after which it is in any case at γ = 0.005 and below; proportionally more above. Measured on 150 points of a
-line, 6,000 updates without a rebuild leave errors of 2e-15 in v and 1e-11 in the mean at γ = 0.001."""
+"""Updates after which the log is rebuilt in any case at γ = 0.005 and below; proportionally more above. Measured on 150
+points of a line, 6,000 updates without a rebuild leave errors of 2e-15 in v and 1e-11 in the mean at γ = 0.001."""
 
 BLOCK_OF_CHANGES: Final = 4
-"""Changed points from which on they are taken in together, by matrix products."""
+"""Number of changed points from which they are applied together, by matrix products."""
 
 
 class Follower:
-    """Compares a record with what its log has taken in, and takes in the difference.
+    """Column log of all catalog items, synchronized with a record by applying the differences.
 
-    More observations of a point are a pull, a changed sum alone moves the means, and whatever else happened
-    (observations taken back, sums that fell from far above, another record) is answered by beginning again from the
-    counts. Points of the record that are not items have columns behind those of the items.
+    More observations of a point are a pull, a changed sum alone changes the means, and any other change (removed
+    observations, sums that decreased from far above, another record) leads to a rebuild from the counts. Points of the
+    record that are not items have columns after those of the items.
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
@@ -123,12 +124,12 @@ class Follower:
 
     @property
     def n_bytes(self) -> int:
-        """Memory held."""
+        """Memory in bytes."""
         held = self.log.n_bytes + self._collection.n_bytes
         return held + (0 if self._index is None else self._index.n_bytes)
 
     def start(self, record: Observations) -> None:
-        """Follow another record."""
+        """Synchronize with another record."""
         self.record, self._outside = record, None
         if self.log.size > self.n_items:
             self.log = ColumnLog(self.log.prior[: self.n_items], self.regularization)
@@ -136,7 +137,7 @@ class Follower:
         self.begin_again()
 
     def find_new(self, guess: int = -1) -> Indices:
-        """The items in new slots of the record, −1 for none; `guess` is an item that may well be the new one."""
+        """Items in new slots of the record, −1 for none; `guess` is an item that is likely the new one."""
         log, record, kind = self.log, self.record, self.kernel.kind
         new = kind.take(record.points, np.arange(log.n_slots, record.n_slots))
         if guess >= 0 and record.n_slots == log.n_slots + 1 and _is_row(self.points, guess, new):
@@ -146,7 +147,7 @@ class Follower:
         return self._index.find(new)
 
     def meet(self, places: Indices) -> None:
-        """Take note of new slots, found to be these items."""
+        """Register new slots, whose points are these items."""
         log, kind = self.log, self.kernel.kind
         unknown = np.flatnonzero(places < 0)
         if unknown.size:
@@ -157,7 +158,7 @@ class Follower:
         log.meet(places)
 
     def grow(self, points: Points) -> None:
-        """More items: `points` are all of them, those known before first and unchanged."""
+        """Add items: `points` are all items, the previous ones first and unchanged."""
         n_items = self.kernel.kind.count(points)
         new = self.kernel.kind.take(points, np.arange(self.n_items, n_items))
         self._insert(self.n_items, new)
@@ -165,20 +166,20 @@ class Follower:
         self._collection = Collection(self.kernel, points)
 
     def _insert(self, place: int, points: Points) -> None:
-        """Columns for more points."""
+        """Insert columns for more points."""
         gram, prior = self.kernel.gram, self.kernel.diagonal(points)
         column_log.insert(self.log, place, prior, lambda slots: gram(self.slot_points(slots), points))
         self._largest = max(self._largest, float(prior.max()))
 
     def changed(self, log: ColumnLog) -> list[int]:
-        """Slots whose count or sum is not what this log has taken in."""
+        """Slots whose count or sum differs from the one applied to this log."""
         found = np.empty(self.record.n_slots, dtype=np.int64)
         n_found = loops.changes(self.record.counts, self.record.sums, log.taken, found)
         slots: list[int] = found[:n_found].tolist()
         return slots
 
     def take_in(self, slots: list[int]) -> None:
-        """Bring the log up to date, where these slots have changed."""
+        """Synchronize the log after a change of these slots."""
         self.tidy()
         log, counts, sums = self.log, self.record.counts, self.record.sums
         changed = np.array(slots, dtype=np.int64)
@@ -197,7 +198,7 @@ class Follower:
             log.change_sum(slot, sums.item(slot))
 
     def tidy(self) -> None:
-        """Shorten the log, or rebuild it, when it is due."""
+        """Merge the tail of the log, or rebuild the log, if due."""
         log = self.log
         if log.n_runs >= log.next_look:
             batch_updates.shorten(log)
@@ -218,7 +219,7 @@ class Follower:
         return log.state.item(UPDATES) >= UPDATES_PER_REBUILD * max(1.0, self.regularization / 0.005)
 
     def begin_again(self) -> None:
-        """Everything from the counts of the record, points pulled last at the end."""
+        """Rebuild everything from the counts of the record, most recently pulled points last."""
         log, record = self.log, self.record
         if record.n_slots > log.n_slots:
             batch_updates.rebuild(log, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), self.similarities)
@@ -233,21 +234,21 @@ class Follower:
     # -- similarities ----------------------------------------------------------------------------------------------
 
     def slot_points(self, slots: Indices) -> Points:
-        """Points of the record."""
+        """Points of these slots of the record."""
         return self.kernel.kind.take(self.record.points, np.asarray(slots))
 
     def similarities(self, slots: Indices, out: Matrix) -> None:
-        """Write k(·, x) of these slots' points with all items and, behind them, the points outside."""
+        """Write k(·, x) of these slots' points with all items, followed by the points that are not items."""
         points = self.slot_points(slots)
         self._collection.write(points, out[:, : self.n_items])
         if self._outside is not None:
             out[:, self.n_items :] = self.kernel.gram(points, self._outside)
 
     def between(self, slots: Indices, others: Indices) -> Matrix:
-        """Similarities of slots' points."""
+        """Similarities between the points of two lists of slots."""
         return self.kernel.gram(self.slot_points(slots), self.slot_points(others))
 
 
 def _is_row(points: Points, row: int, one: Points) -> bool:
-    """Whether a row of numbers holds this point."""
+    """Whether a numeric row equals this point."""
     return isinstance(points, np.ndarray) and isinstance(one, np.ndarray) and np.array_equal(points[row], one[0])

@@ -1,4 +1,4 @@
-"""The tie rule: which scores are tied, and which of the tied actions is taken."""
+"""Tie rule: which scores are tied, and which of the tied actions is chosen."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 SLACK: Final = 1e-12
-"""Share of a score, far above its rounding error, by which a bar is lowered."""
+"""Fraction of a score, far above its rounding error, by which a threshold is lowered."""
 
 
 def worst_tied(best: float) -> float:
-    """The lowest score that is tied with the best: best − TIE_TOLERANCE · max(1, |best|)."""
+    """Lowest score that is tied with the best: best − TIE_TOLERANCE · max(1, |best|)."""
     return best - TIE_TOLERANCE * max(1.0, abs(best))
 
 
@@ -51,7 +51,7 @@ def worst_tied_of_each(scores: Matrix) -> Vector:
 
 
 def best_of_each(scores: Matrix) -> Indices:
-    """For each row of scores the lowest place that is tied for best: `tied_for_best(row)[0]` of many at once.
+    """Lowest column tied for the best of each row of scores: a vectorized `tied_for_best(row)[0]`.
 
     >>> best_of_each(np.array([[0.1, 0.3, 0.3], [2.0, 1.0, 2.0]]))
     array([1, 0])
@@ -61,7 +61,7 @@ def best_of_each(scores: Matrix) -> Indices:
 
 
 def lowered(score: float) -> float:
-    """A bar that everything tied with this score or better passes, whatever the rounding."""
+    """Threshold that every score tied with this one or better reaches despite rounding."""
     return worst_tied(score) - SLACK * max(1.0, abs(score))
 
 
@@ -69,7 +69,7 @@ Ties: TypeAlias = Literal["lowest", "random", "exact"]
 
 
 def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
-    """The rule, or InvalidParameter."""
+    """Validate the tie rule; raise InvalidParameter otherwise."""
     if not is_one_of(ties, ("lowest", "random", "exact") if may_be_exact else ("lowest", "random")):
         exact = ", or only 'exact' ones count" if may_be_exact else ""
         raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={shown(ties)}.")
@@ -77,7 +77,7 @@ def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
 
 
 def tied_rows(scores: Vector, ties: Ties) -> Indices:
-    """Rows that are tied for the best score, lowest first: equal to rounding, or where ties are exact, equal.
+    """Rows tied for the best score, lowest first: equal up to rounding, or exactly equal for ties="exact".
 
     >>> tied_rows(np.array([1.0, 1.0 + 1e-12]), "lowest"), tied_rows(np.array([1.0, 1.0 + 1e-12]), "exact")
     (array([0, 1]), array([1]))
@@ -86,19 +86,19 @@ def tied_rows(scores: Vector, ties: Ties) -> Indices:
 
 
 def pick_best(scores: Vector, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
-    """A row of the best score and the probability with which this row was taken."""
+    """Row with the best score, and the probability with which it was chosen."""
     return pick_tied(tied_rows(scores, ties), ties, rng)
 
 
 def pick_tied(tied: Indices, ties: Ties, rng: np.random.Generator) -> tuple[int, float]:
-    """One of the tied rows, lowest first, and the probability with which it was taken."""
+    """One of the tied rows, and the probability with which it was chosen; `tied` is sorted, lowest first."""
     if ties != "random" or len(tied) == 1:
         return int(tied[0]), 1.0
     return int(tied[rng.integers(len(tied))]), 1.0 / len(tied)
 
 
 def tie_probabilities(tied: Indices, ties: Ties, n_actions: int) -> Vector:
-    """With which probability `pick_tied` takes each of the actions.
+    """Probability with which `pick_tied` chooses each action.
 
     >>> tie_probabilities(np.array([0, 2]), "random", n_actions=3)
     array([0.5, 0. , 0.5])

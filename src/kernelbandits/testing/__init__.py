@@ -1,7 +1,7 @@
-"""The promises every implementation keeps, to be inherited by the tests of those who write their own.
+"""Contract tests for implementations of the library's interfaces.
 
-A contract is a class of tests for pytest. Inherit it, supply the fixtures that its docstring names, and pytest holds
-your class to every promise. `KernelContract` is the one to try first.
+A contract is a class of pytest tests. Derive a test class from it and supply the fixtures that its docstring names;
+pytest then runs all tests of the contract on your class. Start with `KernelContract`.
 """
 
 from kernelbandits.testing.environments import EnvironmentContract

@@ -1,4 +1,4 @@
-"""Promises of every environment."""
+"""Contract tests of environments."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["EnvironmentContract"]
 
 
 class EnvironmentContract:
-    """Same seed, same world; expectations match payments; luck independent of the action.
+    """Contract of environments: reproducible runs, rewards that match expectations, noise independent of actions.
 
-    Inherit it in your tests, and supply the `environment` fixture:
+    Derive a test class from it, and supply the `environment` fixture:
 
     ```python
     class TestMyWorld(EnvironmentContract):
@@ -31,16 +31,16 @@ class EnvironmentContract:
     """
 
     n_rounds: ClassVar[int] = 20
-    """Rounds that two runs are compared over; fewer when the world ends before."""
+    """Number of rounds over which two runs are compared; fewer if the world ends earlier."""
 
     n_payments: ClassVar[int] = 2_000
-    """Rounds whose payments are compared with their expectation; fewer when the world ends before."""
+    """Number of rounds whose rewards are compared with their expectation; fewer if the world ends earlier."""
 
     standard_errors: ClassVar[float] = 5.0
-    """How far a mean may stray: a right world fails once in two million seeds, and the seeds are fixed."""
+    """Tolerance of a mean in standard errors: a correct world fails for one in two million seeds, which are fixed."""
 
     pays_unknown: ClassVar[bool] = False
-    """Whether a reward may be nan, which says that it is not known; True for worlds made of logged data."""
+    """Whether a reward may be nan (unknown); True for environments from logged data."""
 
     def test_the_same_seed_gives_the_same_world(self, environment: Environment) -> None:
         first = _play(environment.start(np.random.default_rng(11)), self.n_rounds)
@@ -54,7 +54,7 @@ class EnvironmentContract:
             assert _same_rewards(paid, paid_again)
 
     def test_luck_does_not_depend_on_the_action(self, environment: Environment) -> None:
-        """Asked for the first action only, or for all from the last on, a world answers the same."""
+        """Rewards are the same if only the first action is queried, or all of them in reverse order."""
         patient = environment.start(np.random.default_rng(12))
         curious = environment.start(np.random.default_rng(12))
 
@@ -145,7 +145,7 @@ class EnvironmentContract:
 
 
 def _rounds(world: World, most: int) -> Iterator[Round]:
-    """The next rounds of a world, at most so many."""
+    """Yield the next rounds of a world, at most `most`."""
     for _ in range(most):
         try:
             yield world.show()
@@ -154,7 +154,7 @@ def _rounds(world: World, most: int) -> Iterator[Round]:
 
 
 def _play(world: World, most: int) -> list[tuple[Round, list[float]]]:
-    """Rounds with what each of their actions pays."""
+    """Return rounds with the rewards of all their actions."""
     return [(shown, _pay_all(world, shown)) for shown in _rounds(world, most)]
 
 
@@ -163,12 +163,12 @@ def _pay_all(world: World, shown: Round) -> list[float]:
 
 
 def _same_rewards(first: list[float], second: list[float]) -> bool:
-    """Whether both are the same, nan for nan."""
+    """Whether both are equal, with nan equal to nan."""
     return np.array_equal(first, second, equal_nan=True)
 
 
 def _actions(shown: Round) -> list[int]:
-    """The actions of a round, as a decision would name them."""
+    """Return the actions of a round, in the form of `Decision.action`."""
     return [row_of(shown.contexts, place) for place in range(n_points(shown.contexts))]
 
 

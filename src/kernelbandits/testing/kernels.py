@@ -1,4 +1,4 @@
-"""What every kernel promises."""
+"""Contract tests of kernels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["KernelContract"]
 
 
 class KernelContract:
-    """Symmetric, semi-definite, true to its diagonal and its features; points that can be kept, told apart and saved.
+    """Contract of kernels: symmetry, positive semi-definiteness, consistent diagonal and features, valid point type.
 
-    A subclass supplies two fixtures: `kernel`, and `points` that it compares (three or more, as a user would give them;
-    a repeated one does no harm). `tolerance` is how far rounding may go, as a share of the largest k(x, x).
+    A subclass supplies two fixtures: `kernel`, and `points` for it (three or more, in the form in which a user would
+    pass them; duplicates are allowed). `tolerance` is the rounding tolerance, as a fraction of the largest k(x, x).
     """
 
     tolerance = 1e-9
@@ -110,7 +110,7 @@ class KernelContract:
         try:
             parameters, arrays = kernel.pack()
             packed = kernel.kind.pack(checked)
-        except CannotSave:  # a kernel of one's own is handed over again
+        except CannotSave:  # a user-defined kernel is passed to `load`
             return
 
         loaded = unpack_kernel(json.loads(json.dumps(parameters)), arrays)
@@ -159,7 +159,7 @@ class KernelContract:
         for row in range(len(keys)):
             store = kernel.kind.grow(store, row, kernel.kind.take(checked, np.array([row])))
         grown = kernel.kind.keys(kernel.kind.view(store, len(keys)))
-        store = kernel.kind.grow(store, 1, kernel.kind.take(checked, np.array([2, 1])))  # over what is behind the first
+        store = kernel.kind.grow(store, 1, kernel.kind.take(checked, np.array([2, 1])))  # overwrites all but the first
         cut = kernel.kind.keys(kernel.kind.view(store, 3))
 
         assert grown == keys
@@ -189,7 +189,7 @@ class KernelContract:
         assert kernel.kind.keys(loaded) == kernel.kind.keys(checked)
 
     def _allowed(self, kernel: Kernel, points: Points) -> float:
-        """Rounding that is allowed in a similarity of these points."""
+        """Return the rounding tolerance of a similarity of these points."""
         return self.tolerance * float(np.abs(kernel.diagonal(kernel.kind.check(points))).max(initial=0.0))
 
     @staticmethod

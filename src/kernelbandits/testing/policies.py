@@ -1,4 +1,4 @@
-"""Promises of every policy."""
+"""Contract tests of policies."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ MakeRound = Callable[[np.random.Generator, int], Points]
 
 
 class PolicyContract:
-    """Inherit it and supply two fixtures.
+    """Contract of policies. Derive a test class from it and supply two fixtures.
 
-    `make_policy` is a function without arguments that gives a fresh, equally configured, equally seeded policy.
-    `make_round` is a function (rng, n_actions) → contexts; that of a policy with `needs_fixed_actions` gives the fixed
-    set, whatever it is asked for. Rewards used here lie in [0, 1].
+    `make_policy` is a function without arguments that returns a new policy, always with the same configuration and
+    seed. `make_round` is a function (rng, n_actions) → contexts; for a policy with `needs_fixed_actions` it returns the
+    fixed set, regardless of its arguments. Rewards used here lie in [0, 1].
     """
 
     is_random: bool = False
     """Whether `choose` draws from the policy's own generator."""
 
     has_amendments: bool = True
-    """Whether rewards can be corrected and taken back."""
+    """Whether rewards can be corrected and removed."""
 
     n_fixed: int | None = None
-    """Actions of the fixed set of a policy that needs one."""
+    """Number of actions of the fixed set of a policy that needs one."""
 
     own_classes: tuple[type[Policy], ...] = ()
-    """Policy classes that `load` has to be told."""
+    """User-defined policy classes to pass to `load`."""
 
     def test_a_decision_says_what_was_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Row, item, round, number of actions, a unique id and the fingerprint."""
@@ -67,7 +67,7 @@ class PolicyContract:
     def test_choosing_changes_no_later_answer(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
     ) -> None:
-        """Nor a saved byte, but for the generator of a policy that draws."""
+        """The saved file does not change either, except for the generator of a randomized policy."""
         asked, quiet = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         rng = np.random.default_rng(1)
         asked.save(tmp_path / "before")
@@ -86,13 +86,13 @@ class PolicyContract:
         assert asked.round_index == quiet.round_index
 
     def test_equal_seeds_give_equal_runs(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """Ids and clocks enter nothing."""
+        """Ids and clocks do not affect results."""
         first, second = (_run(make_policy(), make_round, 25) for _ in range(2))
 
         assert [decision.action for decision in first] == [decision.action for decision in second]
 
     def test_playing_is_choosing_and_learning_in_turn(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """Columns instead of decisions, and nothing else."""
+        """Only the form of the result differs: columns instead of decisions."""
         rng = np.random.default_rng(11)
         sizes = (4, 4, 4, 1, 6, *(5 for _ in range(20)))
         rounds = [make_round(rng, n_actions) for n_actions in sizes]
@@ -116,7 +116,7 @@ class PolicyContract:
         np.testing.assert_allclose(played.probabilities(contexts), looped.probabilities(contexts))
 
     def test_rounds_that_cannot_be_played_leave_no_trace(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """All of them are checked first."""
+        """All rounds are validated first."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(12)
         rounds, n_actions = [make_round(rng, 3) for _ in range(4)], self._size(3)
         before, rewards = (policy.round_index, policy.probabilities(rounds[0])), rng.uniform(size=n_actions)
@@ -135,7 +135,7 @@ class PolicyContract:
         assert len(policy.play([], [])) == 0
 
     def test_many_rounds_are_chosen_like_each(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """On the same model, with the same luck."""
+        """On the same model, with the same random state."""
         together, alone = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         rng = np.random.default_rng(13)
         rounds = [make_round(rng, n_actions) for n_actions in (5, 1, 3, 7)]
@@ -163,7 +163,7 @@ class PolicyContract:
         assert policy.probabilities_many([]) == []
 
     def test_a_batch_is_not_learnt_again(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """However it was learnt first."""
+        """Regardless of how it was learned first."""
         policy = self._trained(make_policy, make_round)
         decision = policy.choose(make_round(np.random.default_rng(14), 4))
         policy.learn_many([decision], [0.5])
@@ -174,7 +174,7 @@ class PolicyContract:
             policy.learn_many([decision], [0.5])
 
     def test_action_sets_may_change_in_size(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """Or are refused in words by a policy that needs a fixed set."""
+        """A policy that needs a fixed set rejects them with a clear error message."""
         policy, rng = make_policy(), np.random.default_rng(2)
         if policy.needs_fixed_actions:
             self._refuses_another_set(policy, make_round)
@@ -202,7 +202,7 @@ class PolicyContract:
         assert policy.choose(Catalog(contexts)).n_actions == self._size(1)
 
     def test_only_eligible_actions_are_chosen(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """`action` is still the row of all that was passed."""
+        """`action` is still the row among all actions passed."""
         policy = self._trained(make_policy, make_round)
         contexts, n_actions = make_round(np.random.default_rng(3), 6), self._size(6)
 
@@ -215,7 +215,7 @@ class PolicyContract:
     def test_probabilities_sum_to_one_and_contain_the_propensity(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Exact propensities: what off-policy evaluation lives on."""
+        """Propensities are exact, as off-policy evaluation requires."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(4)
 
         for n_actions in (1, 2, 7):
@@ -237,7 +237,7 @@ class PolicyContract:
     def test_actions_are_drawn_as_often_as_stated_in_many_draws(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """The same with a hundred thousand draws, all at once."""
+        """The same with a hundred thousand draws in one batch."""
         policy, contexts = self._trained(make_policy, make_round), make_round(np.random.default_rng(21), 5)
         n_draws = 100_000 if self.is_random else 10
 
@@ -252,7 +252,7 @@ class PolicyContract:
         assert ((drawn[stated > 0.0] - wanted) ** 2 / wanted).sum() < _largest_chi_square(len(wanted) - 1)
 
     def test_a_reward_is_learnt_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """A second time is refused, alone or among many, and changes nothing."""
+        """A second time is rejected, alone or in a batch, and changes nothing."""
         policy, rng = make_policy(), np.random.default_rng(5)
         first, second = policy.choose(make_round(rng, 3)), policy.choose(make_round(rng, 3))
         policy.learn(first, 0.25)
@@ -285,7 +285,7 @@ class PolicyContract:
     def test_a_decision_of_another_configuration_is_foreign(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """An equally configured fresh policy accepts it, so that a restart can be a replay of stored decisions."""
+        """An equally configured new policy accepts it, so that a restart can replay stored decisions."""
         policy, fresh = make_policy(), make_policy()
         decision = policy.choose(make_round(np.random.default_rng(7), 3))
 
@@ -302,7 +302,7 @@ class PolicyContract:
         assert (policy.round_index, fresh.round_index) == (1, 2)
 
     def test_a_decision_built_by_hand_is_learnt_unchecked(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """Without id and fingerprint there is nothing to check."""
+        """Without id and fingerprint there is nothing to validate."""
         policy = make_policy()
         decision = replace(policy.choose(make_round(np.random.default_rng(8), 3)), id="", policy="")
 
@@ -314,7 +314,7 @@ class PolicyContract:
     def test_an_expected_decision_is_a_round_and_is_settled_or_withdrawn(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Expecting twice, or withdrawing what nobody awaits, is refused."""
+        """Expecting a decision twice, or withdrawing one that is not pending, is rejected."""
         policy, rng = make_policy(), np.random.default_rng(9)
         first, second = policy.choose(make_round(rng, 3)), policy.choose(make_round(rng, 3))
 
@@ -348,7 +348,7 @@ class PolicyContract:
     def test_amended_and_unlearnt_rewards_are_as_if_they_had_come_right(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Or refused in words, where the update depends on the order."""
+        """Or rejected with a clear error message, if the update depends on the order."""
         policy, straight, rng = make_policy(), make_policy(), np.random.default_rng(11)
         decisions = [policy.choose(make_round(rng, 4)) for _ in range(5)]
         policy.learn_many(decisions, [0.1, 0.2, 0.3, 0.4, 0.5])
@@ -374,7 +374,7 @@ class PolicyContract:
     def test_corrections_reach_their_decision_where_contexts_repeat(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Delivered twice, they count once."""
+        """Repeated corrections count once."""
         if not self.has_amendments:
             pytest.skip("The policy has no corrections.")
         policy, straight = make_policy(), make_policy()
@@ -398,7 +398,7 @@ class PolicyContract:
     def test_what_was_never_learnt_cannot_be_amended_or_unlearnt(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """The model stays as it was."""
+        """The model does not change."""
         policy = make_policy()
         decision = policy.choose(make_round(np.random.default_rng(12), 3))
 
@@ -413,7 +413,7 @@ class PolicyContract:
     def test_a_reward_that_is_no_finite_number_is_refused(
         self, make_policy: MakePolicy, make_round: MakeRound, reward: Any
     ) -> None:
-        """The decision can still be learnt."""
+        """The decision can still be learned."""
         policy = make_policy()
         decision = policy.choose(make_round(np.random.default_rng(13), 3))
 
@@ -426,7 +426,7 @@ class PolicyContract:
     def test_a_reward_outside_the_declared_range_is_refused(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Where a range is declared."""
+        """If a range is declared."""
         policy = make_policy()
         decision = policy.choose(make_round(np.random.default_rng(14), 3))
 
@@ -442,7 +442,7 @@ class PolicyContract:
     def test_rounds_without_actions_and_wrong_masks_are_refused(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """In words."""
+        """With a clear error message."""
         policy = make_policy()
         contexts = make_round(np.random.default_rng(15), 3)
 
@@ -462,7 +462,7 @@ class PolicyContract:
     def test_a_saved_policy_goes_on_where_it_was(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
     ) -> None:
-        """Model, awaited decisions, memory of ids and luck ahead are kept; later decisions are the same."""
+        """Model, pending decisions, learned ids and random state are stored; later decisions are the same."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(16)
         awaited, learnt = policy.choose(make_round(rng, 4)), policy.choose(make_round(rng, 4))
         policy.expect(awaited)
@@ -489,7 +489,7 @@ class PolicyContract:
         opened.learn(awaited, 0.3)
 
     def test_a_copy_is_independent(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """And issues ids of its own."""
+        """The copy issues its own ids."""
         policy = self._trained(make_policy, make_round)
         contexts = make_round(np.random.default_rng(17), 3)
         policy.expect(policy.choose(contexts))
@@ -504,14 +504,14 @@ class PolicyContract:
         assert copied.round_index == policy.round_index + 1
 
     def test_describe_gives_plain_values(self, make_policy: MakePolicy) -> None:
-        """So that a row of results says what produced it."""
+        """A row of results can then record its configuration."""
         description = make_policy().describe()
 
         assert description["class"] == type(make_policy()).__name__
         assert _is_plain(description)
 
     def _size(self, n_actions: int) -> int:
-        """Actions of a round that was asked for so many."""
+        """Return the number of actions of a round for which `n_actions` were requested."""
         return self.n_fixed or n_actions
 
     def _trained(self, make_policy: MakePolicy, make_round: MakeRound) -> Policy:
@@ -521,7 +521,7 @@ class PolicyContract:
 
 
 def _largest_chi_square(freedom: int) -> float:
-    """What a chi-square variable of so many degrees of freedom exceeds once in a million times."""
+    """Return the value that a chi-square variable with this many degrees of freedom exceeds once in a million times."""
     from scipy.stats import chi2
 
     return float(chi2.isf(1e-6, freedom)) if freedom else 1e-9

@@ -1,4 +1,4 @@
-"""Promises of every posterior."""
+"""Contract tests of posteriors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["PosteriorContract"]
 
 
 class PosteriorContract:
-    """Inherit it and supply two fixtures: `posterior`, fresh, and `points`, at least twelve different ones.
+    """Contract of posteriors. Derive a test class from it and supply two fixtures.
 
-    `tolerance` is the relative error that is allowed; raise it for an approximation and say why.
+    `posterior` is a new posterior, and `points` contains at least twelve different points. `tolerance` is the allowed
+    relative error; increase it for an approximation and document the reason.
     """
 
     tolerance: float = 1e-7
@@ -57,7 +58,7 @@ class PosteriorContract:
         self._assert_equals_definition(posterior, points, rows, rewards)
 
     def test_a_reward_may_count_several_times(self, posterior: Posterior, points: Points) -> None:
-        """`times` is shorthand for repeats."""
+        """`times` is equivalent to repeated observations."""
         posterior.observe(_take(posterior, points, [0, 1, 0]), [0.5, -1.0, 2.0], times=[3, 1, 2])
 
         rows, rewards = np.array([0, 0, 0, 1, 0, 0]), np.array([0.5, 0.5, 0.5, -1.0, 2.0, 2.0])
@@ -77,7 +78,7 @@ class PosteriorContract:
         assert_allclose(posterior.predict(points).width, widths, rtol=1e-9)
 
     def test_a_removed_observation_was_never_there(self, posterior: Posterior, points: Points) -> None:
-        """One of several of a point, and then the last one."""
+        """First one of several observations of a point, and then the last one."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
 
@@ -88,7 +89,7 @@ class PosteriorContract:
         self._assert_equals_definition(posterior, points, rows[kept], rewards[kept])
 
     def test_removing_everything_leaves_the_prior(self, posterior: Posterior, points: Points) -> None:
-        """And learning can begin again."""
+        """Learning can then start again."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
 
@@ -99,7 +100,7 @@ class PosteriorContract:
         self._assert_equals_definition(posterior, points, rows, rewards)
 
     def test_pending_points_shrink_widths_and_leave_means(self, posterior: Posterior, points: Points) -> None:
-        """Mean of the settled data; width of settled and pending data together."""
+        """The mean uses observed data; the width uses observed and pending data together."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
         pending = np.array([1, 4, 4, 11])
@@ -127,7 +128,7 @@ class PosteriorContract:
             before = width
 
     def test_the_covariance_has_the_squared_widths_on_its_diagonal(self, posterior: Posterior, points: Points) -> None:
-        """And is symmetric, and the same between two sets."""
+        """It is also symmetric, and consistent between two sets."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
 
@@ -167,7 +168,7 @@ class PosteriorContract:
         assert_allclose(sums.sum(), rewards.sum())
 
     def test_a_copy_is_independent(self, posterior: Posterior, points: Points) -> None:
-        """Learning goes on in one without the other."""
+        """Learning in one does not affect the other."""
         posterior.observe(_take(posterior, points, [0, 1]), [1.0, 2.0])
         copied = posterior.copy()
         before = posterior.predict(points)
@@ -179,7 +180,7 @@ class PosteriorContract:
         assert copied.n_observations == 5
 
     def test_a_restored_state_gives_the_same_answers(self, posterior: Posterior, points: Points) -> None:
-        """Saved arrays are enough."""
+        """The saved arrays are sufficient."""
         fresh = posterior.copy()
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
@@ -191,7 +192,7 @@ class PosteriorContract:
         assert fresh.n_observations == posterior.n_observations
 
     def test_a_refused_call_changes_nothing(self, posterior: Posterior, points: Points) -> None:
-        """Neither what is known, nor that learning goes on."""
+        """Neither the model, nor the ability to continue learning."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows[:10]), rewards[:10])
         known, unknown = _take(posterior, points, rows[:1]), _take(posterior, points, [11])
@@ -212,7 +213,7 @@ class PosteriorContract:
         self._assert_equals_definition(posterior, points, rows, rewards)
 
     def test_what_is_given_out_is_a_copy(self, posterior: Posterior, points: Points) -> None:
-        """Writing on it does not reach the model."""
+        """Modifying it does not affect the model."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows), rewards)
 

@@ -1,13 +1,13 @@
-"""What is proved about kernelized bandits, as functions of numbers one can measure.
+"""Proved properties of kernelized bandits as functions of measurable quantities.
 
-Three questions are answered here. *How rich are the data?* `effective_dimension` and its relatives read it off the
-spectrum of a Gram matrix. *How wide must an interval be?* An exploration schedule says so round by round; take
-`Mixture` first, or a plain number when no guarantee is wanted. *How much regret can there be?* `sup_kernel_ucb_bound`
-and `kernel_ucb_bound` answer for our policies, and `compare_bounds` prints them beside those of other systems.
+The package has three parts. *Dimension of the data:* `effective_dimension` and related functions compute it from the
+spectrum of a Gram matrix. *Width of an interval:* an exploration schedule defines it per round; use `Mixture` by
+default, or a number if no guarantee is needed. *Regret:* `sup_kernel_ucb_bound` and `kernel_ucb_bound` hold for the
+policies of this library, and `compare_bounds` tabulates them beside those of other systems.
 
 Every formula states its assumptions next to it, because a bound quoted without them is a different bound. Where the
-paper's text is wrong the corrected statement is the one implemented, and `docs/errata.md` says why. The lemmas behind
-the theorems are here too, as checks that can be run on any trace: start with `lemma_1`.
+paper's text is wrong the corrected statement is implemented, and `docs/errata.md` gives the reason. The lemmas behind
+the theorems are included as checks that can be run on any trace: start with `lemma_1`.
 """
 
 from kernelbandits.theory.bounds import (

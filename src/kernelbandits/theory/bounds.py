@@ -1,15 +1,15 @@
 """Regret bounds of KernelUCB and SupKernelUCB: the paper's, and the corrected ones.
 
-Regret here is pseudo-regret, Σ_t max_a f(x_{a,t}) − f(x_{a_t,t}), unless a function says otherwise;
-`pseudo_to_realized` is the price of moving to realized rewards. Common assumptions, stated again where they matter:
+Regret is pseudo-regret, Σ_t max_a f(x_{a,t}) − f(x_{a_t,t}), unless a function states otherwise;
+`pseudo_to_realized` bounds the difference to realized regret. Common assumptions, repeated where they matter:
 
     A1  k(x, x) ≤ 1, or at most `largest_similarity`
     A2  the noise is R-sub-Gaussian, R = `noise_scale`: ½ for rewards in [0, 1], 1 for rewards in [−1, 1]
     A3  ‖f‖ ≤ B, B = `norm_bound`
-    A4  (SupKernelUCB) contexts do not react to rewards
+    A4  (SupKernelUCB) contexts do not depend on rewards
 
-and every reward is learnt before the next choice. A bound larger than the horizon says nothing about a short run:
-compare before quoting.
+In addition, every reward is learned before the next choice. A bound larger than the horizon is vacuous for a short
+run: compare before quoting.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 
 
 def kappa(*, regularization: float, largest_similarity: float = 1.0) -> float:
-    """The price of bounding squared widths by a log-determinant: κ = u / ln(1 + u) with u = k_max/γ.
+    """Factor for bounding squared widths by a log-determinant: κ = u / ln(1 + u) with u = k_max/γ.
 
-    Since u ↦ u / ln(1 + u) grows, every width² ≤ k_max/γ satisfies width² ≤ κ ln(1 + width²). κ falls to 1 as γ grows,
-    and κ ≤ 1 + k_max/γ. Assumes k(x, x) ≤ k_max = `largest_similarity`.
+    Since u ↦ u / ln(1 + u) is increasing, every width² ≤ k_max/γ satisfies width² ≤ κ ln(1 + width²). κ decreases to 1
+    as γ grows, and κ ≤ 1 + k_max/γ. Assumes k(x, x) ≤ k_max = `largest_similarity`.
 
     >>> round(kappa(regularization=0.5), 4)
     1.8205
@@ -55,9 +55,9 @@ def kappa(*, regularization: float, largest_similarity: float = 1.0) -> float:
 
 
 def horizon_logarithm(*, horizon: int, effective_dimension: float, regularization: float) -> float:
-    """The paper's l_T = max{ ln(1 + T/(d̃γ)), ln T }: what a whole run can teach, per effective dimension.
+    """The paper's l_T = max{ ln(1 + T/(d̃γ)), ln T }: bound on the log-determinant gain per effective dimension.
 
-    It makes L_T ≤ 2 d̃ l_T true: d̃ leading directions hold at most ln(1 + T/(d̃γ)) each, all the others together
+    It implies L_T ≤ 2 d̃ l_T: d̃ leading directions contribute at most ln(1 + T/(d̃γ)) each, all the others together
     d̃ ln T. Assumes at most T points of k(x, x) ≤ 1.
     """
     horizon = _horizon(horizon)
@@ -66,16 +66,16 @@ def horizon_logarithm(*, horizon: int, effective_dimension: float, regularizatio
 
 
 def n_stages(horizon: int) -> int:
-    """Levels that SupKernelUCB can reach: S = max(1, ⌈½ log₂ T⌉).
+    """Number of levels that SupKernelUCB can reach: S = max(1, ⌈½ log₂ T⌉).
 
-    At level S "every width at most 2^(−S)" is already "every width at most 1/sqrt(T)", so the walk stops there. The
-    paper's ln T is no whole number, and is too small for T = 2, 5, 6, 7 and 17 to 20.
+    At level S "every width at most 2^(−S)" implies "every width at most 1/sqrt(T)", so the round ends there. The
+    paper's ln T is not an integer, and is too small for T = 2, 5, 6, 7 and 17 to 20.
 
     >>> [n_stages(horizon) for horizon in (1, 4, 5, 10_000)]
     [1, 1, 2, 7]
     """
     horizon = a_count(horizon, "The horizon")
-    return max(1, ((horizon - 1).bit_length() + 1) // 2)  # ⌈log₂ T⌉ in whole numbers, halved upwards
+    return max(1, ((horizon - 1).bit_length() + 1) // 2)  # ⌈log₂ T⌉ in integers, halved and rounded up
 
 
 def sup_kernel_ucb_scale(
@@ -88,14 +88,14 @@ def sup_kernel_ucb_scale(
     noise_scale: float = 0.5,
     mode: Literal["valid", "paper"] = "valid",
 ) -> float:
-    """What SupKernelUCB multiplies its widths with.
+    """Factor by which SupKernelUCB multiplies its widths.
 
         valid   R η + sqrt(γ) B,  η = sqrt(2 ln(2 N T S / δ))
         paper   sqrt(2 ln(2 T N / δ))
 
     The valid scale makes |mean − f| ≤ scale · width for every action, round and level at once with probability 1 − δ,
-    under A2, A3 and A4 with at most N actions a round. The printed one does so only when R η + sqrt(γ)‖f‖ happens not
-    to exceed it (erratum E1), and then with probability 1 − S δ (E12).
+    under A2, A3 and A4 with at most N actions per round. The printed one does so only if R η + sqrt(γ)‖f‖ does not
+    exceed it (erratum E1), and then with probability 1 − S δ (E12).
 
     >>> scale = sup_kernel_ucb_scale(horizon=10_000, n_actions=20, failure_probability=0.05, norm_bound=1.0)
     >>> round(scale, 4)
@@ -120,10 +120,10 @@ def sup_kernel_ucb_anytime_scale(
     norm_bound: float,
     noise_scale: float = 0.5,
 ) -> float:
-    """SupKernelUCB's valid scale in round t when nobody knows the horizon: R η_t + sqrt(γ) B.
+    """SupKernelUCB's valid scale in round t for an unknown horizon: R η_t + sqrt(γ) B.
 
-    η_t = sqrt(2 ln(2 N S_t π² t² / (6δ))), S_t = max(1, ⌈½ log₂ t⌉): round t gets the share 6δ/(π² t²) of δ. It never
-    falls, and N may be the largest number of actions so far. Assumes A2, A3 and A4.
+    η_t = sqrt(2 ln(2 N S_t π² t² / (6δ))), S_t = max(1, ⌈½ log₂ t⌉): round t gets the fraction 6δ/(π² t²) of δ. It
+    never decreases, and N may be the largest number of actions so far. Assumes A2, A3 and A4.
     """
     t = a_count(round_index, "The round")
     union = a_count(n_actions, "The number of actions") * n_stages(t) * t**2 * pi**2 / 6.0
@@ -143,10 +143,9 @@ def theorem_1_bound(
 
         [ 2 + 2 (1 + sqrt(γ/q)) ‖θ*‖ + 8 sqrt((12 + 15/γ) l_T³ q) ] sqrt(d̃ T),    q = 2 ln(2TN(1 + ln T)/δ)
 
-    Its stated assumptions are k(x, x) ≤ 1 and rewards of at most 1 in absolute value; it is meant for the realized
-    regret of SupKernelUCB with the printed scale. Where that scale is valid, the corrected theorem implies it: rewards
-    in [0, 1], η = sqrt(q) in the algorithm (erratum E12) and sqrt(γ)‖θ*‖ ≤ η/2. Elsewhere quote
-    `sup_kernel_ucb_bound`.
+    Its stated assumptions are k(x, x) ≤ 1 and rewards of at most 1 in absolute value; it is stated for the realized
+    regret of SupKernelUCB with the printed scale. If that scale is valid, the corrected theorem implies it: rewards in
+    [0, 1], η = sqrt(q) in the algorithm (erratum E12) and sqrt(γ)‖θ*‖ ≤ η/2. Otherwise quote `sup_kernel_ucb_bound`.
 
     Reference: Valko et al. (2013), Theorem 1.
     """
@@ -177,21 +176,21 @@ def sup_kernel_ucb_bound(
 
         2 u sqrt(T) + 8 max(1, G/4u) · scale · sqrt(2 κ S d̃ l_T T)
 
-    Holds with probability 1 − δ under A1 to A4, at most N actions a round, and d̃ of all T points learnt (any upper
-    bound serves). Proof: on the event that all intervals hold the best action survives every narrowing, so an action
-    active at level s ≥ 2 has a gap of at most u 2^(3−s), and at level 1 of at most G; exploit rounds cost 2u/sqrt(T);
-    u 2^(−s) ψ_s < scale · Σ width ≤ scale · sqrt(ψ_s κ L_s); Cauchy–Schwarz over the levels and L_s ≤ 2 d̃ l_T do the
-    rest.
+    Holds with probability 1 − δ under A1 to A4, at most N actions per round, and d̃ of all T points learned (any upper
+    bound is valid). Proof: on the event that all intervals hold the best action survives every elimination, so an
+    action active at level s ≥ 2 has a gap of at most u 2^(3−s), and at level 1 of at most G; exploit rounds cost
+    2u/sqrt(T); u 2^(−s) ψ_s < scale · Σ width ≤ scale · sqrt(ψ_s κ L_s); the rest follows from Cauchy–Schwarz over the
+    levels and L_s ≤ 2 d̃ l_T.
 
     Parameters
     ----------
     largest_gap
-        G, at least max f − min f of every round. 1 for rewards in [0, 1], 2 for rewards in [−1, 1]; 2B always serves.
+        G, at least max f − min f of every round. 1 for rewards in [0, 1], 2 for rewards in [−1, 1]; 2B is always valid.
     threshold_unit
-        u, what the thresholds 2^(−s) and 1/sqrt(T) are multiplied by: the length of a declared reward range.
+        u, the factor of the thresholds 2^(−s) and 1/sqrt(T): the length of a declared reward range.
     realized_span
-        Length of an interval that holds all rewards: the bound is then on the realized regret. δ is split in two
-        halves, and `pseudo_to_realized` is added.
+        Length of an interval that contains all rewards: the bound then holds for the realized regret. δ is split into
+        two halves, and `pseudo_to_realized` is added.
     """
     failure_probability = a_probability(failure_probability)
     moved = 0.0
@@ -226,13 +225,13 @@ def sup_kernel_ucb_data_bound(
     largest_similarity: float = 1.0,
     is_anytime: bool = False,
 ) -> float:
-    """The corrected theorem for SupKernelUCB after a run, from what its levels learnt.
+    """Corrected theorem for SupKernelUCB after a run, from the data of its levels.
 
         2 u sqrt(T) + 8 max(1, G/4u) · scale · Σ_s sqrt(κ ψ_s L_s)
 
     ψ_s and L_s are the size and the log-determinant gain of level s. Holds on the event that all intervals of this
-    `scale` hold: with probability 1 − δ for `sup_kernel_ucb_scale` under A1 to A4. For the realized regret build the
-    scale with δ/2 and add `pseudo_to_realized(failure_probability=δ/2)`. With the anytime variant give the scale of
+    `scale` hold: with probability 1 − δ for `sup_kernel_ucb_scale` under A1 to A4. For the realized regret compute the
+    scale with δ/2 and add `pseudo_to_realized(failure_probability=δ/2)`. For the anytime variant pass the scale of
     round T; its exploit rounds cost 4 u sqrt(T) together. Other parameters as in `sup_kernel_ucb_bound`.
     """
     horizon, scale = a_count(horizon, "The horizon"), not_negative(scale, "The scale")
@@ -255,11 +254,11 @@ def kernel_ucb_bound(
     exploration: float,
     largest_similarity: float = 1.0,
 ) -> float:
-    """Regret of KernelUCB, from the log-determinant gain of all T points: 2 η_T sqrt(κ T L_T).
+    """Regret bound of KernelUCB from the log-determinant gain of all T points: 2 η_T sqrt(κ T L_T).
 
-    Holds with probability 1 − δ under A1 when `exploration` is the last value of a valid schedule that never falls:
+    Holds with probability 1 − δ under A1 if `exploration` is the last value of a valid nondecreasing schedule:
     `SelfNormalized` or `Mixture` (with A2, A3), not `FixedDesign` and not a tuned constant. L_T and η_T may be upper
-    bounds, so a data-independent gain can be put in.
+    bounds, so a data-independent gain can be used.
     """
     horizon = a_count(horizon, "The horizon")
     gain = not_negative(log_det_gain, "The log-determinant gain")
@@ -268,10 +267,10 @@ def kernel_ucb_bound(
 
 
 def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
-    """Regret of KernelUCB after a run: 2 Σ_t η_t · width_t(x_t), widths taken at choice; tighter than the closed form.
+    """Regret bound of KernelUCB after a run: 2 Σ_t η_t · width_t(x_t), widths at choice; tighter than the closed form.
 
-    Holds under what the schedule assumes; unlike the closed form also with late rewards, provided that their delays
-    do not depend on their values.
+    Holds under the assumptions of the schedule; unlike the closed form also with delayed rewards, if their delays do
+    not depend on their values.
 
     >>> kernel_ucb_trace_bound([1.0, 2.0], [0.5, 0.25])
     2.0
@@ -285,10 +284,10 @@ def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
 
 
 def pseudo_to_realized(*, horizon: int, failure_probability: float, reward_span: float = 1.0) -> float:
-    """How far realized and pseudo-regret may part: ℓ sqrt(2 T ln(2/δ)) with probability 1 − δ.
+    """Bound on the difference of realized and pseudo-regret: ℓ sqrt(2 T ln(2/δ)) with probability 1 − δ.
 
-    Assumes rewards in an interval of length ℓ = `reward_span`. In each round the difference of two rewards less its
-    expectation then lies in an interval of length 2ℓ, and Azuma–Hoeffding gives the figure.
+    Assumes rewards in an interval of length ℓ = `reward_span`. In each round the difference of two rewards minus its
+    expectation then lies in an interval of length 2ℓ, and Azuma–Hoeffding gives the bound.
     """
     span = positive(reward_span, "The length of the reward range")
     spread = 2.0 * a_count(horizon, "The horizon") * log(2.0 / a_probability(failure_probability))
@@ -298,9 +297,9 @@ def pseudo_to_realized(*, horizon: int, failure_probability: float, reward_span:
 def balanced_regularization(
     *, noise_scale: float, norm_bound: float, n_actions: int, horizon: int, failure_probability: float
 ) -> float:
-    """The γ at which noise and bias fill the valid scale equally: (R η / B)², η = sqrt(2 ln(2 N T S / δ)).
+    """Regularization that balances noise and bias in the valid scale: (R η / B)², η = sqrt(2 ln(2 N T S / δ)).
 
-    Remark 3 of the paper suggests γ of the order 1/B, which its own theorem does not reward (erratum E20).
+    Remark 3 of the paper suggests γ of the order 1/B, which its own theorem does not support (erratum E20).
     """
     noise = positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
     bound = positive(norm_bound, "The norm bound")
@@ -311,7 +310,7 @@ def balanced_regularization(
 
 
 def simple_regularization(*, noise_scale: float, norm_bound: float) -> float:
-    """The γ of the Bayesian reading, noise variance over prior variance: R²/B².
+    """Regularization of the Bayesian interpretation, noise variance over prior variance: R²/B².
 
     >>> simple_regularization(noise_scale=0.5, norm_bound=2.0)
     0.0625

@@ -1,18 +1,18 @@
 """Exploration schedules: the factor that multiplies the width, per round.
 
-A schedule η multiplies `width`, so that `mean + η · width` is the upper confidence bound. Most come with a theorem:
-under what it assumes, |mean − f| ≤ η_t · width for all actions and rounds at once with probability 1 − δ. Writing L_t
-for the log-determinant gain of the data before round t, R for the noise scale and B for the bound on ‖f‖:
+A schedule η multiplies `width`, so that `mean + η · width` is the upper confidence bound. Most have a theorem:
+under its assumptions, |mean − f| ≤ η_t · width for all actions and rounds at once with probability 1 − δ. With L_t the
+log-determinant gain of the data before round t, R the noise scale and B the bound on ‖f‖:
 
-    Constant         a number                                           tuned; claims nothing
+    Constant         a number                                           tuned; no guarantee
     FixedDesign      R sqrt(2 ln(2NT/δ)) + sqrt(γ) B                    Valko et al. (2013), Lemma 1, tight form
     SelfNormalized   R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B                Abbasi-Yadkori et al. (2011); see below
-    Mixture          sqrt(R² (L_t + 2 ln(1/δ)) + γ B²)                  Flynn and Reeb (2024): the one to take
+    Mixture          sqrt(R² (L_t + 2 ln(1/δ)) + γ B²)                  Flynn and Reeb (2024): recommended
     IGPUCB           sqrt(γ) (B + R sqrt(2 (I_t + 1 + ln(1/δ))))        Chowdhury and Gopalan (2017), γ = 1 + 2/T
     GPUCBFinite      sqrt(γ β_t), β_t = 2 ln(N t² π² / (6δ))            Srinivas et al. (2010), f drawn from the GP
     GPUCBAgnostic    sqrt(γ β_t), β_t = 2B² + 300 I_t ln³(t/δ)          Srinivas et al. (2010), ‖f‖ ≤ B; very wide
 
-I_t = L_t / 2 is the information gain of the data themselves; the theorems of the last and the IGP-UCB row are stated
+I_t = L_t / 2 is the information gain of the observed data; the theorems of the last and the IGP-UCB row are stated
 for its maximum over all choices of t points. The noise is R-sub-Gaussian: R = ½ for rewards in [0, 1], R = 1 for
 rewards in [−1, 1]. The self-normalized row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
 """
@@ -48,16 +48,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """All that a schedule may look at."""
+    """State of a round: the inputs of a schedule."""
 
     round_index: int
-    """The round to decide, from 1."""
+    """Index of the current round, from 1."""
 
     n_actions: int
-    """Actions of this round."""
+    """Number of actions of this round."""
 
     log_det_gain: float
-    """ln det(I + K/γ) of what was learnt before this round."""
+    """ln det(I + K/γ) of the data learned before this round."""
 
     regularization: float
 
@@ -75,42 +75,42 @@ class Situation:
 
     @property
     def gain(self) -> float:
-        """`log_det_gain` without the rounding that may push it below zero."""
+        """`log_det_gain` clipped at zero, since rounding may make it negative."""
         return max(self.log_det_gain, 0.0)
 
 
 @runtime_checkable
 class Exploration(Protocol):
-    """Multiplier of `width` in a round. A plain number is the constant schedule.
+    """Protocol of schedules: the multiplier of `width` in a round. A number is the constant schedule.
 
-    Write your own by subclassing: `__call__` and `describe` are yours; without the rest it counts as tuned.
+    Define your own by subclassing: implement `__call__` and `describe`; without the other members it counts as tuned.
     """
 
     @property
     def assumes(self) -> str:
-        """What has to be true for the interval to hold, as a sentence in ASCII: it is printed anywhere."""
+        """Assumptions of the interval, as an ASCII sentence that can be printed anywhere."""
         return "A schedule of your own: no claim is made for it."
 
     @property
     def is_tuned(self) -> bool:
-        """True when no interval is claimed, so that there is no guarantee to lose."""
+        """Whether no interval is claimed, so that there is no guarantee to lose."""
         return True
 
     @abstractmethod
     def __call__(self, situation: Situation) -> float:
-        """η for this round, zero or above."""
+        """η of this round, zero or above."""
 
     @abstractmethod
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
 
     def broken_by(self, situation: Situation) -> str | None:
-        """The sentence that says which assumption visibly fails in this situation, or None."""
+        """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
 
 class _Named:
-    """Shared by the schedules below: they describe themselves by their fields."""
+    """Base class of the schedules below: describes a schedule by its fields."""
 
     __slots__ = ()
 
@@ -122,18 +122,18 @@ class _Named:
         return {"class": type(self).__name__, **values}
 
     def broken_by(self, situation: Situation) -> str | None:
-        """The sentence that says which assumption visibly fails in this situation, or None."""
+        """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
     def _keep(self, **values: float) -> None:
-        """Store checked values: plain floats and ints, so that a description can be written to a file."""
+        """Store validated values as plain floats and ints, so that a description can be written to a file."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant(_Named):
-    """The same multiplier in every round, chosen by experience.
+    """The same multiplier in every round, tuned by experience.
 
     >>> Constant(0.5).describe()
     {'class': 'Constant', 'value': 0.5}
@@ -155,9 +155,9 @@ class Constant(_Named):
 class FixedDesign(_Named):
     """Lemma 1 in its tight form: η = R sqrt(2 ln(2NT/δ)) + sqrt(γ) B.
 
-    A union bound over N actions in each of T rounds, so the interval is narrow; but it holds only where the points
-    learnt from do not depend on their rewards. KernelUCB breaks that by design, which is why its regret bound cannot
-    use this row; SupKernelUCB's levels keep it (with N·T·S for N·T: see `sup_kernel_ucb_scale`).
+    It is a union bound over N actions in each of T rounds, so the interval is narrow; but it holds only if the learned
+    points do not depend on their rewards. KernelUCB violates that by design, so its regret bound cannot use this row;
+    SupKernelUCB's levels satisfy it (with N·T·S for N·T: see `sup_kernel_ucb_scale`).
     """
 
     noise_scale: float
@@ -194,9 +194,9 @@ class FixedDesign(_Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfNormalized(_Named):
-    """Valid for data gathered adaptively: η_t = R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B.
+    """Schedule valid for adaptively collected data: η_t = R sqrt(L_t + 2 ln(1/δ)) + sqrt(γ) B.
 
-    Never smaller than `Mixture`, which assumes the same; here for comparison with OFUL and its descendants.
+    Never smaller than `Mixture`, which has the same assumptions; provided for comparison with OFUL and its descendants.
     """
 
     noise_scale: float
@@ -219,15 +219,15 @@ class SelfNormalized(_Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture(_Named):
-    """The tightest valid schedule here: η_t = sqrt(R² (L_t + 2 ln(1/δ)) + γ B²).
+    """Tightest valid schedule of this module: η_t = sqrt(R² (L_t + 2 ln(1/δ)) + γ B²).
 
-    Why it holds. For every function h, exp{(‖y − f‖² − ‖y − h‖²) / 2R²} over the points observed is a
-    supermartingale. Mixing over h ~ GP(0, (R²/γ) k) and Ville's inequality give, for all rounds at once,
+    Proof. For every function h, exp{(‖y − f‖² − ‖y − h‖²) / 2R²} over the observed points is a supermartingale. Mixing
+    over h ~ GP(0, (R²/γ) k) and Ville's inequality give, for all rounds at once,
 
         ‖y − f‖² ≤ γ yᵀ(K + γI)⁻¹ y + R² (L_t + 2 ln(1/δ)).
 
-    Adding γ‖f‖² ≤ γB² and completing the square around the ridge solution leaves (θ* − θ̂)ᵀ C (θ* − θ̂) ≤ η_t², and
-    Cauchy–Schwarz turns this into |mean − f| ≤ η_t · width at every point.
+    Adding γ‖f‖² ≤ γB² and completing the square around the ridge solution gives (θ* − θ̂)ᵀ C (θ* − θ̂) ≤ η_t², and
+    Cauchy–Schwarz implies |mean − f| ≤ η_t · width at every point.
 
     >>> schedule = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
     >>> round(schedule(Situation(round_index=1, n_actions=3, log_det_gain=0.0, regularization=0.25)), 4)
@@ -290,8 +290,8 @@ class IGPUCB(_Named):
 class GPUCBFinite(_Named):
     """GP-UCB over finitely many actions: η_t = sqrt(γ β_t), β_t = 2 ln(N t² π² / (6δ)) / divide_by.
 
-    sqrt(γ) turns `width` into the standard deviation of the process. Its authors divide β by 5 in their experiments;
-    with divide_by > 1 the schedule is tuned and claims nothing.
+    sqrt(γ) converts `width` to the standard deviation of the process. Its authors divide β by 5 in their experiments;
+    with divide_by > 1 the schedule is tuned and has no guarantee.
     """
 
     failure_probability: float
@@ -310,11 +310,11 @@ class GPUCBFinite(_Named):
 
     @property
     def is_tuned(self) -> bool:  # type: ignore[override]  # a claim that depends on a field
-        """True when β is divided by more than 1."""
+        """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
     def __call__(self, situation: Situation) -> float:
-        rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 shares δ among all rounds
+        rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 splits δ among all rounds
         beta = 2.0 * log(situation.n_actions * rounds / self.failure_probability)
         return sqrt(situation.regularization * beta / self.divide_by)
 
@@ -323,8 +323,8 @@ class GPUCBFinite(_Named):
 class GPUCBAgnostic(_Named):
     """GP-UCB without a prior over f: η_t = sqrt(γ β_t), β_t = (2B² + 300 I_t ln³(t/δ)) / divide_by.
 
-    B enters squared inside a square root, hence linearly (erratum E23). Far too wide to be useful undivided; with
-    divide_by > 1 the schedule is tuned and claims nothing.
+    B is squared inside a square root, so the schedule is linear in B (erratum E23). Far too wide to be useful
+    undivided; with divide_by > 1 the schedule is tuned and has no guarantee.
     """
 
     norm_bound: float
@@ -345,7 +345,7 @@ class GPUCBAgnostic(_Named):
 
     @property
     def is_tuned(self) -> bool:  # type: ignore[override]  # a claim that depends on a field
-        """True when β is divided by more than 1."""
+        """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
     def __call__(self, situation: Situation) -> float:
@@ -358,23 +358,23 @@ SCHEDULES: Final[dict[str, type[_Named]]] = {
     schedule.__name__: schedule
     for schedule in (Constant, FixedDesign, SelfNormalized, Mixture, IGPUCB, GPUCBFinite, GPUCBAgnostic)
 }
-"""The only schedules that a file may name."""
+"""Schedules that a file may name; no others are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Foreign(Exploration):
-    """A schedule of somebody else's class, with what it does not say filled in: it counts as tuned."""
+    """Wrapper of a user-defined schedule that supplies missing members: it then counts as tuned."""
 
-    schedule: Any  # whatever has __call__ and describe
+    schedule: Any  # any object with __call__ and describe
 
     @property
     def assumes(self) -> str:
-        """Its own sentence, or ours."""
+        """Assumptions stated by the schedule, or a default sentence."""
         return str(getattr(self.schedule, "assumes", "A schedule of your own: no claim is made for it."))
 
     @property
     def is_tuned(self) -> bool:
-        """What it says of itself, else True."""
+        """Value stated by the schedule, else True."""
         return bool(getattr(self.schedule, "is_tuned", True))
 
     def __call__(self, situation: Situation) -> float:
@@ -389,9 +389,9 @@ class _Foreign(Exploration):
 
 
 def as_exploration(value: float | Exploration) -> Exploration:
-    """What every `exploration` argument goes through: a number becomes `Constant`, a schedule stays what it is.
+    """Convert any `exploration` argument to a schedule: a number becomes `Constant`, a schedule is unchanged.
 
-    An object with `__call__` and `describe` only is completed: it counts as tuned and claims nothing.
+    An object with `__call__` and `describe` only is wrapped: it counts as tuned and has no guarantee.
 
     >>> as_exploration(2)
     Constant(value=2.0)
@@ -407,7 +407,7 @@ def as_exploration(value: float | Exploration) -> Exploration:
 
 
 def exploration_from(description: Mapping[str, Any]) -> Exploration:
-    """The schedule that `describe()` described; used when files are opened, so only our own classes are known.
+    """Schedule from its `describe()` output; used to open files, so only classes of this module are known.
 
     >>> exploration_from({"class": "Constant", "value": 0.5})
     Constant(value=0.5)

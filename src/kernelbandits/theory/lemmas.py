@@ -1,8 +1,8 @@
-"""The paper's lemmas as checks on data: each looks at numbers from a run and says whether the claim holds there.
+"""The paper's lemmas as checks on data: each tests a claim on numbers from a run.
 
-The statements are the corrected ones; their constants are far below the paper's (errata E15, E18), so they imply what
-is printed. Lemmas 1 and 7 hold with the probability that their scale was built for; the others always. A check that
-fails is therefore a defect, in the code or in an assumption: each check names its own.
+The statements are the corrected ones; their constants are far below the paper's (errata E15, E18), so they imply the
+printed ones. Lemmas 1 and 7 hold with the probability that their scale was computed for; the others always. A failed
+check is therefore a defect, in the code or in an assumption: each check states its own.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ ROUNDING: Final = 1e-9
 """Slack of every check, relative to the larger side and to 1: both sides are sums of rounded numbers of order one."""
 
 MOST_STAGES: Final = 500
-"""4 to this power is finite; no horizon has as many levels."""
+"""Largest level: 4 to this power is finite, and no horizon has as many levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One claim looked at on data: it holds when left ≤ right, up to rounding."""
+    """Result of testing one claim on data: it holds if left ≤ right, up to rounding."""
 
     name: str
     left: float
@@ -58,9 +58,9 @@ class Check:
 def elliptical_potential(
     widths: ArrayLike, *, log_det_gain: float, regularization: float, largest_similarity: float = 1.0
 ) -> Check:
-    """Squared widths add up to little: Σ width_t² ≤ κ L.
+    """Elliptical potential lemma: Σ width_t² ≤ κ L.
 
-    `widths` are those of the points learnt, each just before it was learnt, in the order of learning; L is the
+    `widths` are those of the learned points, each just before it was learned, in the order of learning; L is the
     log-determinant gain of them all, Σ ln(1 + width_t²).
     """
     total = float(np.sum(_checked_widths(widths) ** 2))
@@ -70,10 +70,10 @@ def elliptical_potential(
 
 
 def interlacing(before: ArrayLike, after: ArrayLike) -> Check:
-    """Learning a point lowers no eigenvalue: μ_j ≤ μ'_j for every j.
+    """Interlacing: learning a point decreases no eigenvalue, μ_j ≤ μ'_j for every j.
 
     `before` and `after` are spectra of the Gram matrix without and with the point; missing eigenvalues are zeros.
-    Left and right are the pair of eigenvalues where least room is left.
+    Left and right are the pair of eigenvalues with the smallest margin.
     """
     old, new = _aligned(before, after)
     place = int(np.argmax(old - new))
@@ -83,9 +83,9 @@ def interlacing(before: ArrayLike, after: ArrayLike) -> Check:
 
 
 def shrinking_widths(before: ArrayLike, after: ArrayLike) -> Check:
-    """Learning widens no interval: at the same points, width after ≤ width before.
+    """Learning increases no width: at the same points, width after ≤ width before.
 
-    Left and right are the pair of widths where least room is left.
+    Left and right are the pair of widths with the smallest margin.
     """
     old, new = a_vector(before, "The widths"), a_vector(after, "The widths")
     _same_length(old, new, "widths before and after")
@@ -96,19 +96,19 @@ def shrinking_widths(before: ArrayLike, after: ArrayLike) -> Check:
 
 
 def lemma_1(prediction: Prediction, truth: ArrayLike, *, scale: float) -> Check:
-    """The interval: |mean − f| ≤ scale · width at every point.
+    """Confidence interval: |mean − f| ≤ scale · width at every point.
 
-    Left and right belong to the point where least room is left. With `sup_kernel_ucb_scale` it holds for all actions,
-    rounds and levels with probability 1 − δ; the printed form has (1 + ‖θ*‖)η + sqrt(γ)‖θ*‖ for a scale (erratum E18).
+    Left and right belong to the point with the smallest margin. With `sup_kernel_ucb_scale` it holds for all actions,
+    rounds and levels with probability 1 − δ; the printed form has the scale (1 + ‖θ*‖)η + sqrt(γ)‖θ*‖ (erratum E18).
     """
     return _interval("Lemma 1", [prediction], [a_vector(truth, "The true rewards")], scale)
 
 
 def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
-    """ΦᵀΦ and K = ΦΦᵀ share their non-zero eigenvalues.
+    """ΦᵀΦ and K = ΦΦᵀ have the same non-zero eigenvalues.
 
     Left is the largest difference between the two spectra, relative to the largest eigenvalue of K; right is 0. The
-    rows of Φ are coordinates in an *orthonormal* basis; in any other the claim is false (erratum E16).
+    rows of Φ are coordinates in an *orthonormal* basis; in any other basis the claim is false (erratum E16).
     """
     phi, k = an_array(features, "Features"), an_array(gram, "Similarities")
     if not (np.isfinite(phi).all() and np.isfinite(k).all()):
@@ -126,10 +126,10 @@ def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
 def lemma_3(
     before: ArrayLike, after: ArrayLike, *, width: float, regularization: float, largest_similarity: float = 1.0
 ) -> Check:
-    """A wide point moves the spectrum: width² ≤ κ Σ_j (μ'_j − μ_j)/(μ_j + γ), and no eigenvalue falls.
+    """Width and change of the spectrum: width² ≤ κ Σ_j (μ'_j − μ_j)/(μ_j + γ), and no eigenvalue decreases.
 
-    `width` is that of the point just before it was learnt; `before` and `after` are the spectra of the Gram matrix
-    without and with it (missing eigenvalues are zeros). When an eigenvalue fell, that check is the one returned.
+    `width` is that of the point just before it was learned; `before` and `after` are the spectra of the Gram matrix
+    without and with it (missing eigenvalues are zeros). If an eigenvalue decreased, that check is returned.
     Proof: Π (1 + u_j) = 1 + width² for u_j = (μ'_j − μ_j)/(μ_j + γ) ≥ 0, so Σ u_j ≥ ln(1 + width²) ≥ width²/κ.
     The paper has 4 + 6/γ in place of κ.
     """
@@ -147,9 +147,9 @@ def lemma_3(
 
 
 def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularization: float, horizon: int) -> Check:
-    """The widths of one level add up slowly: Σ width_t ≤ sqrt(2 κ d̃ ψ l_T), ψ the number of them.
+    """Sum of the widths of one level: Σ width_t ≤ sqrt(2 κ d̃ ψ l_T), ψ the number of them.
 
-    `widths` are those of the points learnt, each just before it was learnt; d̃ may be that of all T points. Proof:
+    `widths` are those of the learned points, each just before it was learned; d̃ may be that of all T points. Proof:
     Cauchy–Schwarz, the elliptical potential, and L ≤ 2 d̃ l_T. The paper has 10 + 15/γ in place of 2κ.
     """
     learnt = a_vector(widths, "The widths")
@@ -165,10 +165,10 @@ def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularization: fl
 def lemma_5(
     stage_size: int, stage: int, *, scale: float, effective_dimension: float, regularization: float, horizon: int
 ) -> Check:
-    """A level of SupKernelUCB stays small: ψ_s ≤ 4^s scale² · 2 κ d̃ l_T.
+    """Size of a level of SupKernelUCB: ψ_s ≤ 4^s scale² · 2 κ d̃ l_T.
 
-    Every round it learnt had scale · width > 2^(−s), and lemma 4 bounds the sum of those widths. Where the thresholds
-    are multiplied by a unit, give scale / unit.
+    Every round it learned had scale · width > 2^(−s), and lemma 4 bounds the sum of those widths. If the thresholds are
+    multiplied by a unit, pass scale / unit.
     """
     size = a_count(stage_size, "The size of a stage", least=0)
     level = a_count(stage, "The stage", most=MOST_STAGES)
@@ -182,13 +182,14 @@ def lemma_5(
 
 
 def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence[StageStep]], *, stage: int) -> Check:
-    """Which rounds a level learns does not depend on that level's rewards; hence they are independent.
+    """The rounds that a level learns do not depend on that level's rewards; hence the rewards are independent.
 
-    Both arguments are runs over the same contexts: for each round its walk, a sequence of `StageStep`. In `replaced`
-    the rewards of level `stage` were exchanged for anything else while those of lower levels were kept; higher levels
-    may differ freely. Down to and including level `stage` every walk then has to be the same: the levels visited, the
-    actions active there, their scaled widths, and what the level did. (That decides membership and, since the explored
-    action is the widest, the context learnt.) Means of level `stage` may differ, and so may everything beyond it.
+    Both arguments are runs over the same contexts: for each round its levels, a sequence of `StageStep`. In `replaced`
+    the rewards of level `stage` were replaced arbitrarily while those of lower levels are unchanged; higher levels may
+    differ arbitrarily. Up to and including level `stage` every round must be the same in both: the levels visited, the
+    actions active there, their scaled widths, and what the level did. (That determines membership and, since the
+    explored action is the widest, the learned context.) Means of level `stage` may differ, and so may everything beyond
+    it.
 
     Left is the number of rounds that differ; right is 0.
     """
@@ -210,15 +211,15 @@ def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence
 def lemma_7(
     walk: Sequence[StageStep], truth: ArrayLike, *, scale: float, threshold_unit: float = 1.0
 ) -> tuple[Check, Check, Check]:
-    """What SupKernelUCB's levels keep, in one round: the interval, the best action, and only small gaps.
+    """Invariants of SupKernelUCB's levels in one round: the interval, survival of the best action, small gaps.
 
         interval   |mean − f| ≤ scale · width for every active action of every level
-        survival   the best action is active at every level (left: what the best active one lacks; right: 0)
+        survival   the best action is active at every level (left: the gap of the best active one; right: 0)
         gap        max f − f(a) ≤ u 2^(3−s) for every action a active at level s
 
     `truth` is f at all actions of the round. On the event that the interval holds everywhere the other two follow for
-    s ≥ 2; at level 1 nothing has been narrowed yet, and the gap of 4u is what the regret bound assumes of f. u is
-    what the thresholds are multiplied by.
+    s ≥ 2; at level 1 nothing has been eliminated yet, and the gap of 4u is an assumption of the regret bound on f. u is
+    the factor of the thresholds.
     """
     f, unit = a_vector(truth, "The true rewards"), positive(threshold_unit, "The threshold unit")
     walk = _walk(walk)
@@ -242,7 +243,7 @@ def lemma_7(
 
 
 def _walk(walk: Sequence[StageStep]) -> list[StageStep]:
-    """The steps of a walk, or InvalidParameter."""
+    """Validate the steps of a round; raise InvalidParameter otherwise."""
     way_out = "`SupKernelUCB.walk` gives them."
     return [an_instance(step, StageStep, "A step of a walk", way_out) for step in a_list(walk, "The steps of a walk")]
 
@@ -283,7 +284,7 @@ def _room(effective_dimension: float, regularization: float, horizon: int) -> fl
 
 
 def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:
-    """Two spectra, decreasing, the shorter filled up with zeros."""
+    """Two decreasing spectra, the shorter one padded with zeros."""
     one, other = a_vector(first, "The eigenvalues"), a_vector(second, "The eigenvalues")
     size = max(one.size, other.size)
     if size == 0:

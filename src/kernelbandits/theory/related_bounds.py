@@ -1,6 +1,6 @@
 """Regret bounds of other systems, for comparison in one table.
 
-A row says where its formula stands: *verified* means derived and checked here, *quoted* that it is taken from the
+Each row states the status of its formula: *verified* means derived and checked here, *quoted* that it is taken from the
 literature with its constants as documentation. A bound that is a rate without constants has no value.
 """
 
@@ -36,15 +36,15 @@ __all__ = [
 def ucb1_bound(gaps: ArrayLike, *, horizon: int) -> float:
     """UCB1: 8 Σ ln T / Δᵢ + (1 + π²/3) Σ Δᵢ over the actions that are not best.
 
-    In expectation, for fixed actions with independent rewards in [0, 1]; Δᵢ is how far action i's mean reward lies
-    below the best. Quoted from Auer, Cesa-Bianchi and Fischer (2002).
+    In expectation, for fixed actions with independent rewards in [0, 1]; Δᵢ is the gap between the best mean reward and
+    that of action i. Quoted from Auer, Cesa-Bianchi and Fischer (2002).
     """
     below = a_vector(gaps, "The gaps")
     if np.any(below < 0):
         raise InvalidParameter(f"A gap is how far an action lies below the best, so it is not negative; got {below}.")
     below = below[below > 0]
     horizon = a_count(horizon, "The horizon")
-    with np.errstate(over="ignore"):  # a gap of 1e-320: no bound
+    with np.errstate(over="ignore"):  # a gap of 1e-320: infinite bound
         inverse = float(np.sum(1.0 / below))
     return float(8.0 * log(horizon) * inverse + (1.0 + pi**2 / 3.0) * np.sum(below))
 
@@ -53,7 +53,7 @@ def sup_lin_rel_bound(*, horizon: int, n_actions: int, n_features: int) -> float
     """SupLinRel: 44 (1 + ln(2NT ln T))^(3/2) sqrt(Td) + 2 sqrt(T).
 
     Assumes ‖x‖ ≤ 1, ‖θ*‖ ≤ 1 and rewards in [0, 1]. Quoted from Auer (2002), constants unverified. The power of the
-    logarithm stands outside the root (erratum E24).
+    logarithm is outside the root (erratum E24).
     """
     horizon, n_actions, d = _problem(horizon, n_actions, n_features)
     logarithm = 1.0 + log(2.0 * n_actions * horizon * log(horizon))
@@ -104,7 +104,7 @@ def gp_ucb_bound(
     """GP-UCB: sqrt(C₁ T β_T γ_T), C₁ = 8 / ln(1 + 1/σ²), β_T = 2 ln(N T² π² / (6δ)).
 
     With probability 1 − δ, for f drawn from the process, Gaussian noise of variance σ² and k(x, x) ≤ 1. γ_T is the
-    largest information gain of T points. Quoted from Srinivas et al. (2010).
+    maximum information gain of T points. Quoted from Srinivas et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
     constant = 8.0 / log1p(1.0 / positive(noise_variance, "The noise variance"))
@@ -121,7 +121,7 @@ def exp4_bound(*, horizon: int, n_actions: int, n_experts: int) -> float:
 def exp4p_bound(*, horizon: int, n_actions: int, n_experts: int, failure_probability: float) -> float:
     """EXP4.P: 6 sqrt(T N ln(M/δ)), with probability 1 − δ, against the best of M experts.
 
-    Wants ln(M/δ) ≤ N T and a uniform expert in the set. Quoted from Beygelzimer et al. (2010).
+    Requires ln(M/δ) ≤ N T and a uniform expert in the set. Quoted from Beygelzimer et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
     return 6.0 * sqrt(horizon * n_actions * log(_experts(n_experts) / a_probability(failure_probability)))
@@ -130,7 +130,7 @@ def exp4p_bound(*, horizon: int, n_actions: int, n_experts: int, failure_probabi
 def policy_elimination_bound(*, horizon: int, n_actions: int, n_policies: int, failure_probability: float) -> float:
     """PolicyElimination: 16 sqrt(2 T N ln(4 T² M / δ)), with probability 1 − δ, against the best of M policies.
 
-    Assumes contexts and rewards drawn independently from one law. Quoted from Dudík et al. (2011).
+    Assumes contexts and rewards drawn independently from one distribution. Quoted from Dudík et al. (2011).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
     experts = a_count(n_policies, "The number of policies")
@@ -153,18 +153,18 @@ def compare_bounds(
     n_experts: int | None = None,
     gaps: ArrayLike | None = None,
 ) -> list[Parameters]:
-    """The side-by-side table: one row a system, as plain dictionaries.
+    """Table of regret bounds: one row per system, as plain dictionaries.
 
-    A row has `system`, `bound` (the formula), `value` (None for a rate, or where an input is missing: `needs` then
+    A row has `system`, `bound` (the formula), `value` (None for a rate, or if an input is missing: `needs` then
     names it), `holds` (with which probability), `assumes`, `standing` ("verified" or "quoted"), and
-    `exceeds_horizon` (True when the bound says nothing, because regret in [0, 1] cannot exceed T anyway).
+    `exceeds_horizon` (True if the bound is vacuous, because regret in [0, 1] cannot exceed T).
 
     Parameters
     ----------
     n_features
         d of the linear systems.
     effective_dimension
-        d̃ of the SupKernelUCB rows; d, which is an upper bound for the linear kernel, when left out.
+        d̃ of the SupKernelUCB rows; by default d, which is an upper bound for the linear kernel.
     log_det_gain, exploration
         L_T and η_T of a KernelUCB run.
     information_gain
@@ -231,7 +231,7 @@ def compare_bounds(
 def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
     """The table of `compare_bounds` as aligned text.
 
-    A value marked `> T` exceeds the horizon, so it says nothing about this run; a dash is a rate without constants.
+    A value marked `> T` exceeds the horizon, so it is vacuous for this run; a dash is a rate without constants.
 
     >>> rows = compare_bounds(horizon=100, n_actions=2, n_features=1, n_experts=4)
     >>> print(format_bounds([row for row in rows if row["system"] in ("EXP4", "SupLinRel", "Epoch-Greedy")]))
@@ -336,11 +336,11 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "quoted",
     ),
 )
-"""System, formula, how it holds (None: with probability 1 − δ), what it assumes in ASCII, where it stands."""
+"""Rows: system, formula, probability (None: with probability 1 − δ), assumptions in ASCII, status."""
 
 
 class _MissingError(Exception):
-    """An input of a row that the caller did not give."""
+    """An input of a row is missing."""
 
 
 def _given(value: Any, name: str) -> Any:
@@ -379,7 +379,7 @@ def _row(
 def _figure(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return f"needs {row['needs']}" if row.get("needs") else "–    "
-    return f"{row['value']:.3g} > T" if row["exceeds_horizon"] else f"{row['value']:.3g}    "  # figures stay aligned
+    return f"{row['value']:.3g} > T" if row["exceeds_horizon"] else f"{row['value']:.3g}    "  # keeps numbers aligned
 
 
 def _problem(horizon: int, n_actions: int, n_features: int) -> tuple[int, int, int]:

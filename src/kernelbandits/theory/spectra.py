@@ -1,6 +1,6 @@
 """Effective dimensions and information gains from the eigenvalues of the Gram matrix.
 
-All four quantities are sums over the eigenvalues μ₁ ≥ μ₂ ≥ … ≥ 0 of the Gram matrix K of the points learnt from
+All four quantities are sums over the eigenvalues μ₁ ≥ μ₂ ≥ … ≥ 0 of the Gram matrix K of the learned points
 (without regularization):
 
     effective dimension     d̃     = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }
@@ -8,7 +8,7 @@ All four quantities are sums over the eigenvalues μ₁ ≥ μ₂ ≥ … ≥ 0 
     log-determinant gain    L     = Σ ln(1 + μᵢ / γ)
     information gain        I     = ½ Σ ln(1 + μᵢ / σ²)
 
-Relations that hold for every Gram matrix and every γ > 0, with l_T = max{ln(1 + T/(d̃γ)), ln T}; the upper ends with
+Relations that hold for every Gram matrix and every γ > 0, with l_T = max{ln(1 + T/(d̃γ)), ln T}; the upper bounds with
 l_T need at most T points of k(x, x) ≤ 1, the first line T ≥ 3:
 
     d̃ − 1 ≤ d_eff ≤ d̃ (1 + ln T)
@@ -17,23 +17,23 @@ l_T need at most T points of k(x, x) ≤ 1, the first line T ≥ 3:
     I ≥ ½ (d̃ − 1) ln(1 + (γ/σ²) ln T)
     d̃ ≤ max(1, rank K)
 
-**Large Gram matrices.** A few leading eigenvalues and the trace (a sum of the diagonal) give an upper bound on each
-quantity. Let m₁ ≥ … ≥ m_k be the numbers given, mᵢ ≤ μᵢ for each i. That covers exact eigenvalues, and equally the
-under-estimates of the Lanczos and Nyström methods: both are eigenvalues of K squeezed onto a subspace, which cannot
-exceed K's own. Let τ be the trace and n the number of eigenvalues (`size`).
+**Large Gram matrices.** A few leading eigenvalues and the trace (the sum of the diagonal) give an upper bound on each
+quantity. Let m₁ ≥ … ≥ m_k be the given numbers, mᵢ ≤ μᵢ for each i. That covers exact eigenvalues, and equally the
+under-estimates of the Lanczos and Nyström methods: both are eigenvalues of K compressed to a subspace, which cannot
+exceed those of K. Let τ be the trace and n the number of eigenvalues (`size`).
 
 - *Effective dimension.* The tail after j ≤ k is τ − (μ₁ + … + μ_j) ≤ τ − (m₁ + … + m_j). Beyond k, the j − k largest of
-  n − k numbers make up at least the share (j − k)/(n − k) of their sum, so the tail is at most (n − j)/(n − k) of the
-  one after k. A test passed by a larger tail is passed by the true one.
+  n − k numbers make up at least the fraction (j − k)/(n − k) of their sum, so the tail is at most (n − j)/(n − k) of
+  the one after k. If the inequality holds for a larger tail, it holds for the true one.
 - *The sums.* Both terms, ln(1 + u/γ) and u/(u + γ), are concave in u. Among all spectra with n entries, sum τ and the
-  i-th at least mᵢ, such a sum is largest when the mass that is left over is poured in like water: the i-th is
-  max(mᵢ, w), with one level w. For exact eigenvalues w is the mean of the rest (at most μ_k, so no given one is
-  raised), and the bound reads Σ_{i≤k} ln(1 + μᵢ/γ) + (n − k) ln(1 + rest/((n − k) γ)).
+  i-th at least mᵢ, such a sum is maximized by water-filling of the remaining mass: the i-th is max(mᵢ, w), with one
+  level w. For exact eigenvalues w is the mean of the remaining ones (at most μ_k, so no given one is raised), and the
+  bound is Σ_{i≤k} ln(1 + μᵢ/γ) + (n − k) ln(1 + rest/((n − k) γ)).
   That formula alone does *not* hold for under-estimates: with μ = (1, 1, 1) and m = (0) it would give 2 ln(1 + 1.5/γ),
   less than 3 ln(1 + 1/γ).
-- *Without `size`* the number of eigenvalues may be anything; w tends to 0, and the left-over mass counts rest/γ.
+- *Without `size`* the number of eigenvalues is unbounded; w tends to 0, and the remaining mass contributes rest/γ.
 
-Given the whole spectrum, or the Gram matrix, every answer is exact up to rounding.
+For the whole spectrum, or the Gram matrix, every result is exact up to rounding.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ __all__ = [
 ]
 
 SEMIDEFINITE_SLACK: Final = 1e-8
-"""Negative eigenvalues up to this times the largest k(x, x) count as rounding: kernels computed in double precision
-err by less, and the posteriors refuse a similarity at the same figure."""
+"""Multiple of the largest k(x, x) up to which negative eigenvalues count as rounding: kernels computed in double
+precision have smaller errors, and the posteriors reject a similarity at the same value."""
 
 SYMMETRY_SLACK: Final = 1e-8
-"""Largest difference of mirrored entries, relative to the largest entry, that still counts as rounding."""
+"""Largest difference of mirrored entries, relative to the largest entry, that counts as rounding."""
 
 TRACE_SLACK: Final = 1e-9
-"""By how much, relatively, given eigenvalues may exceed a given trace: both are rounded sums."""
+"""Largest relative excess of given eigenvalues over a given trace: both are rounded sums."""
 
 DENSE_SIZE: Final = 200
-"""Up to this size a dense solver is as fast as Lanczos, and it finds repeated eigenvalues without luck."""
+"""Size up to which a dense solver is as fast as Lanczos; it also finds repeated eigenvalues reliably."""
 
 START_SEED: Final = 0
 """Seed of the Lanczos start vector, so that equal matrices give equal spectra."""
@@ -88,16 +88,16 @@ def effective_dimension(
     size: int | None = None,
     counts: ArrayLike | None = None,
 ) -> int:
-    """Number of directions along which the data mostly lie: d̃ = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }.
+    """Number of directions that contain most of the data: d̃ = min{ j ≥ 1 : j γ ln T ≥ μ_{j+1} + μ_{j+2} + … }.
 
-    Give the Gram matrix for the exact value, or leading eigenvalues and the trace for an upper bound (never more than
-    `size` where that is given). Assumes nothing but a positive semi-definite `gram`; the bounds that use d̃ also want
-    k(x, x) ≤ 1, and the Gram matrix of all T points.
+    Pass the Gram matrix for the exact value, or leading eigenvalues and the trace for an upper bound (never more than
+    `size` if that is given). Assumes only a positive semi-definite `gram`; the bounds that use d̃ also require k(x, x)
+    ≤ 1, and the Gram matrix of all T points.
 
     Parameters
     ----------
     gram
-        Similarities of the points learnt from, shape (n, n), without regularization.
+        Similarities of the learned points, shape (n, n), without regularization.
     regularization
         γ > 0.
     horizon
@@ -107,10 +107,10 @@ def effective_dimension(
     trace
         Sum of all eigenvalues, which is the sum of `gram`'s diagonal. Without it `spectrum` is the whole spectrum.
     size
-        Number of eigenvalues that `trace` is the sum of; sharpens the bound.
+        Number of eigenvalues whose sum is `trace`; tightens the bound.
     counts
-        How often each point was learnt, shape (n,): the spectrum is then that of D^½ K D^½, D = diag(counts), which
-        has the non-zero eigenvalues of the Gram matrix with every repeat written out.
+        Number of times each point was learned, shape (n,): the spectrum is then that of D^½ K D^½, D = diag(counts),
+        which has the non-zero eigenvalues of the Gram matrix with all repeats.
 
     >>> effective_dimension(np.diag([30.0, 5.0, 1.0]), regularization=0.5, horizon=10)
     2
@@ -124,7 +124,7 @@ def effective_dimension(
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
     step = regularization * log(horizon)
 
-    # Tails after j = 1 … k, summed from the small end so that no digits cancel.
+    # Tails after j = 1 … k, summed from the small end to avoid cancellation.
     tails = known.rest + np.append(np.cumsum(known.leading[:0:-1])[::-1], 0.0) if known.leading.size else np.empty(0)
     places = np.arange(1, tails.size + 1)
     passed = np.flatnonzero(places * step >= tails)
@@ -144,7 +144,7 @@ def statistical_dimension(
 ) -> float:
     """Degrees of freedom of the ridge fit: d_eff = tr K (K + γI)⁻¹ = Σ μᵢ/(μᵢ + γ).
 
-    It equals the sum of the final squared widths at the points learnt from. Arguments as in `effective_dimension`;
+    It equals the sum of the final squared widths at the learned points. Arguments as in `effective_dimension`;
     leading eigenvalues with a trace give an upper bound.
 
     >>> statistical_dimension(np.diag([3.0, 1.0]), regularization=1.0)
@@ -164,9 +164,9 @@ def log_det_gain(
     size: int | None = None,
     counts: ArrayLike | None = None,
 ) -> float:
-    """How much the data have taught, in logarithms: L = ln det(I + K/γ) = Σ ln(1 + μᵢ/γ).
+    """Log-determinant gain of the data: L = ln det(I + K/γ) = Σ ln(1 + μᵢ/γ).
 
-    It equals the sum over the observations of ln(1 + width²), each width taken at the point just before it is learnt.
+    It equals the sum over the observations of ln(1 + width²), each width taken at the point just before it is learned.
     Arguments as in `effective_dimension`; leading eigenvalues with a trace give an upper bound.
 
     >>> round(log_det_gain(np.diag([3.0, 1.0]), regularization=0.5), 6) == round(log(7.0 * 3.0), 6)
@@ -200,13 +200,12 @@ def information_gain(
 
 
 def leading_spectrum(gram: ArrayLike, n: int, *, counts: ArrayLike | None = None) -> Vector:
-    """The n largest eigenvalues of a Gram matrix, largest first, without finding all of them.
+    """The n largest eigenvalues of a Gram matrix, largest first, without computing all of them.
 
-    Large matrices go through the Lanczos method from a fixed start vector, so that equal matrices give equal answers
-    up to rounding.
-    What it finds are under-estimates (up to rounding), as the upper bounds of this module want. The matrix is checked
-    for symmetry; whether it is semi-definite shows only in the eigenvalues found. `counts` as in
-    `effective_dimension`.
+    Large matrices are handled by the Lanczos method from a fixed start vector, so that equal matrices give equal
+    results up to rounding. The results are under-estimates (up to rounding), as the upper bounds of this module
+    require. The matrix is checked for symmetry; semi-definiteness is checked only by the computed eigenvalues. `counts`
+    as in `effective_dimension`.
 
     >>> leading_spectrum(np.diag([1.0, 4.0, 9.0]), 2)
     array([9., 4.])
@@ -227,29 +226,29 @@ def leading_spectrum(gram: ArrayLike, n: int, *, counts: ArrayLike | None = None
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a spectrum: its leading values, and the mass and number of the others."""
+    """Partial knowledge of a spectrum: its leading values, and the mass and number of the others."""
 
     leading: Vector
-    """Decreasing, not negative; at most the true eigenvalues of the same place."""
+    """Decreasing, nonnegative; each at most the true eigenvalue of the same index."""
 
     rest: float
-    """Trace less the sum of `leading`; zero when the spectrum is whole."""
+    """Trace minus the sum of `leading`; zero for a whole spectrum."""
 
     n_rest: float
-    """How many eigenvalues share `rest`; infinite when nobody said."""
+    """Number of eigenvalues that share `rest`; infinite if unknown."""
 
     def first_beyond(self, step: float) -> int:
         """Smallest j > k with j · step ≥ (bound on the tail after j), k the number of leading values."""
         k = self.leading.size
         if self.n_rest == inf:
             return max(k + 1, ceil(self.rest / step))
-        # Even shares: rest (n − j)/(n − k) with n = k + n_rest, a falling line met by a rising one.
+        # Even distribution: rest (n − j)/(n − k) with n = k + n_rest, a falling line that meets a rising one.
         n = k + int(self.n_rest)
         crossing = self.rest * n / (step * self.n_rest + self.rest)
         return min(n, max(k + 1, ceil(crossing)))
 
     def largest_sum(self, term: Callable[[Vector], Vector], *, slope: float) -> float:
-        """Largest Σ term(μᵢ) of a spectrum like this one, `term` concave with term(0) = 0 and the given slope there."""
+        """Largest Σ term(μᵢ) of such a spectrum, `term` concave with term(0) = 0 and the given slope there."""
         if self.rest == 0.0:
             return float(np.sum(term(self.leading)))
         if self.n_rest == inf:
@@ -259,7 +258,7 @@ class _Known:
         return float(np.sum(term(untouched)) + (self.n_rest + n_raised) * term(np.array([level]))[0])
 
     def _water_level(self) -> tuple[float, int]:
-        """The level w with Σ max(mᵢ, w) = trace, and how many of the leading values lie below it."""
+        """Level w with Σ max(mᵢ, w) = trace, and the number of leading values below it."""
         level, mass, n_raised = self.rest / self.n_rest, self.rest, 0
         for value in self.leading[::-1]:
             if value >= level:
@@ -309,7 +308,7 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
     n_rest = inf if size is None else a_count(size, "The size", least=max(1, leading.size)) - leading.size
     rest = max(trace - total, 0.0)
     if n_rest == 0:
-        if rest > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: let the last one take the missing mass
+        if rest > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: the last one gets the missing mass
             return _Known(leading[:-1], rest + float(leading[-1]), 1)
         rest = 0.0
     return _Known(leading, rest, n_rest)
@@ -331,7 +330,7 @@ def _square(gram: ArrayLike) -> Matrix:
 
 
 def _weighted(gram: Matrix, counts: ArrayLike | None) -> Matrix:
-    """D^½ K D^½: the spectrum of repeats without writing them out."""
+    """D^½ K D^½: has the spectrum of the Gram matrix with repeats, without expanding them."""
     if counts is None:
         return gram
     repeats = a_vector(counts, "The counts")
@@ -344,7 +343,7 @@ def _weighted(gram: Matrix, counts: ArrayLike | None) -> Matrix:
 
 
 def _lanczos(matrix: Matrix, n: int) -> Vector | None:
-    """Leading eigenvalues by Lanczos, or None where it does not converge (a zero matrix, clustered eigenvalues)."""
+    """Leading eigenvalues by Lanczos, or None if it does not converge (a zero matrix, clustered eigenvalues)."""
     from scipy.sparse.linalg import ArpackError, eigsh
 
     generator = np.random.default_rng(START_SEED)
@@ -356,7 +355,7 @@ def _lanczos(matrix: Matrix, n: int) -> Vector | None:
 
 
 def _without_rounding(values: Vector, largest: float, size: int) -> Vector:
-    """Decreasing eigenvalues with tiny negative ones set to zero; real negative ones are refused."""
+    """Decreasing eigenvalues with tiny negative ones set to zero; truly negative ones are rejected."""
     if not values.size:
         return values
     slack = SEMIDEFINITE_SLACK * max(largest, 0.0) + size * np.finfo(float).eps * float(np.max(np.abs(values)))
@@ -369,32 +368,32 @@ def _without_rounding(values: Vector, largest: float, size: int) -> Vector:
 
 
 LITTLE: Final = 1e-6
-"""Share of γ ln T below which what is left of the trace can hardly move d̃."""
+"""Fraction of γ ln T below which the residual trace can hardly change d̃."""
 
 NEGLIGIBLE: Final = 1e-13
-"""Share of the largest similarity below which what is left of a point is rounding."""
+"""Fraction of the largest similarity below which the residual of a point is rounding."""
 
 
 def certified_dimension(
     kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int, most: int
 ) -> int | None:
-    """d̃ of `theory.effective_dimension`, counts included, or None where `most` directions do not settle it.
+    """d̃ of `theory.effective_dimension`, including counts, or None if `most` directions do not determine it.
 
-    A factorization A ≈ L Lᵀ of A = D^½ K D^½ takes one column after the other, always of the point of which most is
-    left. Eigenvalues of LᵀL never exceed those of A, and together they fall short by the trace of A − L Lᵀ. So tails
-    μ_{j+1} + μ_{j+2} + … of A lie between those of LᵀL and the same plus that trace: two bounds on d̃, which is known
-    where they agree. With n points and r directions this costs O(n r²), and the Gram matrix is never written down.
+    A pivoted Cholesky factorization A ≈ L Lᵀ of A = D^½ K D^½ adds one column at a time, always of the point with the
+    largest residual. Eigenvalues of LᵀL never exceed those of A, and their sum is smaller by the trace of A − L Lᵀ. So
+    tails μ_{j+1} + μ_{j+2} + … of A lie between those of LᵀL and the same plus that trace: two bounds on d̃, which is
+    known if they agree. With n points and r directions this costs O(n r²), and the Gram matrix is never stored.
 
     Parameters
     ----------
     kernel
         Similarity of the points.
     points, counts
-        Distinct points in the canonical form of the kernel's kind, and how often each was chosen.
+        Distinct points in the canonical form of the kernel's kind, and the number of times each was chosen.
     regularization, horizon
         γ and T.
     most
-        Directions to look for.
+        Largest number of directions.
 
     Examples
     --------
@@ -413,9 +412,9 @@ def certified_dimension(
 
 
 def _factor(kernel: Kernel, points: Points, counts: Vector, *, enough: float, most: int) -> tuple[Matrix, float]:
-    """Columns L and the trace of D^½ K D^½ − L Lᵀ, once that is small enough, or there are `most`."""
+    """Columns L and the trace of D^½ K D^½ − L Lᵀ, once that is small enough, or there are `most` columns."""
     roots = np.sqrt(counts)
-    left = counts * kernel.diagonal(points)  # what is left of each point's diagonal
+    left = counts * kernel.diagonal(points)  # residual diagonal per point
     rounding = NEGLIGIBLE * float(left.max())
     columns = np.empty((len(counts), min(most, len(counts))), order="F")
     rank = 0

@@ -56,3 +56,11 @@ def test_bad_parameters_are_refused():
         InnerSquare(noise_scale=np.inf)
     with pytest.raises(InvalidParameter, match="seed of the function"):
         QuadraticForm(seed=-1)
+
+
+def test_a_matrix_that_does_not_fit_into_memory_is_refused():
+    with pytest.raises(
+        InvalidParameter, match=r"The entries of A have to be at most 500,000,000 numbers, got 30,000 ×"
+    ):
+        QuadraticForm(n_features=30_000)
+    InnerSquare(n_features=30_000)

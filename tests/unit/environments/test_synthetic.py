@@ -239,3 +239,10 @@ def test_actions_of_their_own_seed_stay_while_functions_differ():
 def test_a_seed_of_actions_that_cannot_be_used_is_refused(fixed, seed):
     with pytest.raises(InvalidParameter):
         SyntheticRKHS(KERNEL, n_actions=5, n_features=2, fixed_actions=fixed, action_seed=seed)
+
+
+def test_centers_whose_similarities_do_not_fit_into_memory_are_refused():
+    with pytest.raises(
+        InvalidParameter, match=r"The similarities of the centers have to be at most 500,000,000 numbers"
+    ):
+        SyntheticRKHS(KERNEL, n_actions=5, n_features=2, n_centers=30_000)

@@ -38,3 +38,15 @@ def test_it_describes_what_it_plays_in_plain_values():
 def test_an_empty_comparison_is_refused(wrong):
     with pytest.raises(InvalidParameter):
         Comparison(**({"environment": WORLD, "policies": POLICIES, "horizon": 5, "seeds": [3]} | wrong))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"horizon": 10**23}, "The horizon has to be a whole number of at most 100000000"),
+        ({"seeds": range(10**23)}, r"at most 1,000,000 seeds, got range\(0, "),
+    ],
+)
+def test_a_comparison_without_end_is_refused(wrong, message):
+    with pytest.raises(InvalidParameter, match=message):
+        Comparison(**({"environment": WORLD, "policies": POLICIES, "horizon": 5, "seeds": [3]} | wrong))

@@ -67,6 +67,12 @@ def test_the_folder_is_checked_before_anything_is_played(tmp_path):
         run_demo(tmp_path / "file", progress=lambda: pytest.fail("played"))
 
 
+@pytest.mark.parametrize("size", [{"horizon": 10**23}, {"n_seeds": 10**23}])
+def test_a_demo_without_end_is_refused(tmp_path, size):
+    with pytest.raises(InvalidParameter, match="has to be a whole number of at most 100"):
+        run_demo(tmp_path, **size, progress=lambda: pytest.fail("played"))
+
+
 def test_kernel_ucb_learns_what_a_linear_rule_cannot():
     """Under each seed both meet the same luck, so the difference is taken seed by seed."""
     study = demo_comparison(horizon=120, n_seeds=8)

@@ -88,6 +88,12 @@ def test_several_workers_find_the_same(tmp_path):
     assert alone.standings[0].regret == together.standings[0].regret
 
 
+@pytest.mark.parametrize("size", [{"horizon": 10**23}, {"n_seeds": 10**23}])
+def test_a_study_without_end_is_refused(tmp_path, size):
+    with pytest.raises(InvalidParameter, match="has to be a whole number of at most 100"):
+        run_policy_study(tmp_path, **size)
+
+
 def test_an_unknown_name_is_refused_with_those_that_are_known(tmp_path):
     with pytest.raises(InvalidParameter, match=r"'Nobody'. There are: .*'KernelUCB', 'KernelUCB, theory'"):
         run_policy_study(tmp_path, only=["Nobody"])

@@ -1,8 +1,8 @@
-"""Published data sets as worlds, each read from a file that you name.
+"""Published data sets as environments, each read from a given file.
 
-`from_file` finds a reader by its name, for studies that are written down in plain values; the readers themselves are
+`from_file` finds a loader by its name, for studies that are specified by plain values; the loaders themselves are
 functions with the same names. Nothing is downloaded and no folder is assumed. Tables are CSV files with a header line,
-plain or gzip-compressed; a file that is not the one expected is refused.
+plain or gzip-compressed; an unexpected file is rejected.
 """
 
 from kernelbandits.environments.datasets.loaders import (

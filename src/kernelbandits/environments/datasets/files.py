@@ -26,16 +26,16 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 def read_table(
     path: Path, *, name: str, words: Sequence[str] = (), numbers: Sequence[str] = ()
 ) -> dict[str, NDArray[Any]]:
-    """These columns of a CSV file, in its order; ForeignFile where it is not the one expected.
+    """Read columns of a CSV file, in its order; raise ForeignFile if it is not the expected file.
 
     Parameters
     ----------
     path
         A CSV file in UTF-8 with a header line, plain or gzip-compressed.
     name
-        What the file should be, for messages.
+        Name of the expected file, for error messages.
     words, numbers
-        Columns to read as text and as float64; all others are left out.
+        Columns to read as text and as float64; all others are ignored.
     """
     with _opened(path, name) as lines:
         reader = csv.reader(lines)
@@ -61,15 +61,15 @@ def read_table(
 
 
 def read_header(path: Path, *, name: str) -> list[str]:
-    """Names of the columns of a CSV file."""
+    """Return the column names of a CSV file."""
     with _opened(path, name) as lines:
         return next(csv.reader(lines), [])
 
 
 def read_arrays(path: Path, *, name: str, arrays: Sequence[str]) -> list[NDArray[Any]]:
-    """These arrays of a NumPy archive (.npz); ForeignFile where it is not the one expected."""
+    """Read arrays of a NumPy archive (.npz); raise ForeignFile if it is not the expected file."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:  # a damaged one is closed too
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:  # closed even if damaged
             return [archive[array] for array in arrays]
     except (AttributeError, BadZipFile, EOFError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise ForeignFile(

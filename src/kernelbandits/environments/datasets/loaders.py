@@ -59,14 +59,14 @@ ADULT_WORDS: Final = (
 
 
 def mushroom(path: Path, **options: Any) -> Classification:
-    """Gilled mushrooms, edible ("e") or poisonous ("p"), by 22 categories; one of them is partly missing.
+    """Gilled mushrooms, edible ("e") or poisonous ("p"), described by 22 categories; one of them is partly missing.
 
     Parameters
     ----------
     path
         CSV file with the column `class` and the 22 names of the UCI documentation.
     **options
-        As of `Classification.from_frame`. Ordinal codes with missing = −1 unless told.
+        As in `Classification.from_frame`. Defaults: ordinal codes with missing = −1.
 
     References
     ----------
@@ -77,16 +77,16 @@ def mushroom(path: Path, **options: Any) -> Classification:
 
 
 def shuttle(path: Path, *, part: Literal["all", "trn", "tst"] = "all", **options: Any) -> Classification:
-    """States of radiators of the space shuttle, 7 classes by 9 numbers.
+    """States of radiators of the space shuttle, 7 classes described by 9 numbers.
 
     Parameters
     ----------
     path
-        CSV file with the columns a1 to a9, `class` and, where a part is asked for, `part`.
+        CSV file with the columns a1 to a9, `class` and, if `part` is not "all", `part`.
     part
         Rows of the published training ("trn") or test part ("tst") only.
     **options
-        As of `Classification.from_frame`.
+        As in `Classification.from_frame`.
 
     References
     ----------
@@ -97,7 +97,7 @@ def shuttle(path: Path, *, part: Literal["all", "trn", "tst"] = "all", **options
 
 
 def covertype(path: Path, *, binary: bool = False, **options: Any) -> Classification:
-    """Cover of forest patches, 7 types by 10 numbers, the wilderness area and the soil type.
+    """Forest cover types, 7 classes described by 10 numbers, the wilderness area and the soil type.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def covertype(path: Path, *, binary: bool = False, **options: Any) -> Classifica
     binary
         True: type 2, about half of all rows, against the rest.
     **options
-        As of `Classification.from_frame`; categories="drop" leaves the ten numbers.
+        As in `Classification.from_frame`; categories="drop" retains the ten numbers only.
 
     References
     ----------
@@ -119,16 +119,16 @@ def covertype(path: Path, *, binary: bool = False, **options: Any) -> Classifica
 
 
 def adult(path: Path, *, part: Literal["all", "train", "test"] = "all", **options: Any) -> Classification:
-    """Income above 50,000 dollars or not, of persons in the 1994 census, by 6 numbers and 8 categories.
+    """Income above 50,000 dollars or not, of persons in the 1994 census, described by 6 numbers and 8 categories.
 
     Parameters
     ----------
     path
-        CSV file with the 14 columns of the UCI documentation, `income` and, where a part is asked for, `part`.
+        CSV file with the 14 columns of the UCI documentation, `income` and, if `part` is not "all", `part`.
     part
         Rows of the published "train" or "test" part only.
     **options
-        As of `Classification.from_frame`. Ordinal codes with missing = −1 unless told.
+        As in `Classification.from_frame`. Defaults: ordinal codes with missing = −1.
 
     References
     ----------
@@ -146,10 +146,10 @@ def mnist(path: Path, *, pixels: Pixels = "raw", **options: Any) -> Classificati
     path
         NumPy archive (.npz) with the images `X`, shape (n, 784), uint8, and their digits `y`.
     pixels
-        "raw": 0 to 255. "unit": 0 to 1. "standard": (p/255 − 0.1307) / 0.3081, with mean and deviation of the
+        "raw": 0 to 255. "unit": 0 to 1. "standard": (p/255 − 0.1307) / 0.3081, with mean and standard deviation of the
         published training images.
     **options
-        `encoding`, `normalize_rows`, `shuffle` of `Classification`. Blocks take 0.6 MB a round, pairs 6 KB.
+        `encoding`, `normalize_rows`, `shuffle` of `Classification`. Blocks take 0.6 MB per round, pairs 6 KB.
 
     References
     ----------
@@ -173,7 +173,7 @@ def mnist(path: Path, *, pixels: Pixels = "raw", **options: Any) -> Classificati
 def _part_of(
     path: Path, name: str, part: str, *, words: tuple[str, ...], numbers: tuple[str, ...]
 ) -> dict[str, NDArray[Any]]:
-    """A table, or those of its rows whose column `part` says so."""
+    """Return a table, or its rows with the given value in the column `part`."""
     if part == "all":
         return read_table(path, name=name, words=words, numbers=numbers)
     columns = read_table(path, name=name, words=(*words, "part"), numbers=numbers)
@@ -190,11 +190,11 @@ ABALONE_NUMBERS: Final = (
 Shown: TypeAlias = Literal["numbers", "url", "words"]
 
 NO_FEATURES: Final = frozenset({"url", "timedelta", "shares"})
-"""Columns of onlinenews that are a name, the age of the article when it was counted, and what is to be found out."""
+"""Columns of onlinenews that are not features: the URL, the age of the article when counted, and the target."""
 
 
 def abalone(path: Path, **options: Any) -> FixedCatalog:
-    """Shells of 4,177 animals: find the oldest, by sex and 7 measures; the value is the number of rings in [0, 1].
+    """Find the oldest of 4,177 abalones by sex and 7 measures; the value is the number of rings, scaled to [0, 1].
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def abalone(path: Path, **options: Any) -> FixedCatalog:
         CSV file with the columns sex, length, diameter, height, whole_weight, shucked_weight, viscera_weight,
         shell_weight, rings.
     **options
-        As of `FixedCatalog.from_frame`. Standardized columns, sex as a code among them, noise 0.1 unless told.
+        As in `FixedCatalog.from_frame`. Defaults: standardized columns, including the code of the sex, and noise 0.1.
 
     References
     ----------
@@ -216,21 +216,22 @@ def abalone(path: Path, **options: Any) -> FixedCatalog:
 def onlinenews(
     path: Path, *, shown: Shown = "numbers", values: ValueScale = "rank", noise_scale: float = 0.1, **options: Any
 ) -> FixedCatalog:
-    """News articles: find those that were shared most.
+    """News articles: find those with the most shares.
 
     Parameters
     ----------
     path
         CSV file with the columns url, timedelta, shares and the 58 numbers of the UCI documentation.
     shown
-        "numbers": the 58 numbers. "url": the link as a string. "words": the words of the title, as the last part of
-        the link has them.
+        "numbers": the 58 numbers. "url": the link as a string. "words": the words of the title, taken from the last
+        part of the link.
     values
-        How shares become rewards: see `FixedCatalog.from_frame`. A few articles have most shares, so ranks.
+        Conversion of shares to rewards: see `FixedCatalog.from_frame`. Ranks by default, since a few articles have most
+        shares.
     noise_scale
-        As of `FixedCatalog`.
+        As in `FixedCatalog`.
     **options
-        For numbers, as of `FixedCatalog.from_frame`.
+        For numbers, as in `FixedCatalog.from_frame`.
 
     References
     ----------
@@ -251,7 +252,7 @@ def onlinenews(
 
 
 def _title(link: str) -> str:
-    """Words of the last part of a link."""
+    """Return the words of the last part of a link."""
     return link.rstrip("/").rpartition("/")[2].replace("-", " ")
 
 
@@ -267,16 +268,16 @@ def newsfeeds(
     n_actions: int = 20,
     **options: Any,
 ) -> Environment:
-    """News feeds, known by their links before they are fetched: find those on the wanted topic.
+    """News feeds, described by their links before they are fetched: find those on the wanted topic.
 
     Parameters
     ----------
     path
         CSV file with the columns feed_url, topic, language.
     wanted, column
-        Feeds with this entry in this column pay 1, all others 0.
+        Feeds with this entry in this column have reward 1, all others 0.
     task, n_actions, **options
-        As of `agnews`.
+        As in `agnews`.
 
     References
     ----------
@@ -303,16 +304,16 @@ def agnews(
     path
         CSV file with the columns class, title, description.
     wanted
-        Class that pays 1; all others pay 0.
+        Class with reward 1; all others have reward 0.
     shown
-        The text that a policy sees.
+        The text passed to the policy.
     task
-        "candidates": a few texts a round (`Candidates`). "catalog": all of them in every round (`FixedCatalog`,
-        without noise unless told). "classification": a text a round, a class an action (`Classification`, pairs).
+        "candidates": a few texts per round (`Candidates`). "catalog": all of them in every round (`FixedCatalog`,
+        without noise by default). "classification": one text per round, one action per class (`Classification`, pairs).
     n_actions
-        Candidates of a round.
+        Number of candidates per round.
     **options
-        Further parameters of the world that the task makes.
+        Further parameters of the environment class of the task.
 
     References
     ----------
@@ -338,9 +339,9 @@ def splice(
     path
         CSV file with the columns class, sequence.
     wanted
-        Class that pays 1 where sequences are candidates or a catalog; "junction" is EI or IE.
+        Class with reward 1 if sequences are candidates or a catalog; "junction" is EI or IE.
     task, n_actions, **options
-        As of `agnews`.
+        As in `agnews`.
 
     References
     ----------
@@ -376,11 +377,11 @@ POSITIONS: Final = (1, 2, 3)
 def open_bandit(
     path: Path, *, item_context: Path | None = None, user_context: bool = False, position: int | None = None
 ) -> Log:
-    """Logged decisions of the Open Bandit Dataset: which item was shown, with which probability, and was it clicked.
+    """Logged decisions of the Open Bandit Dataset: the item shown, its propensity, and whether it was clicked.
 
-    Every round has the same items, named by their ids; how many there are is told by the columns of affinities. A page
-    had three positions, and each is a decision of its own here. The probability given is that of the item at that
-    position, so an estimate over all positions is about a rule that chooses for each alike.
+    Every round has the same items, identified by their ids; their number is that of the affinity columns. A page had
+    three positions, and each is a separate decision here. The propensity is that of the item at that position, so an
+    estimate over all positions is about a policy that chooses for each position in the same way.
 
     Parameters
     ----------
@@ -388,13 +389,13 @@ def open_bandit(
         CSV file with the columns item_id, position, click, propensity_score, user_feature_0 to 3 and
         user-item_affinity_0, …
     item_context
-        CSV file that describes the items: item_id, item_feature_0 to 3. Items become rows, the first feature
-        standardized and an indicator for each value of the others. None: items are their ids. Features are hashed, and
-        otherwise in the files of the other logging rule: take the file that belongs to the log.
+        CSV file that describes the items: item_id, item_feature_0 to 3. Items become rows: the first feature
+        standardized, and an indicator per value of the others. None: items are their ids. Features are hashed,
+        differently for each logging policy: use the file that belongs to the log.
     user_context
         True: rounds are `Pairs(user, items)`, the user as indicators of the hashed features.
     position
-        1, 2 or 3: only what was shown there.
+        1, 2 or 3: only decisions at this position.
 
     Examples
     --------
@@ -434,5 +435,5 @@ def _item_rows(path: Path, n_items: int) -> Matrix:
     rows = encode_columns(
         {name: columns[name][order] for name in columns if name != "item_id"}, categories="one_hot", scaling="standard"
     )
-    rows.setflags(write=False)  # every round shows the same
+    rows.setflags(write=False)  # shared by all rounds
     return rows

@@ -1,4 +1,4 @@
-"""Data sets by name, for what is written in plain values: a study in a file, a command line."""
+"""Registry of data sets by name, for specifications in plain values: a study file, a command line."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _ALL: Final = (abalone, adult, agnews, covertype, mnist, mushroom, newsfeeds, on
 LOADERS: Final[Mapping[str, Callable[..., Environment]]] = MappingProxyType(
     {loader.__name__: loader for loader in _ALL}
 )
-"""What `from_file` knows, by name."""
+"""Loaders of `from_file`, by name."""
 
 
 def from_file(name: str, path: Path, **options: Any) -> Environment:
-    """The world that a data set makes, from its file; every option is a plain value.
+    """Create the environment of a data set from its file; every option is a plain value.
 
     Parameters
     ----------
     name
         One of `LOADERS`: abalone, adult, agnews, covertype, mnist, mushroom, newsfeeds, onlinenews, shuttle, splice.
     path
-        The file; none is looked for elsewhere.
+        Path of the file; no other location is searched.
     **options
-        Of the function of that name in `kernelbandits.environments.datasets`, such as normalize_rows=True.
+        Options of the function of that name in `kernelbandits.environments.datasets`, such as normalize_rows=True.
 
     Examples
     --------

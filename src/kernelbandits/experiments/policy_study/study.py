@@ -23,7 +23,7 @@ from kernelbandits.experiments.policy_study.problems import PROBLEMS, Setting
 from kernelbandits.experiments.policy_study.table import Standing, markdown_table
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
 from kernelbandits.experiments.workers import n_workers_for, worker_pool
-from kernelbandits.validation import a_count, counted
+from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count, counted
 
 __all__ = ["HORIZON", "N_SEEDS", "PolicyStudy", "play_seed", "run_policy_study"]
 
@@ -79,7 +79,8 @@ def run_policy_study(
         Called when a seed of a problem is finished.
     """
     require("matplotlib")
-    horizon, n_seeds = a_count(horizon, "The number of rounds", least=2), a_count(n_seeds, "The number of seeds")
+    horizon = a_count(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
+    n_seeds = a_count(n_seeds, "The number of seeds", most=MOST_RUNS)
     names = tuple(contender.name for contender in chosen(only))
     folder = writable_folder(into)  # before the long part, so that a bad name costs no time
     jobs = [(problem, seed, horizon, names) for seed in range(n_seeds) for problem in PROBLEMS]

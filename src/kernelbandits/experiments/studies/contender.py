@@ -15,7 +15,7 @@ from kernelbandits.experiments.studies.grid import Grid, plain_value, settings_o
 from kernelbandits.experiments.studies.registry import call_checked, close_to, takes_seed
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_count, an_object
+from kernelbandits.validation import MOST_ROUNDS, a_count, an_object
 
 __all__ = ["Contender", "Entrant", "MakePolicy", "entrants_of"]
 
@@ -56,7 +56,7 @@ class Contender:
         if not callable(make):
             raise InvalidParameter(f"A contender is a class of policies or a function that makes one, got {make!r}.")
         if learn_rounds is not None:
-            learn_rounds = a_count(learn_rounds, "The number of rounds to learn from", least=0)
+            learn_rounds = a_count(learn_rounds, "The number of rounds to learn from", least=0, most=MOST_ROUNDS)
         self.make, self.learn_rounds = make, learn_rounds
         self.arguments: Mapping[str, Any] = _by_name(make, arguments, named)
         for value in self.arguments.values():

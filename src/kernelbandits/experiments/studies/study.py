@@ -16,15 +16,9 @@ from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.experiments.studies.jobs import Job, planned_jobs
 from kernelbandits.experiments.studies.loaders import LOADERS, Loader
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_count, a_mapping, a_path, an_object
+from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count, a_mapping, a_path, an_object, length_of, shown
 
 __all__ = ["Study", "checked_seeds"]
-
-MOST_ROUNDS: Final = 100_000_000
-"""Of a run, which keeps about 100 bytes of each in memory."""
-
-MOST_JOBS: Final = 1_000_000
-"""Of a study, which keeps two files of each."""
 
 LARGEST_SEED: Final = 2**63 - 1
 """What a column of results can hold."""
@@ -90,13 +84,14 @@ class Study:
             an_object(environment, f"environments.{name}", "start", "describe", way_out=way_out)
         set_field = object.__setattr__
         set_field(self, "horizon", a_count(self.horizon, "The horizon", most=MOST_ROUNDS))
-        set_field(self, "every", a_count(self.every, "The number of rounds a row"))
+        way_out = f"{self.horizon}, the horizon, keeps the last round alone."
+        set_field(self, "every", a_count(self.every, "The number of rounds a row", most=MOST_ROUNDS, way_out=way_out))
         set_field(self, "seeds", checked_seeds(self.seeds))
         set_field(self, "entrants", entrants_of(self.policies))
         n_jobs = len(self.seeds) * len(self.environments) * len(self.entrants)
-        if n_jobs > MOST_JOBS:
+        if n_jobs > MOST_RUNS:
             raise InvalidParameter(
-                f"A study has at most {MOST_JOBS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take "
+                f"A study has at most {MOST_RUNS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take "
                 "fewer seeds, or several studies."
             )
 
@@ -168,11 +163,11 @@ def _is_name(name: Any) -> bool:
 def checked_seeds(seeds: Any) -> tuple[int, ...]:
     """Different whole numbers from 0; a single number says how many."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        return tuple(range(a_count(seeds, "The number of seeds", most=MOST_JOBS)))
+        return tuple(range(a_count(seeds, "The number of seeds", most=MOST_RUNS)))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidParameter(f"Seeds are whole numbers from 0, or how many of them, got {seeds!r}.")
-    if len(seeds) > MOST_JOBS:
-        raise InvalidParameter(f"A study has at most {MOST_JOBS:,} seeds, got {len(seeds):,}.")
+    if length_of(seeds) > MOST_RUNS:
+        raise InvalidParameter(f"A study has at most {MOST_RUNS:,} seeds, got {shown(seeds)}.")
     numbers = tuple(a_count(seed, "A seed", least=0, most=LARGEST_SEED) for seed in seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")

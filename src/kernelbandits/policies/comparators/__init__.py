@@ -1,8 +1,8 @@
-"""Systems that the paper compares with, for comparison rather than for use.
+"""Methods of the paper's comparison, included for benchmarks rather than for use.
 
-`UCB1` and `KLUCB` keep one index per action, `ContextualZooming` uses distances only, and `GridGP` queries a grid once
-where rewards have no noise. `SupLinRel`, `ConfidenceBall`, `UncertaintyEllipsoid` and `PEGE` are linear; the last three
-are defined for one fixed action set.
+`UCB1` and `KLUCB` compute one index per action, `ContextualZooming` uses distances only, and `GridGP` evaluates each
+point of a grid once, for noise-free rewards. `SupLinRel`, `ConfidenceBall`, `UncertaintyEllipsoid` and `PEGE` are
+linear; the last three are defined for one fixed action set.
 """
 
 from kernelbandits.policies.comparators.confidence_ball import ConfidenceBall

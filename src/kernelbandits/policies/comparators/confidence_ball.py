@@ -24,12 +24,12 @@ __all__ = ["ConfidenceBall", "barycentric_spanner"]
 
 
 def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
-    """Rows of independent points of which every point is a combination with coefficients in [−factor, factor].
+    """Return rows of independent points such that all points are combinations with coefficients in [−factor, factor].
 
-    By determinant swaps: a coefficient z_i of x is the factor by which the volume of the spanner changes when x takes
-    the place of its i-th point. So while some coefficient is larger than `factor`, that point takes that place, which
-    makes the volume more than `factor` times as large. Starting from greedy volume there are O(r log r / log factor)
-    swaps for rank r, of O(N r) each. Points that span only a part of the space have the spanner of that part.
+    The algorithm is determinant swaps: a coefficient z_i of x is the factor by which the volume of the spanner changes
+    when x replaces its i-th point. While some coefficient is larger than `factor`, that point is swapped in, which
+    multiplies the volume by more than `factor`. From a greedy start there are O(r log r / log factor) swaps for rank r,
+    of O(N r) each. If the points span only a subspace, the result is a spanner of the subspace.
 
     Reference: Awerbuch and Kleinberg (2004), approximate barycentric spanners.
 
@@ -48,40 +48,40 @@ def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
         if abs(coordinates[row, place]) <= factor:
             return rows
         rows[place] = row
-        share = coordinates[:, place] / coordinates[row, place]  # of the new point in every point
+        share = coordinates[:, place] / coordinates[row, place]  # coefficient of the new point in every point
         coordinates = coordinates - np.outer(share, coordinates[row])
         coordinates[:, place] = share
 
 
 class ConfidenceBall(FixedActionsPolicy):
-    """Highest reward that any θ in a confidence set allows (Dani, Hayes and Kakade 2008); one fixed set of actions.
+    """Maximize the reward over a confidence set of θ (Dani, Hayes and Kakade 2008), for one fixed set of actions.
 
-    With b_1 … b_d a barycentric spanner of the actions, which regularizes and is not played, A = Σ b bᵀ + Σ x xᵀ over
-    the plays, θ̂ = A⁻¹ Σ r x, and β_t = max(128 d ln t ln(t²/δ), (8/3 ln(t²/δ))²) in round t:
+    With b_1 … b_d a barycentric spanner of the actions, used for regularization only, A = Σ b bᵀ + Σ x xᵀ over the
+    rounds, θ̂ = A⁻¹ Σ r x, and β_t = max(128 d ln t ln(t²/δ), (8/3 ln(t²/δ))²) in round t:
 
         norm=2   ellipsoid ‖A^½ (θ − θ̂)‖₂ ≤ sqrt(β):     score = x·θ̂ + sqrt(β)   · sqrt(xᵀ A⁻¹ x)
         norm=1   its hull  ‖A^½ (θ − θ̂)‖₁ ≤ sqrt(d β):   score = x·θ̂ + sqrt(d β) · max_i |(A^−½ x)_i|
 
-    In the coordinates of the spanner A is I + Σ z zᵀ: ridge regression with regularization 1. So norm=2 is LinUCB over
-    those coordinates with exploration sqrt(β). A round costs O(N d² + d³), whatever t.
+    In the coordinates of the spanner, A is I + Σ z zᵀ: ridge regression with regularization 1. So norm=2 is LinUCB in
+    these coordinates with exploration sqrt(β). A round costs O(N d² + d³) for any t.
 
-    β is made for a proof: with it little but exploration is seen for many thousands of rounds. `beta_factor` 0.0001 to
-    0.001 learns. Actions that span only a part of the space are taken in that part: d is then its dimension, and norm=1
-    takes an orthonormal basis of it. Decisions that are awaited count in A and not in θ̂, with the radius widened so
-    that its claim survives.
+    β is chosen for the proof: the policy mostly explores for many thousands of rounds. A `beta_factor` of 0.0001 to
+    0.001 learns. If the actions span only a subspace, the policy works in that subspace: d is then its dimension, and
+    norm=1 uses an orthonormal basis of it. Pending decisions count in A and not in θ̂, with the radius widened so that
+    the confidence statement still holds.
 
     Parameters
     ----------
     actions
-        The fixed set, one row an action.
+        The fixed set, one row per action.
     norm
-        2, or 1: wider by up to sqrt(d); its maximum over a polytope takes only 2d linear problems.
+        2, or 1: wider by up to sqrt(d); its maximum over a polytope requires only 2d linear problems.
     failure_probability
-        δ: the chance that θ leaves the confidence set in some round.
+        δ: the probability that θ is outside the confidence set in some round.
     beta_factor
-        Multiplies β; the claim is made for 1.
+        Factor of β; the guarantee holds for 1.
     reward_range
-        The theory has [−1, 1]; for another range the radius is multiplied by its largest absolute reward.
+        The theory assumes [−1, 1]; for another range the radius is multiplied by its largest absolute reward.
 
     Examples
     --------
@@ -119,12 +119,12 @@ class ConfidenceBall(FixedActionsPolicy):
         """Rows of the barycentric spanner, factor 2."""
         self._coordinates = coordinates_of(self._features, self.spanner)
         self.posterior = PrimalPosterior(Linear(), regularization=1.0)
-        """What is known so far, in coordinates of the spanner."""
+        """Posterior given the learned data, in coordinates of the spanner."""
         self._own_posterior(self.posterior)
         self._from_own_axes = self._own_axes() if norm == 1 else None
 
     def _own_axes(self) -> tuple[Matrix, Matrix]:
-        """The actions in their own coordinates, or in an orthonormal basis of their span, and the spanner's inverse."""
+        """Return the actions, in an orthonormal basis if they span a subspace, and the spanner's inverse."""
         points = to_one(self._features)
         if len(self.spanner) < points.shape[1]:
             basis = np.linalg.qr(points[self.spanner].T)[0]  # (d, rank)
@@ -160,7 +160,7 @@ class ConfidenceBall(FixedActionsPolicy):
         return Pending(self.posterior, self._coordinates[awaited], counts[awaited].astype(np.float64))
 
     def _widths(self, rows: Indices, prediction: Prediction, waiting: Pending | None) -> Vector:
-        """What the radius is multiplied with: the dual norm of x, with the sqrt(d) of norm 1."""
+        """Return the factor of the radius: the dual norm of x, including the sqrt(d) of norm 1."""
         if self._from_own_axes is None:
             if waiting is None:
                 return prediction.width
@@ -191,7 +191,7 @@ class ConfidenceBall(FixedActionsPolicy):
     def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self.posterior.remove(self._point_of(decision), [reward])
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {

@@ -22,10 +22,10 @@ __all__ = ["FixedActionsPolicy", "RowTally"]
 
 
 class FixedActionsPolicy(Policy):
-    """Chooses among the same actions in every round: they are given once, and every round has to bring the same.
+    """Base class of policies for one fixed set of actions, passed to the constructor.
 
-    A round may leave some of them out: `eligible`, or a catalog's `only` and `without`. `actions.rows` in `_pick`
-    are then rows of the whole set; `_eligible` gives them in any case.
+    Every round must pass the same set. A round may exclude some of them by `eligible`, or by `only` and `without` of a
+    catalog. `actions.rows` in `_pick` are then rows of the whole set; `_eligible` returns them in any case.
     """
 
     needs_fixed_actions = True
@@ -44,23 +44,23 @@ class FixedActionsPolicy(Policy):
         if not kind.count(checked):
             raise InvalidContexts("A fixed set has at least one action, got none.")
         self.actions: Points = kind.take(checked, np.arange(kind.count(checked)))
-        """The fixed set, as a copy."""
+        """Copy of the fixed set."""
         self._keys = kind.keys(self.actions)
 
     @property
     def n_actions(self) -> int:
-        """Actions of the fixed set."""
+        """Number of actions of the fixed set."""
         return len(self._keys)
 
     def _kind(self, contexts: Points) -> PointKind:
         return self._own_kind
 
     def _eligible(self, actions: Actions) -> Indices:
-        """Rows, in the fixed set, of the actions that may be taken; a place in `_pick` counts these."""
+        """Return the rows, in the fixed set, of the eligible actions; an index in `_pick` refers to these."""
         return np.arange(self.n_actions) if actions.rows is None else actions.rows
 
     def _row_of(self, decision: Decision) -> int:
-        """Row of a decision in the fixed set, or DecisionError."""
+        """Return the row of a decision in the fixed set, or raise DecisionError."""
         row = decision.action
         if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < self.n_actions:
             raise DecisionError(f"An action is a row of the {self.n_actions} of the fixed set, got action={row!r}.")
@@ -74,14 +74,14 @@ class FixedActionsPolicy(Policy):
         return int(row)
 
     def _pending_group(self, decision: Decision) -> Hashable:
-        """Which pending decisions `_pending_rows` counts together."""
+        """Return the group in which `_pending_rows` counts a pending decision."""
         return None
 
     def _pending_key(self, decision: Decision) -> Hashable:
         return self._pending_group(decision), int(decision.action)
 
     def _pending_rows(self, group: Hashable = None) -> Indices:
-        """Pending decisions of each row, of one `_pending_group`."""
+        """Return the number of pending decisions per row, of one `_pending_group`."""
         counts = np.zeros(self.n_actions, dtype=np.int64)
         for (own, row), count in self._pending_counts().items():
             if own == group:
@@ -105,7 +105,7 @@ class FixedActionsPolicy(Policy):
             )
 
     def _set_parameters(self) -> Parameters:
-        """What `_parameters` says of the fixed set."""
+        """Return the entries of `_parameters` that describe the fixed set."""
         return {"actions": {"n_actions": self.n_actions, "digest": digest_of(self._own_kind, self.actions)}}
 
     def _structure(self) -> Parameters:
@@ -113,7 +113,7 @@ class FixedActionsPolicy(Policy):
 
     @classmethod
     def _saved_kind(cls, saved: Saved) -> PointKind:
-        """The kind of point of a saved fixed set."""
+        """Return the point type of a saved fixed set."""
         return Rows() if saved.kernel is None else saved.kernel.kind
 
     @classmethod
@@ -123,7 +123,7 @@ class FixedActionsPolicy(Policy):
 
 
 class RowTally:
-    """A count and a sum of rewards for each row; what is refused leaves both as they were.
+    """Count and sum of rewards per row; a rejected reward leaves both unchanged.
 
     >>> tally = RowTally(3)
     >>> tally.add(1, 0.5)
@@ -134,22 +134,22 @@ class RowTally:
     def __init__(self, n_rows: int, journal: Journal | None = None) -> None:
         self._journal = Journal() if journal is None else journal
         self.counts: Indices = np.zeros(n_rows, dtype=np.int64)
-        """Rewards of each row. Not to be changed."""
+        """Number of rewards per row. Read-only."""
         self.sums: Vector = np.zeros(n_rows)
-        """Their sum. Not to be changed."""
+        """Sum of rewards per row. Read-only."""
         self._errors: Vector = np.zeros(n_rows)  # the exact sum is sums + _errors
 
     def add(self, row: int, reward: float) -> None:
-        """One more reward of a row."""
+        """Add a reward to a row."""
         self._put(row, self.counts.item(row) + 1, reward)
 
     def amend(self, row: int, was: float, now: float) -> None:
-        """A reward of a row is another one; NotLearnt where it has none."""
+        """Replace a reward of a row; raise NotLearnt if the row has none."""
         self._refuse_unlearnt(row)
         self._put(row, self.counts.item(row), -was, now)
 
     def take_back(self, row: int, reward: float) -> None:
-        """A reward of a row never happened; NotLearnt where it has none."""
+        """Remove a reward of a row; raise NotLearnt if the row has none."""
         self._refuse_unlearnt(row)
         self._put(row, self.counts.item(row) - 1, -reward)
 
@@ -167,7 +167,7 @@ class RowTally:
             raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
 
     def _total(self, row: int, *changes: float) -> tuple[float, float]:
-        """The sum of a row once these come in, and its rounding error; or InvalidReward."""
+        """Return the sum of a row after these changes, and its rounding error; or raise InvalidReward."""
         total, error = self.sums.item(row), self._errors.item(row)
         for change in changes:
             total, error = two_sum(total, error, change)
@@ -179,11 +179,11 @@ class RowTally:
         return total, error
 
     def state(self) -> Parameters:
-        """Arrays that `restore` needs."""
+        """Return arrays for `restore`."""
         return {"counts": self.counts.copy(), "sums": self.sums.copy(), "errors": self._errors.copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved state."""
+        """Restore a saved state."""
         self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
         sums, errors = saved_sums(state, self.counts)
         self.sums, self._errors = sums.copy(), errors.copy()

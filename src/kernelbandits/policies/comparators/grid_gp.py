@@ -22,10 +22,10 @@ __all__ = ["GridGP", "spread_rows"]
 
 
 def spread_rows(kernel: Kernel, points: Points, n_points: int) -> Indices:
-    """Rows of so many points, each the one farthest from those before; the first is row 0, ties go to the lowest row.
+    """Return rows of `n_points` points by farthest-point sampling, starting with row 0; ties go to the lowest row.
 
-    Distances are those of the kernel's feature space; `Linear` gives the ordinary ones. The largest distance that is
-    left is at most twice the least possible with so many points (Gonzalez 1985). Fewer come back where fewer are
+    Distances are those of the kernel's feature space; `Linear` gives Euclidean distances. The covering radius is at
+    most twice the smallest possible with `n_points` points (Gonzalez 1985). Fewer rows are returned if fewer points are
     distinct. It costs n_points · N similarities.
 
     >>> from kernelbandits.kernels import Linear
@@ -39,40 +39,41 @@ def spread_rows(kernel: Kernel, points: Points, n_points: int) -> Indices:
     for place in range(n_rows):
         if place:
             rows[place] = np.argmax(nearest)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected below with a clear error message
             column = feature_distances(kernel, points, kind.take(points, rows[place : place + 1]))[:, 0]
         refuse_overflow(column)
         np.minimum(nearest, column, out=nearest)
-        nearest[rows[place]] = -1.0  # no second time, whatever the rounding
+        nearest[rows[place]] = -1.0  # not selected twice, even with rounding errors
     return rows
 
 
 class GridGP(FixedActionsPolicy):
-    """Try n actions spread evenly over the set, then keep playing the best one seen (Grünewälder et al. 2010).
+    """Evaluate n actions spread over the set, then select the best of them (Grünewälder et al. 2010).
 
-    Made for rewards without noise: f is drawn from a Gaussian process with k(x, x) − k(x, y) ≤ c ‖x − y‖^a on [0, 1]^D.
-    After n tries the best one seen is O(n^(−a/2D) sqrt(ln n)) below the best there is, so that over T rounds
-    n = T^(2D/(2D + a)) balances what trying costs with what playing the second best costs. It looks at no reward while
-    it tries: a baseline that shows what adaptive policies (`GPUCB` with a tiny noise variance) gain.
+    Designed for noise-free rewards: f is drawn from a Gaussian process with k(x, x) − k(x, y) ≤ c ‖x − y‖^a on [0,
+    1]^D. After n evaluations the best one is O(n^(−a/2D) sqrt(ln n)) below the optimum. Over T rounds,
+    n = T^(2D/(2D + a)) balances the cost of exploration with the loss of exploiting a suboptimal point. Exploration
+    does not depend on rewards: the policy is a baseline for the gain of adaptive policies (`GPUCB` with a tiny noise
+    variance).
 
-    The fixed set stands for the continuous domain, and the paper's regular grid becomes the first n of a sequence in
-    which every action is the one farthest from those before it: no action is then farther from a tried one than twice
-    what n points could do at best, a regular grid's distance up to a factor, whatever the shape of the set. Distances
-    are those of the rows, or of a kernel's feature space. With noise, an action is judged by the mean of its rewards.
+    The fixed set represents the continuous domain. The paper's regular grid is replaced by the first n points of
+    farthest-point sampling: the distance of any action to an evaluated one is at most twice the optimum for n points,
+    which equals that of a regular grid up to a factor, for any shape of the set. Distances are those of the rows, or of
+    a kernel's feature space. With noise, an action is scored by the mean of its rewards.
 
-    Making it costs n · N similarities, a round O(N). While first rewards are awaited, tries go on; when all n have
-    been tried, the best of those whose rewards are known is played. Actions that are not eligible are tried later;
-    where no reward of an eligible action is known and all are tried, the lowest row is taken.
+    Construction costs n · N similarities, a round O(N). While first rewards are pending, exploration continues; after
+    all n evaluations, the best action with a known reward is selected. Ineligible actions are evaluated later. If all
+    are evaluated and no reward of an eligible action is known, the lowest row is selected.
 
     Parameters
     ----------
     actions
-        The fixed set; every round has to bring the same.
+        The fixed set; every round must pass the same set.
     kernel
-        Makes distances of anything: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). None: Euclidean, between rows.
+        Defines distances for any point type: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). None: Euclidean, between rows.
     n_points
-        n: how many actions to try; at most those that are distinct. For finding the best action at the end of a
-        budget, give the budget.
+        n: number of actions to evaluate, at most the number of distinct ones. For best-action identification with a
+        budget, pass the budget.
     horizon
         T, instead of `n_points`: n = T^(2D/(2D + a)), rounded up.
     smoothness
@@ -80,7 +81,7 @@ class GridGP(FixedActionsPolicy):
     dimension
         D, with `horizon`; None: the number of columns.
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
 
     Examples
     --------
@@ -119,11 +120,11 @@ class GridGP(FixedActionsPolicy):
         self._dimension = None if dimension is None else a_count(dimension, "The dimension")
         self._n_points = None if n_points is None else a_count(n_points, "The number of points")
         self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
-        """Rows of the actions to try, in turn."""
+        """Rows of the actions to evaluate, in order."""
         self._tally = RowTally(self.n_actions, self._journal)
 
     def _balanced(self) -> int:
-        """T^(2D/(2D + a))."""
+        """Return T^(2D/(2D + a))."""
         assert self._horizon is not None
         dimension = self._dimension
         if dimension is None:
@@ -155,7 +156,7 @@ class GridGP(FixedActionsPolicy):
         self._tally.add(self._row_of(decision), reward)
 
     def _note_model(self) -> None:
-        """The tally notes every row that changes."""
+        """Do nothing: the tally records changes per row."""
 
     def _validate_decision(self, decision: Decision) -> None:
         self._row_of(decision)
@@ -166,7 +167,7 @@ class GridGP(FixedActionsPolicy):
     def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
         self._tally.take_back(self._row_of(decision), reward)
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {
@@ -191,6 +192,6 @@ class GridGP(FixedActionsPolicy):
 
 def _at_most_two(smoothness: float) -> float:
     number = positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
-    if number > 2.0:  # a kernel for which k(x, x) − k(x, y) vanishes faster is constant
+    if number > 2.0:  # if k(x, x) − k(x, y) vanishes faster, the kernel is constant
         raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
     return number

@@ -27,7 +27,7 @@ __all__ = ["KLUCB", "UCB1", "IndexPolicy", "Tally", "upper_means"]
 
 
 class Tally:
-    """A count and a sum for each item; an item never counted has zeros.
+    """Count and sum per item; zero for an unknown item.
 
     >>> tally = Tally()
     >>> tally.add("a", 2, 0.5)
@@ -38,20 +38,20 @@ class Tally:
 
     def __init__(self) -> None:
         self._slots: dict[ItemId, int] = {}
-        self._totals: Matrix = np.zeros((2, 16))  # counts over sums; the first slot is that of items never counted
+        self._totals: Matrix = np.zeros((2, 16))  # counts over sums; the first slot is that of unknown items
 
     def of(self, items: Sequence[ItemId]) -> Matrix:
-        """Counts over sums of these items, shape (2, n)."""
+        """Return counts over sums of these items, shape (2, n)."""
         slots = np.fromiter(map(self._slots.get, items, repeat(0)), dtype=np.intp, count=len(items))
         return self._totals[:, slots]
 
     def totals(self, item: ItemId) -> tuple[float, float]:
-        """Count and sum of one item."""
+        """Return count and sum of one item."""
         slot = self._slots.get(item, 0)
         return self._totals.item(0, slot), self._totals.item(1, slot)
 
     def add(self, item: ItemId, count: int, total: float) -> None:
-        """Add to both; what is down to no count has no sum either, whatever the rounding."""
+        """Add to both; an item whose count drops to zero has sum zero, without a rounding error."""
         counted, summed = self.totals(item)
         self.put(item, counted + count, summed + total if counted + count else 0.0)
 
@@ -67,13 +67,13 @@ class Tally:
         self._totals[1, slot] = total
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays that `restore` needs."""
+        """Return arrays for `restore`."""
         kept = [item for item, slot in self._slots.items() if self._totals[0, slot]]
         counts, sums = self.of(kept)
         return {"counts": counts, "sums": sums, **{f"items.{key}": array for key, array in Ids().pack(kept).items()}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved state; only before anything was counted."""
+        """Restore a saved state; only before anything was counted."""
         items = Ids().unpack(below("items.", state))
         if len(set(items)) != len(items):
             raise DamagedFile("An action stands in the file twice.")
@@ -86,27 +86,27 @@ class Tally:
 
 
 class _Standing(NamedTuple):
-    """The eligible actions as they stand in a round."""
+    """Statistics of the eligible actions in a round."""
 
     tied: Indices
-    """Places of those that may be taken, lowest first."""
+    """Indices of the actions tied for the best, lowest first."""
 
     plays: Vector
-    """Learnt and awaited."""
+    """Number of learned and pending decisions per action."""
 
     means: Vector
-    """Of the rewards scaled to [0, 1]; 0 where there is none."""
+    """Means of the rewards scaled to [0, 1]; 0 for an action without rewards."""
 
     scores: Vector | None
-    """Indices of the scaled rewards; None while there are actions without a reward."""
+    """Indices of the scaled rewards; None while some action was never selected, or none has a reward."""
 
 
 class IndexPolicy(Policy):
-    """Highest index, made of an action's own number of plays and mean reward; a subclass writes `_indices`.
+    """Base class of index policies: the index depends on an action's own count and mean reward (`_indices`).
 
-    Actions are told apart by their ids, or by their rows where there are none. Their contexts are of any kind and are
-    not looked at. Actions that were never played come first, the lowest row before others. One whose first reward is
-    awaited is left out until it comes, unless no action has a reward: then those played least are next.
+    Actions are identified by their ids, or by their rows if there are no ids. Contexts may have any type and are
+    ignored. Actions that were never selected come first, lowest row first. An action whose first reward is pending is
+    excluded until it arrives, unless no action has a reward: then the least selected ones are next.
     """
 
     needs_reward_range = True
@@ -116,13 +116,13 @@ class IndexPolicy(Policy):
         super().__init__(reward_range=reward_range, seed=seed)
         self._ties = checked_ties(ties)
         self._tally = Tally()
-        self._n_history = 0  # plays that no decision of ours made
+        self._n_history = 0  # observations of `warm_start`
 
     @abstractmethod
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
-        """Indices in round t of actions with these means of rewards in [0, 1], each played at least once."""
+        """Return the indices in round t of actions with these mean rewards in [0, 1], each selected at least once."""
 
-    # -- what the points are -----------------------------------------------------------------------------------------
+    # -- point type --------------------------------------------------------------------------------------------------
 
     def _kind(self, contexts: Points) -> PointKind:
         return PairPoints(Ids(), kind_of(contexts.actions if isinstance(contexts, PairRows) else contexts))
@@ -167,12 +167,12 @@ class IndexPolicy(Policy):
         learnt, sums = self._tally.of(items)
         awaited = self._pending_counts()
         plays = learnt + np.fromiter(map(awaited.get, items, repeat(0)), np.float64, len(items)) if awaited else learnt
-        means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # rounding of the sums may lead outside
+        means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # corrects rounding errors of the sums
         is_known = learnt > 0.0
         if not (is_known.any() and plays.all()):
             return _Standing(np.flatnonzero(plays == plays.min()), plays, means, None)
         scores = self._indices(means, plays, self._ledger.round_index + self._n_history)
-        scores[~is_known] = -np.inf  # of these nothing is known until their first reward is there
+        scores[~is_known] = -np.inf  # unknown until their first reward arrives
         return _Standing(tied_for_best(scores), plays, means, scores)
 
     def _pending_key(self, decision: Decision) -> Hashable:
@@ -181,7 +181,7 @@ class IndexPolicy(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _note_model(self) -> None:
-        """The tally notes every item that changes."""
+        """Do nothing: the tally records changes per item."""
 
     def _validate_decision(self, decision: Decision) -> None:
         Ids().check_one(decision.item)
@@ -200,7 +200,7 @@ class IndexPolicy(Policy):
         self._tally.add(item, count, total)
 
     def _known(self, decision: Decision) -> ItemId:
-        """The item of a decision that was learnt."""
+        """Return the item of a learned decision."""
         item = Ids().check_one(decision.item)
         if not self._tally.of([item])[0].item():
             raise NotLearnt(f"No reward of action {item!r} has been learnt, so none can be corrected or taken back.")
@@ -214,7 +214,7 @@ class IndexPolicy(Policy):
         self._journal.note(setattr, self, "_n_history", self._n_history)
         self._n_history += sum(repeats)
 
-    # -- keeping -----------------------------------------------------------------------------------------------------
+    # -- serialization -----------------------------------------------------------------------------------------------
 
     def _state(self) -> Parameters:
         return {"tally": self._tally.state(), "n_history": self._n_history}
@@ -225,24 +225,25 @@ class IndexPolicy(Policy):
 
 
 class UCB1(IndexPolicy):
-    """Play every action once, then the highest mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi and Fischer 2002).
+    """Select every action once, then the highest mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi and Fischer 2002).
 
-    n counts an action's own plays and t the rounds, for rewards in [0, 1]; those of another range are scaled to it.
-    The same as KernelUCB with the `Delta` kernel, regularization → 0 and exploration sqrt(2 ln t). Contexts are not
-    looked at: `ids`, or the rows where there are none, say which action is which. A round costs O(N).
+    n is the number of times that the action was selected and t the round, for rewards in [0, 1]; rewards of another
+    range are scaled to it. Equivalent to KernelUCB with the `Delta` kernel, regularization → 0 and exploration
+    sqrt(2 ln t). Contexts are ignored: actions are identified by `ids`, or by their rows if there are no ids. A round
+    costs O(N).
 
-    The guarantee (each suboptimal action is played O(ln T / gap²) times) is for a fixed set of actions whose rewards
-    are independent draws and come before the next choice. Sets may change all the same; an action that was never
-    played is then played first. Awaited decisions count in n and t at once, and not in the mean.
+    The guarantee (each suboptimal action is selected O(ln T / gap²) times) holds for a fixed set of actions whose
+    rewards are independent draws and arrive before the next choice. Sets may still change; an action that was never
+    selected is then selected first. Pending decisions count in n and t at once, and not in the mean.
 
     Parameters
     ----------
     exploration_factor
-        Multiplies sqrt(2 ln t / n). 1 is the paper's; 0.2 to 0.5 usually learns faster and proves nothing.
+        Factor of sqrt(2 ln t / n). 1 is the published value; 0.2 to 0.5 usually learns faster, without a guarantee.
     reward_range
-        Smallest and largest reward; others are refused.
+        Smallest and largest reward; others are rejected.
     ties
-        "lowest" row, or one at "random" drawn from `seed`, with its propensity in the decision.
+        "lowest" selects the lowest row; "random" draws one using `seed` and records its propensity in the decision.
 
     Examples
     --------
@@ -276,32 +277,35 @@ class UCB1(IndexPolicy):
 
 
 MOST_STEPS: Final = 60
-"""Newton steps: 7 to 10 do, but where the divergence allowed is almost 0, the root is almost double and the error is
-only halved each time; then 60 leave nothing that shows."""
+"""Largest number of Newton steps.
+
+7 to 10 are typical. If the allowed divergence is almost 0, the root is almost double and the error is only halved per
+step; then 60 steps leave no visible error.
+"""
 
 STILL: Final = 1e-13
-"""A step shorter than this, relative, ends the search."""
+"""Relative step length at which the search ends."""
 
 
 class KLUCB(IndexPolicy):
-    """The highest mean that an action's rewards do not yet contradict (Garivier and Cappé 2011).
+    """KL-UCB: the highest mean consistent with an action's rewards (Garivier and Cappé 2011).
 
         index = max { q : n · kl(mean, q) ≤ max(0, ln t + c ln ln t) }
 
-    where kl is the Kullback–Leibler divergence of two coins, n counts an action's own plays and t the rounds. What it
-    adds to the mean is at most half of what UCB1 adds (c = 0), and far less for rare clicks; for rewards that are 0 or
-    1 the number of plays of bad actions reaches the lower limit of Lai and Robbins (1985) as T grows. Rewards of
-    another range are scaled to [0, 1]. Contexts are not looked at: `ids`, or the rows where there are none, say which
-    action is which. A round costs O(N): a few Newton steps for all actions at once.
+    where kl is the Kullback–Leibler divergence of two Bernoulli distributions, n is the number of times that the action
+    was selected and t the round. The bonus over the mean is at most half of that of UCB1 (c = 0), and far less for rare
+    clicks. For rewards that are 0 or 1 the number of suboptimal selections reaches the lower bound of Lai and Robbins
+    (1985) as T grows. Rewards of another range are scaled to [0, 1]. Contexts are ignored: actions are identified by
+    `ids`, or by their rows if there are no ids. A round costs O(N): a few Newton steps for all actions at once.
 
-    The guarantee is for a fixed set of actions whose rewards are independent draws and come before the next choice.
-    Sets may change all the same; an action that was never played is then played first. Awaited decisions count in n
-    and t at once, and not in the mean.
+    The guarantee holds for a fixed set of actions whose rewards are independent draws and arrive before the next
+    choice. Sets may still change; an action that was never selected is then selected first. Pending decisions count in
+    n and t at once, and not in the mean.
 
     Parameters
     ----------
     log_log_factor
-        c. 3 is what the proof needs; its authors advise 0 in practice.
+        c. The proof requires 3; its authors recommend 0 in practice.
     reward_range, ties, seed
         As in UCB1.
 
@@ -326,7 +330,7 @@ class KLUCB(IndexPolicy):
         self._log_log_factor = not_negative(log_log_factor, "The factor of ln ln t", "3.0 is the paper's.")
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
-        if t < 2:  # ln ln 1 is no number, and nothing but the mean is known yet
+        if t < 2:  # ln ln 1 is undefined, and only the mean is known yet
             return means
         allowed = max(0.0, log(t) + self._log_log_factor * log(log(t)))
         return upper_means(means, allowed / plays)
@@ -336,11 +340,11 @@ class KLUCB(IndexPolicy):
 
 
 def upper_means(means: Vector, divergence: Vector) -> Vector:
-    """The largest q with kl(mean, q) ≤ divergence, where kl(p, q) = p ln(p/q) + (1 − p) ln((1 − p)/(1 − q)).
+    """Return the largest q with kl(mean, q) ≤ divergence, where kl(p, q) = p ln(p/q) + (1 − p) ln((1 − p)/(1 − q)).
 
-    Newton's method in u = −ln(1 − q). In u the divergence is convex with derivative (q − p)/q, so that steps from a
-    point above the root stay above it. Two such points: Pinsker's p + sqrt(divergence/2), and
-    u = (divergence + H(p))/(1 − p), for −p ln q is not negative; H(p) = −p ln p − (1 − p) ln(1 − p).
+    Newton's method in u = −ln(1 − q). In u the divergence is convex with derivative (q − p)/q, so steps from a point
+    above the root stay above it. Two such points: Pinsker's p + sqrt(divergence/2), and
+    u = (divergence + H(p))/(1 − p), since −p ln q is not negative; H(p) = −p ln p − (1 − p) ln(1 − p).
 
     >>> upper_means(np.array([0.0, 0.5, 1.0]), np.array([0.7, 0.02, 0.7])).round(4)
     array([0.5034, 0.599 , 1.    ])
@@ -350,16 +354,16 @@ def upper_means(means: Vector, divergence: Vector) -> Vector:
     p, allowed = means[open_ended], divergence[open_ended]
     rest = 1.0 - p
     entropy = -_x_log_x(p) - _x_log_x(rest)
-    with np.errstate(divide="ignore"):  # ln 0: a bound of 1 says nothing
+    with np.errstate(divide="ignore"):  # ln 0: a bound of 1 is vacuous
         pinsker = -np.log1p(-np.minimum(p + np.sqrt(allowed / 2.0), 1.0))
     u = np.minimum(pinsker, (allowed + entropy) / rest)
     lowest = -np.log1p(-p)
     for _ in range(MOST_STEPS):
         q = -np.expm1(-u)
-        some = q > p  # elsewhere the mean itself is all that is allowed
+        some = q > p  # elsewhere the result is the mean itself
         excess = rest * u - entropy - allowed - p * np.log(np.where(some, q, 1.0))
         step = np.where(some, excess * q / np.where(some, q - p, 1.0), 0.0)
-        u = np.maximum(u - np.maximum(step, 0.0), lowest)  # below 0 is rounding
+        u = np.maximum(u - np.maximum(step, 0.0), lowest)  # negative values are rounding errors
         if (step <= STILL * u).all():
             break
     upper[open_ended] = np.maximum(-np.expm1(-u), p)

@@ -21,14 +21,17 @@ from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, S
 __all__ = ["PEGE", "SpanningPolicy", "UncertaintyEllipsoid", "coordinates_of", "spanning_rows", "to_one", "unit_rows"]
 
 SPAN_TOLERANCE: Final = 1e-10
-"""What is left of an action beside those chosen, relative to the longest one, up to which it counts as their
-combination: far above rounding errors, far below any feature that was meant."""
+"""Relative tolerance of linear dependence.
+
+An action whose residual is at most this fraction of the longest action counts as a combination of the chosen ones. Far
+above rounding errors, far below any intended feature.
+"""
 
 
 def to_one(points: Matrix) -> Matrix:
-    """The same points in a unit in which the largest number is 1, so that no square over- or underflows.
+    """Scale the points so that the largest absolute number is 1, to avoid over- and underflow of squares.
 
-    InvalidContexts where every number is zero: there is no direction to learn in.
+    Raises InvalidContexts if all numbers are zero: there is no direction to learn in.
     """
     largest = float(np.abs(points).max())
     if largest == 0.0:
@@ -39,7 +42,7 @@ def to_one(points: Matrix) -> Matrix:
 
 
 def spanning_rows(points: Matrix) -> Indices:
-    """Rows of linearly independent points that span all, by greedy volume: each adds the longest side it can.
+    """Return rows of linearly independent points that span all points, by greedy volume maximization.
 
     The first is the longest point, the next the one furthest from the line through it, then from the plane through
     both, and so on; ties go to the lowest row. The volume is at least 1/r! of the largest that r points can have.
@@ -60,7 +63,7 @@ def spanning_rows(points: Matrix) -> Indices:
             break
         row = int(tied_for_best(lengths / most)[0])
         direction = left[row] / lengths[row]
-        for earlier in directions:  # once more: what little was left of them has grown by the division
+        for earlier in directions:  # reorthogonalization: the division has amplified the residual
             direction = direction - (direction @ earlier) * earlier
         direction = direction / np.linalg.norm(direction)
         left = left - np.outer(left @ direction, direction)
@@ -70,7 +73,7 @@ def spanning_rows(points: Matrix) -> Indices:
 
 
 def coordinates_of(points: Matrix, rows: Indices) -> Matrix:
-    """Every point as a combination of spanning ones: z with x = Σ z_i · points[rows[i]]; a spanning point is a unit.
+    """Express every point in spanning ones: z with x = Σ z_i · points[rows[i]]; a spanning point is a unit vector.
 
     >>> coordinates_of(np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]]), np.array([0, 1]))
     array([[1.  , 0.  ],
@@ -84,17 +87,17 @@ def coordinates_of(points: Matrix, rows: Indices) -> Matrix:
 
 
 class SpanningPolicy(FixedActionsPolicy):
-    """Keeps a count and a sum of rewards for every action of a fixed set, and knows some that span all.
+    """Base class of policies with a count and a sum of rewards per action of a fixed set, and a spanning subset.
 
-    Coordinates are those of the spanning actions: a spanning action is a unit vector, and the reward of an action is
-    the same combination of the spanning actions' rewards as the action is of them.
+    Coordinates are those of the spanning actions: a spanning action is a unit vector. By linearity, the coordinates of
+    an action are also the coefficients of its reward in the rewards of the spanning actions.
     """
 
     def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None) -> None:
         super().__init__(actions, kind=Rows(), reward_range=reward_range)
         features = Linear().features(self.actions)
         self.spanning: Indices = spanning_rows(features)
-        """Rows of the spanning actions, chosen by greedy volume, in the order in which they are played."""
+        """Rows of the spanning actions, chosen by greedy volume, in the order of exploration."""
         self._coordinates: Matrix = coordinates_of(features, self.spanning)
         self._tally = RowTally(self.n_actions, self._journal)
 
@@ -121,7 +124,7 @@ class SpanningPolicy(FixedActionsPolicy):
 
 
 def unit_rows(like: Points) -> Points:
-    """One row an axis, dense or sparse as the rows `like`: what a posterior of theirs says of the axes is C⁻¹ and θ̂.
+    """Return one row per axis, dense or sparse like `like`: at these, a posterior gives C⁻¹ and θ̂.
 
     >>> unit_rows(np.array([[3.0, 4.0]]))
     array([[1., 0.],
@@ -136,39 +139,39 @@ def unit_rows(like: Points) -> Points:
 
 
 UNSEEN: Final = 1e-10
-"""Eigenvalues of Σ z zᵀ up to this, relative to the largest and to 1, belong to directions that no play has shown."""
+"""Eigenvalues of Σ z zᵀ up to this, relative to the largest and to 1, belong to unobserved directions."""
 
 
 class _Fit(NamedTuple):
-    """Least squares from the plays so far, for every action."""
+    """Least-squares fit to all rounds so far, evaluated for every action."""
 
     mean: Vector
     width: Vector
     unseen: Vector
-    """Length of the part that lies in directions that no play has shown; zero once all spanning actions were played."""
+    """Length of the component in unobserved directions; zero once all spanning actions were selected."""
 
 
 class UncertaintyEllipsoid(SpanningPolicy):
-    """Least squares without a ridge, after playing actions that span all (Rusmevichientong and Tsitsiklis 2010, UE).
+    """Least squares without a ridge, after spanning actions were selected (Rusmevichientong and Tsitsiklis 2010, UE).
 
-    First each of d spanning actions, chosen by greedy volume, is played once. From then on, with C = (Σ x xᵀ)⁻¹ and
-    θ̂ = C Σ r x over all plays, in round t among N actions:
+    First, each of d spanning actions, chosen by greedy volume, is selected once. From then on, with C = (Σ x xᵀ)⁻¹ and
+    θ̂ = C Σ r x over all rounds, in round t among N actions:
 
         score = x·θ̂ + exploration · sqrt(ln t) · sqrt(min(d ln t, N)) · sqrt(xᵀ C x)
 
-    Made for one fixed set of actions. A round costs O(N d² + d³), whatever t. The theory's exploration is large;
-    0.1 to 0.5 learns, for noise of about 1. Decisions that are awaited count in C and not in θ̂. Actions that span only
-    a part of the space are taken in that part: d is then its dimension. Where the spanning action whose turn it is may
-    not be taken, the one that shows most of what is unseen is.
+    Defined for one fixed set of actions. A round costs O(N d² + d³) for any t. The exploration of the theory is large;
+    0.1 to 0.5 learns, for noise of about 1. Pending decisions count in C and not in θ̂. If the actions span only a
+    subspace, the policy works in that subspace: d is then its dimension. If the next spanning action is not eligible,
+    the action with the largest component in unobserved directions is selected.
 
     Parameters
     ----------
     actions
-        The fixed set, one row an action.
+        The fixed set, one row per action.
     exploration
-        α: a number in units of the reward's noise, tuned.
+        α: a number in units of the reward noise, to be tuned.
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
 
     Examples
     --------
@@ -192,13 +195,13 @@ class UncertaintyEllipsoid(SpanningPolicy):
     ) -> None:
         super().__init__(actions, reward_range=reward_range)
         self._exploration = _constant(exploration)
-        self._known: _Fit | None = None  # None when counts, sums or awaited decisions have changed
+        self._known: _Fit | None = None  # None: counts, sums or pending decisions have changed
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
     @property
     def exploration(self) -> Constant:
-        """What the prescribed schedule is multiplied with; a number that is assigned becomes `Constant`."""
+        """Factor of the prescribed schedule; an assigned number is converted to `Constant`."""
         return self._exploration
 
     @exploration.setter
@@ -207,7 +210,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     @property
     def radius(self) -> float:
-        """What widths are multiplied with in the next round."""
+        """Factor of the widths in the next round."""
         logarithm = log(self.round_index)
         n_directions = min(len(self.spanning) * logarithm, self.n_actions)
         return self.exploration.value * sqrt(logarithm) * sqrt(n_directions)
@@ -232,7 +235,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
     def _fit(self, played: Indices) -> _Fit:
         if self._known is None:
             values, directions, hidden = self._decomposed(self._tally.counts)
-            # θ̂ of least length where rewards of spanning actions are still awaited.
+            # Minimum-norm θ̂ while rewards of spanning actions are still pending.
             weights = directions @ ((directions.T @ (self._tally.sums @ self._coordinates)) / values)
             if played is not self._tally.counts:
                 values, directions, hidden = self._decomposed(played)
@@ -243,7 +246,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
         return self._known
 
     def _decomposed(self, counts: Indices) -> tuple[Vector, Matrix, Matrix]:
-        """Eigenvalues and -vectors of Σ n z zᵀ, and the directions in which it is zero."""
+        """Return eigenvalues and eigenvectors of Σ n z zᵀ, and a basis of its null space."""
         seen = np.flatnonzero(counts)
         weighted = self._coordinates[seen] * np.sqrt(counts[seen])[:, None]
         values, directions = np.linalg.eigh(weighted.T @ weighted)
@@ -291,26 +294,28 @@ EXPLOITS: Final = "exploits"
 
 
 class PEGE(SpanningPolicy):
-    """Phased exploration and greedy exploitation (Rusmevichientong and Tsitsiklis 2010); no width, nothing to tune.
+    """Phased exploration and greedy exploitation (Rusmevichientong and Tsitsiklis 2010), without widths or tuning.
 
-    In cycle c = 1, 2, … each of d spanning actions b, chosen by greedy volume, is played once; then the action of
-    highest x·θ̂ is played c times, where θ̂ = (1/c) (Σ b bᵀ)⁻¹ Σ b r averages the estimates of all cycles so far. The b
-    are linearly independent, so b·θ̂ is simply the mean reward of b in its explorations. Exploiting teaches nothing.
+    In cycle c = 1, 2, … each of d spanning actions b, chosen by greedy volume, is selected once; then the action with
+    the highest x·θ̂ is selected c times, where θ̂ = (1/c) (Σ b bᵀ)⁻¹ Σ b r averages the estimates of all cycles so far.
+    The b are linearly independent, so b·θ̂ is the mean reward of b in its explorations. The policy does not learn from
+    exploitation.
 
-    Which round explores follows from what was learnt or is awaited: with c the fewest explorations of a spanning
-    action, the cycle exploits until it has done so c (c + 1) / 2 times in all. So rewards may come late and in any
-    order. `decision.stage` is the cycle that explores; it is None where a decision exploits. Spanning actions that may
-    not be taken in a round are passed over in it.
+    Which round explores depends on the learned and pending decisions: with c the fewest explorations of a spanning
+    action, the cycle exploits until the total number of exploitations is c (c + 1) / 2. So rewards may be delayed and
+    arrive in any order. `decision.stage` is the cycle of an exploration, and None for an exploitation. Ineligible
+    spanning actions are skipped in that round.
 
-    Made for one fixed set whose best action moves smoothly with θ, such as points on a sphere: regret d sqrt(T) there.
-    On a set with corners it pays for exploring when all is known. A round costs O(N d), whatever t.
+    Designed for one fixed set whose best action varies smoothly with θ, such as points on a sphere: regret d sqrt(T)
+    there. On a set with corners it continues to explore when the best action is already known. A round costs O(N d) for
+    any t.
 
     Parameters
     ----------
     actions
-        The fixed set, one row an action; every round has to bring the same.
+        The fixed set, one row per action; every round must pass the same set.
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
 
     Examples
     --------
@@ -334,11 +339,11 @@ class PEGE(SpanningPolicy):
 
     @property
     def greedy_action(self) -> int:
-        """Row of the action that looks best now."""
+        """Row of the action with the highest current estimate."""
         return int(tied_for_best(self._means(np.arange(self.n_actions)))[0])
 
     def _means(self, rows: Indices) -> Vector:
-        """x·θ̂: the combination of the spanning actions' mean rewards; 0 for one whose reward is not known yet."""
+        """Return x·θ̂: the combination of the spanning actions' mean rewards; 0 for those without a reward yet."""
         counts, sums = self._tally.counts[self.spanning], self._tally.sums[self.spanning]
         return np.asarray(self._coordinates[rows] @ (sums / np.maximum(counts, 1)))
 
@@ -355,7 +360,7 @@ class PEGE(SpanningPolicy):
         return Selection(place, mean=float(means[place]), score=float(means[place]))
 
     def _progress(self) -> tuple[Indices, int]:
-        """Explorations of each spanning action and exploitations, learnt or awaited."""
+        """Return the number of explorations per spanning action and of exploitations, learned or pending."""
         explored = self._tally.counts + self._pending_rows(EXPLORES)
         return explored[self.spanning], self._n_exploited + int(self._pending_rows(EXPLOITS).sum())
 
@@ -396,7 +401,7 @@ class PEGE(SpanningPolicy):
         else:
             raise NotLearnt("No exploiting decision has been learnt, so none can be taken back.")
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         return {**self._set_parameters(), "reward_range": self.reward_range}

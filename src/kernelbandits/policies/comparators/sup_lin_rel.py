@@ -20,37 +20,37 @@ from kernelbandits.validation import a_count, not_negative
 __all__ = ["BaseLinRel", "SupLinRel"]
 
 EIGENVALUE_TOLERANCE: Final = 1e-10
-"""An eigenvalue that falls short of 1 by less counts as 1: a unit vector played once has exactly that."""
+"""Tolerance of the threshold 1 for eigenvalues: a unit vector selected once has an eigenvalue of exactly 1."""
 
 NORM_TOLERANCE: Final = 1e-9
-"""Rounding that a context of length 1 is forgiven."""
+"""Rounding tolerance for contexts of length 1."""
 
 
 class _Axes(NamedTuple):
-    """Eigen-decomposition of G = Σ x xᵀ over a level's rounds: what is well known, and what is not."""
+    """Eigendecomposition of G = Σ x xᵀ over a level's rounds, split into well-observed and other directions."""
 
     known: Matrix
     """Eigenvectors of eigenvalues λ ≥ 1, as columns."""
 
     weights: Vector
-    """(Σ r x)_i / λ_i along them."""
+    """(Σ r x)_i / λ_i along `known`."""
 
     inverse: Vector
-    """Their 1/λ_i."""
+    """1/λ_i of `known`."""
 
     unknown: Matrix
     """The other eigenvectors."""
 
 
 class BaseLinRel(BaseKernelUCB):
-    """Least squares along the directions that one level's rounds have shown well, and no guess about the others.
+    """Least squares along the directions well observed by one level's rounds; zero along the others.
 
     With G = Σ x xᵀ = Σ λ_i e_i e_iᵀ, u the part of x along eigenvectors with λ_i ≥ 1 and v the rest:
 
         a = X G⁺ u,   mean = a·y = Σ u_i (e_i·Σ r x) / λ_i,   width = ‖a‖ + bias · ‖v‖,   ‖a‖² = Σ u_i² / λ_i
 
-    G is read off the ridge posterior with regularization 1, whose C = G + I has the same eigenvectors; so rewards can
-    be corrected as there. The decomposition is kept until the level learns.
+    G is computed from the ridge posterior with regularization 1, whose C = G + I has the same eigenvectors; so rewards
+    can be corrected as there. The decomposition is cached until the level learns.
     """
 
     def __init__(self, *, bias: float) -> None:
@@ -59,9 +59,9 @@ class BaseLinRel(BaseKernelUCB):
         self._axes: _Axes | None = None
 
     def estimate(self, contexts: Points) -> Prediction:
-        """Mean and width of the actions still active."""
+        """Return mean and width of the actions still active."""
         axes = self._axes
-        if axes is None or len(axes.known) != contexts.shape[1]:  # else refused, where something was learnt
+        if axes is None or len(axes.known) != contexts.shape[1]:  # a new dimension is rejected if data exist
             axes = self._axes = self._decomposed(contexts)
         features = self.posterior.kernel.features(contexts)
         along = features @ axes.known  # u
@@ -79,42 +79,42 @@ class BaseLinRel(BaseKernelUCB):
         return _Axes(known, weights, inverse, directions[:, ~is_known])
 
     def observe(self, context: Points, reward: float) -> None:
-        """One more round of this level; `context` is a collection of one."""
+        """Add one round to this level; `context` is a collection of size one."""
         super().observe(context, reward)
         self._axes = None
 
     def forget_axes(self) -> None:
-        """The posterior has changed by itself: decompose anew."""
+        """Discard the cached decomposition after an external change of the posterior."""
         self._axes = None
 
 
 class SupLinRel(LevelPolicy):
-    """Elimination by levels for linear rewards, with estimates from an eigen-decomposition (Auer 2002, SupLinRel).
+    """Elimination by levels for linear rewards, with estimates from an eigendecomposition (Auer 2002, SupLinRel).
 
-    SupLinUCB's older sibling: a level's estimate uses only the directions in which its rounds have an eigenvalue of at
+    Predecessor of SupLinUCB: a level's estimate uses only the directions in which its rounds have an eigenvalue of at
     least 1. With a and v as in `BaseLinRel`, w = sqrt(ln(2TN/δ)) ‖a‖ + B ‖v‖, a round goes through levels s = 1, 2, …:
 
-    - some w > 2^(−s): play such an action, and let level s learn from it;
-    - every w ≤ 1/sqrt(T): play the highest mean + w, and learn nothing from it;
-    - otherwise: keep the actions within 2^(1−s) of the highest mean + w, and go to level s + 1.
+    - some w > 2^(−s): select such an action, and update level s with its reward;
+    - every w ≤ 1/sqrt(T): select the highest mean + w, and do not learn from it;
+    - otherwise: retain the actions within 2^(1−s) of the highest mean + w, and go to level s + 1.
 
-    Every context has to be of length 1 or less (others are refused: divide all by the largest length there can be). The
-    contexts may not react to rewards. Like its siblings it explores for a very long time; a smaller `scale` set by hand
-    learns sooner, without the guarantee. A round costs O(N d²) for each level visited, and O(d³) for one that has
-    learnt since.
+    Every context must have length 1 or less; others are rejected (divide all by the largest possible length). The
+    contexts must not depend on rewards. Like SupKernelUCB and SupLinUCB it explores for a very long time; a smaller
+    `scale`, set manually, learns sooner, without the guarantee. A round costs O(N d²) per level visited, and O(d³) for
+    a level that has learned since.
 
     Parameters
     ----------
     horizon, n_actions
-        Rounds to come and the most actions in one of them; a round with more is refused.
+        Number of rounds and largest number of actions per round; a round with more is rejected.
     failure_probability
         δ.
     norm_bound
         B ≥ ‖θ‖; 1 in the paper.
     reward_range
-        Rewards outside are refused; thresholds and sqrt(ln(2TN/δ)) are multiplied by its length.
+        Rewards outside this range are rejected; thresholds and sqrt(ln(2TN/δ)) are multiplied by its length.
     scale
-        What ‖a‖ is multiplied with, set by hand; no guarantee.
+        Factor of ‖a‖, set manually; no guarantee.
     explore
         Which wide action to explore: the "widest", or the "lowest" row.
 
@@ -155,7 +155,7 @@ class SupLinRel(LevelPolicy):
         assert self._horizon is not None
         assert self._n_actions is not None
         assert self._norm_bound is not None
-        # Widths are multiplied by the scale, and what is not known counts without it.
+        # Widths are multiplied by the scale; the unobserved part counts without it.
         scale = self._scale_for(self._horizon, self._n_actions, self._failure_probability)
         return BaseLinRel(bias=self._norm_bound / scale)
 
@@ -172,13 +172,13 @@ class SupLinRel(LevelPolicy):
 
     def _step(self, stage: int, active: Indices, prediction: Prediction, rules: Any) -> StageStep:
         step = super()._step(stage, active, prediction, rules)
-        # Auer looks for wide actions first; it matters where 2^(−s) has fallen below 1/sqrt(T).
+        # Auer tests for wide actions first; this matters if 2^(−s) has fallen below 1/sqrt(T).
         if step.outcome == "exploit" and (step.scaled_width > self._coarse(stage)).any():
             return replace(step, outcome="explore")
         return step
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
-        """Not for this policy: its mean is no sum over similar past actions."""
+        """Not supported: the mean of this policy is not a sum over similar past actions."""
         raise NotSupported("SupLinRel's mean is made along eigenvectors, not of past actions. SupLinUCB explains.")
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ class SupLinRel(LevelPolicy):
 
 
 def _refuse_long(points: Points) -> None:
-    """InvalidContexts for contexts that are longer than 1."""
-    with np.errstate(over="ignore"):  # what overflows is longer
+    """Raise InvalidContexts for contexts longer than 1."""
+    with np.errstate(over="ignore"):  # overflow means longer
         longest = float(Linear().diagonal(points).max())
     if not longest <= (1.0 + NORM_TOLERANCE) ** 2:
         raise InvalidContexts(

@@ -33,21 +33,22 @@ from kernelbandits.validation import a_count, positive
 __all__ = ["Balls", "ContextualZooming", "Metric"]
 
 Metric: TypeAlias = Callable[[Points, Points], Matrix]
-"""Distances of every pair of two collections, none above 1."""
+"""Function that returns the distances of all pairs of two collections, at most 1."""
 
 
 class Balls:
-    """Centers, radii, plays and rewards of balls, each with the domain that no smaller ball takes from it.
+    """Active balls: centers, radii, counts and rewards.
 
-    A ball's domain is what lies in it and in no ball of smaller radius. As the first ball has radius 1 and no distance
-    is larger, every point is in some domain. Distances between centers are kept: a new ball costs one row of them.
+    The domain of a ball consists of its points that lie in no ball of smaller radius. As the first ball has radius 1
+    and no distance is larger, every point is in some domain. Distances between centers are cached: a new ball costs one
+    row of them.
     """
 
     def __init__(self, metric: Metric, kind: PointKind, journal: Journal) -> None:
         self._metric, self._kind, self._journal = metric, kind, journal
         self._count = 0
         self._centers: Any = None
-        self._numbers = np.zeros((3, 4))  # radii, plays and rewards
+        self._numbers = np.zeros((3, 4))  # radii, counts and rewards
         self._apart = np.zeros((4, 4))
 
     def __len__(self) -> int:
@@ -55,22 +56,22 @@ class Balls:
 
     @property
     def centers(self) -> Points:
-        """A point a ball; only where there is one."""
+        """One point per ball; requires at least one ball."""
         return self._kind.view(self._centers, self._count)
 
     @property
     def radii(self) -> Vector:
-        """1 of the first, half of its parent's of every other."""
+        """Radii: 1 for the first ball, half of its parent's for every other."""
         return self._numbers[0, : self._count]
 
     @property
     def plays(self) -> Vector:
-        """Rewards learnt by each."""
+        """Number of learned rewards per ball."""
         return self._numbers[1, : self._count]
 
     @property
     def rewards(self) -> Vector:
-        """Their sums."""
+        """Sum of rewards per ball."""
         return self._numbers[2, : self._count]
 
     @property
@@ -79,12 +80,12 @@ class Balls:
         return self._apart[: self._count, : self._count]
 
     def distances(self, points: Points) -> Matrix:
-        """From every center to every point, or InvalidContexts for points of another sort."""
+        """Return the distances from every center to every point; raise InvalidContexts for incompatible points."""
         self._kind.refuse_unlike(self.centers, points)
         return self._metric(self.centers, points)
 
     def domains(self, distances: Matrix) -> NDArray[np.bool_]:
-        """Which of these points lie in which domain, a row a ball."""
+        """Return which points lie in which domain, one row per ball."""
         radii = self.radii[:, None]
         inside = distances <= radii
         smallest = np.where(inside, radii, np.inf).min(axis=0)
@@ -92,11 +93,11 @@ class Balls:
         return shared_out
 
     def add(self, point: Points, radius: float) -> None:
-        """One more ball around a collection of one point."""
+        """Add a ball around a collection of size one."""
         count = self._count
         to_others = self.distances(point)[:, 0] if count else np.zeros(0)
         if not count:
-            self._metric(point, point)  # says no to what cannot be compared at all
+            self._metric(point, point)  # raises if points cannot be compared
         self._journal.note(vars(self).update, {"_count": count, "_centers": self._centers})
         self._centers = self._kind.grow(self._centers, count, point)
         if count == len(self._apart):
@@ -107,7 +108,7 @@ class Balls:
         self._count = count + 1
 
     def play(self, ball: int, reward: float) -> None:
-        """One more reward of a ball."""
+        """Add a reward to a ball."""
         before = self._numbers[:, ball].copy()
         self._journal.note(self._put_back, ball, before)
         self._numbers[:, ball] = before + np.array([0.0, 1.0, reward])
@@ -116,13 +117,13 @@ class Balls:
         self._numbers[:, ball] = numbers
 
     def state(self) -> Parameters:
-        """Plain values and arrays that `restore` needs."""
+        """Return plain values and arrays for `restore`."""
         if not self._count:
             return {}
         return {"centers": self._kind.pack(self.centers), "numbers": self._numbers[:, : self._count].copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over a saved state; only before there are balls."""
+        """Restore a saved state; only before there are balls."""
         if not state:
             return
         centers = self._kind.check(self._kind.unpack(saved_part(state, "centers")))
@@ -134,13 +135,13 @@ class Balls:
             )
         if plays.max() > 2.0**53 or rewards.min() < 0.0 or (rewards > plays * (1.0 + SUMS_TO_ONE)).any():
             raise DamagedFile("The rewards of a ball in the file have to lie between zero and the number of its plays.")
-        for ball, radius in enumerate(numbers[0]):  # one by one, as they came: the distances are the same to the bit
+        for ball, radius in enumerate(numbers[0]):  # in the original order: the distances are bitwise equal
             self.add(self._kind.take(centers, np.array([ball])), float(radius))
         self._numbers[:, : self._count] = numbers
 
 
 class _Closeness:
-    """Dist: what a kernel or a function says, times a factor, and at most 1."""
+    """Distance of a kernel or a function, times a factor, clipped at 1."""
 
     def __init__(
         self, kernel: Kernel | None, distance: Callable[[Any, Any], Matrix] | None, kind: PointKind, factor: float
@@ -148,7 +149,7 @@ class _Closeness:
         self._kernel, self.distance, self._kind, self._factor = kernel, distance, kind, factor
 
     def __call__(self, first: Points, second: Points) -> Matrix:
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected below with a clear error message
             if self._kernel is not None:
                 distances = feature_distances(self._kernel, first, second)
             else:
@@ -169,52 +170,52 @@ class _Closeness:
 
 
 class ContextualZooming(Policy):
-    """Covers the actions with balls, and with smaller ones where it plays much (Slivkins 2009, 2014).
+    """Contextual zooming: cover the actions with balls, refined where many rewards are observed (Slivkins 2009, 2014).
 
-    All it knows of the rewards is that close actions pay alike: |f(p) − f(q)| ≤ Dist(p, q). A kernel gives such a
-    distance from similarities alone, Dist = min(1, B ‖φ(p) − φ(q)‖) with B ≥ ‖f‖. Over the active balls b, at first a
-    single one of radius 1:
+    The only assumption about the rewards is a Lipschitz condition: |f(p) − f(q)| ≤ Dist(p, q). A kernel defines such a
+    distance, Dist = min(1, B ‖φ(p) − φ(q)‖) with B ≥ ‖f‖. Over the active balls b, initially a single one of radius 1,
+    with plays the number of rewards of a ball:
 
         conf(b)  = confidence_factor · 4 sqrt(ln T / (1 + plays))
         pre(b)   = mean reward + radius + conf(b)
         index(b) = radius + min over active b′ of [ pre(b′) + Dist(center of b, center of b′) ]
 
-    where a ball without a reward has mean 0, and mean + conf of at least 1, the highest reward, whatever the factor.
-    A round looks at the balls whose domain (the ball without all smaller active ones) holds an action, takes the one
-    of largest index, and plays the lowest row in its domain. A ball played so often that conf ≤ radius gets a child of
-    half its radius around the action played. Points are actions in their contexts, as a round gives them: rows,
-    strings, `Pairs`, whatever the kernel takes.
+    where a ball without a reward has mean 0, and mean + conf of at least 1, the highest reward, for any factor. A round
+    considers the balls whose domain (the ball without all smaller active ones) contains an action, takes the one with
+    the largest index, and selects the lowest row in its domain. When the count of a ball is so large that
+    conf ≤ radius, a child with half its radius is added around the selected action. Points are actions in their
+    contexts, as a round passes them, in any form that the kernel accepts: rows, strings, `Pairs`.
 
-    The guarantee needs the whole promise: rewards in the range, and Dist true for them. With the paper's constant the
-    first ball alone takes 16 ln T plays and a child four times as many, all of them at the lowest row of its domain:
-    it takes tens of thousands of rounds to learn, and a smaller `confidence_factor` to see it happen sooner. Where the
-    kernel itself is believed, and not its distance alone, KernelUCB learns far faster.
+    The guarantee requires all assumptions: rewards in the range, and the Lipschitz condition for Dist. With the paper's
+    constant the first ball alone takes 16 ln T rounds and a child four times as many, all of them at the lowest row of
+    its domain: learning takes tens of thousands of rounds, or fewer with a smaller `confidence_factor`. If the kernel
+    itself is appropriate, and not only its distance, KernelUCB learns far faster.
 
     A round among N actions costs M · N distances, M the number of active balls, and at most M² for the indices; a
     reward costs M distances. M grows with the rounds and never shrinks, most slowly with the paper's constant: a ball
-    of radius r has children only after 16 ln T / r² plays. Memory is 8 M² bytes.
+    of radius r has children only after 16 ln T / r² rounds. Memory is 8 M² bytes.
 
-    Rewards may come late: a decision's memo carries its ball, and a child is not made where a smaller ball has come to
-    lie in the meantime. Awaited decisions count in conf, and not in the mean, of their ball. A reward cannot be taken
-    back, as the balls that it brought stay.
+    Rewards may be delayed: a decision's memo stores its ball, and no child is added if a smaller ball covers the point
+    in the meantime. Pending decisions count in conf of their ball, and not in its mean. A reward cannot be removed, as
+    the balls that it created remain.
 
     Parameters
     ----------
     kernel
-        As in KernelUCB; or None, and a `distance`.
+        As in KernelUCB; or None, with a `distance`.
     distance
-        A function of two collections of points (in the canonical form of `kind`; rows: float64 arrays) that gives the
-        matrix of their distances. A policy with one cannot be saved.
+        A function of two collections of points (in the canonical form of `kind`; rows: float64 arrays) that returns the
+        matrix of their distances. A policy with a `distance` cannot be saved.
     kind
-        What the points of a `distance` are; rows by default.
+        Point type for a `distance`; rows by default.
     horizon
-        T: rounds to come.
+        T: number of rounds.
     norm_bound
-        B ≥ ‖f‖ in the kernel's space; with a `distance`, what it has to be multiplied with to bound the change of f.
+        B ≥ ‖f‖ in the RKHS of the kernel; with a `distance`, the factor with which it bounds the change of f.
     confidence_factor
-        Multiplies conf. 1 is the paper's; 0.1 to 0.5 learns in practice and proves nothing.
+        Factor of conf. 1 is the published value; 0.1 to 0.5 learns in practice, without a guarantee.
     reward_range
-        Smallest and largest reward; others are refused. Distances are divided by its length.
+        Smallest and largest reward; others are rejected. Distances are divided by its length.
 
     Examples
     --------
@@ -256,7 +257,7 @@ class ContextualZooming(Policy):
         self._confidence_factor = positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
         self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
         self.balls = Balls(self._closeness, self._own_kind, self._journal)
-        """The active balls; rewards are scaled to [0, 1] there. Not to be changed."""
+        """Active balls, with rewards scaled to [0, 1]. Read-only."""
         self._has_warned = False
 
     def _kind(self, contexts: Points) -> PointKind:
@@ -267,7 +268,7 @@ class ContextualZooming(Policy):
     def _pick(self, actions: Actions) -> Selection:
         self._warn_beyond_horizon()
         balls = self.balls
-        if not len(balls):  # the first ball will have the first pair learnt as its center
+        if not len(balls):  # the first learned pair will be the center of the first ball
             return Selection(0, memo={"ball": np.array([0])})
         domains = balls.domains(balls.distances(actions.points))
         relevant = np.flatnonzero(domains.any(axis=1))
@@ -287,7 +288,7 @@ class ContextualZooming(Policy):
         )
 
     def domains(self, contexts: Points) -> NDArray[np.bool_]:
-        """Which actions lie in the domain of which active ball, a row a ball; every action is in one at least.
+        """Return which actions lie in the domain of which active ball, one row per ball; each is in at least one.
 
         Before the first reward there are no balls, hence no rows.
         """
@@ -300,7 +301,7 @@ class ContextualZooming(Policy):
         return np.asarray(self._confidence_factor * 4.0 * np.sqrt(log(self._horizon) / (1.0 + plays)))
 
     def _awaited(self) -> Vector:
-        """Awaited decisions of each ball."""
+        """Return the number of pending decisions per ball."""
         awaited = np.zeros(len(self.balls))
         for ball, count in self._pending_counts().items():
             awaited[ball] = count
@@ -321,7 +322,7 @@ class ContextualZooming(Policy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _note_model(self) -> None:
-        """The balls note what changes."""
+        """Do nothing: the balls record their changes."""
 
     def _validate_decision(self, decision: Decision) -> None:
         self._ball_of(decision)
@@ -331,12 +332,12 @@ class ContextualZooming(Policy):
         if not len(balls):
             balls.add(point, 1.0)
         is_full = self._confidence(balls.plays[ball]).item() <= balls.radii[ball]
-        if is_full and balls.domains(balls.distances(point))[ball, 0]:  # nothing smaller has come to lie there since
+        if is_full and balls.domains(balls.distances(point))[ball, 0]:  # no smaller ball covers it
             balls.add(point, float(balls.radii[ball]) / 2.0)
         balls.play(ball, self._rewards.unit(reward))
 
     def _ball_of(self, decision: Decision) -> int:
-        """The ball that a decision was made by, or DecisionError."""
+        """Return the ball of a decision, or raise DecisionError."""
         noted = np.asarray(decision.memo.get("ball", ()))
         n_balls = max(1, len(self.balls))
         if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
@@ -350,7 +351,7 @@ class ContextualZooming(Policy):
         if len(self.balls):
             self.balls.distances(point)
 
-    # -- describing and keeping ------------------------------------------------------------------------------------
+    # -- description and serialization -----------------------------------------------------------------------------
 
     def _parameters(self) -> Parameters:
         closeness: Parameters

@@ -1,10 +1,11 @@
-"""Choosing by the advice of experts, or from a class of policies.
+"""Policies that learn from expert advice, or from a class of policies.
 
-An `Expert` gives one probability per action of a round; the factories make whole families of them. `EpochGreedy` is
-the one to try first where rounds are drawn from one law; `EXP4` assumes nothing about them, and `EXP4P` promises with
-high probability what `EXP4` promises on average. `VE` takes infinite classes, `PACBayes` a finite number of states, and
+An `Expert` returns one probability per action of a round; the factories create whole families of experts. Start with
+`EpochGreedy` if rounds are i.i.d. `EXP4` makes no assumption about rounds; the bound of `EXP4P` holds with high
+probability, that of `EXP4` in expectation. `VE` accepts infinite classes, `PACBayes` a finite number of states, and
 `KernelEpochGreedy` a kernel in place of experts. `PolicyElimination`, `RandomizedUCB` and `ILOVETOCONBANDITS` compete
-with the best of a class of deterministic policies, and choose chances that keep every estimate sharp.
+with the best of a class of deterministic policies, and choose action probabilities that keep the variance of every
+estimate low.
 """
 
 from kernelbandits.policies.experts.base import Expert

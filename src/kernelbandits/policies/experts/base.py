@@ -36,26 +36,27 @@ __all__ = [
 ]
 
 JointAdvice: TypeAlias = Callable[[Points, int], Matrix]
-"""(contexts, n_actions) → a row of probabilities per expert."""
+"""(contexts, n_actions) → one row of probabilities per expert."""
 
 
 @runtime_checkable
 class Expert(Protocol):
-    """Advice for a round: one probability per action. A member of a policy class puts 1 on one of them.
+    """Interface of experts: advice for a round, one probability per action.
 
-    The same round gets the same advice whenever it is asked for. A class whose experts can be asked together at less
-    than one call each has, besides, a static method `together(experts) -> JointAdvice`, asked once per policy.
+    A member of a policy class puts probability 1 on one action. The advice is deterministic: the same round gets the
+    same advice. A class whose experts can be evaluated jointly, at less than one call each, may also define a static
+    method `together(experts) -> JointAdvice`, called once per policy.
     """
 
     def advise(self, contexts: Points) -> Vector:
-        """Probabilities of the actions of a round, all that were passed: not negative, and 1 in sum."""
+        """Return probabilities of all actions passed: non-negative, with sum 1."""
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
 
 
 def all_on(rows: Indices, n_actions: int) -> Matrix:
-    """Advice of experts that each put everything on one row; on the last one of a round that has fewer.
+    """Return the advice of experts that each put probability 1 on one row; on the last row if the round has fewer.
 
     >>> all_on(np.array([1, 0, 7]), 2)
     array([[0., 1.],
@@ -68,7 +69,7 @@ def all_on(rows: Indices, n_actions: int) -> Matrix:
 
 
 def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
-    """At least one, and experts all of them, or InvalidParameter."""
+    """Return the experts as a tuple; raise InvalidParameter if it is empty or contains any other object."""
     try:
         listed = tuple(unrolled(experts))
     except TypeError as error:
@@ -85,7 +86,7 @@ def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
 
 
 def advice_of(experts: Sequence[Expert], contexts: Points, n_actions: int) -> Matrix:
-    """A row of probabilities per expert, or InvalidParameter for advice that is none."""
+    """Return one row of probabilities per expert; raise InvalidParameter for invalid advice."""
     advice = np.empty((len(experts), n_actions))
     for row, expert in enumerate(experts):
         given = np.asarray(expert.advise(contexts), dtype=np.float64)
@@ -98,7 +99,7 @@ def advice_of(experts: Sequence[Expert], contexts: Points, n_actions: int) -> Ma
 
 
 def picks_of(advice: Matrix) -> Indices:
-    """The action of each expert of a policy class, or InvalidParameter where one of them randomizes."""
+    """Return the action of each expert of a policy class; raise InvalidParameter if one of them randomizes."""
     picks: Indices = np.argmax(advice, axis=1)
     if not (advice[np.arange(len(advice)), picks] == 1.0).all():
         raise InvalidParameter(
@@ -108,7 +109,7 @@ def picks_of(advice: Matrix) -> Indices:
 
 
 class Panel:
-    """Experts in their order; those of a class that can be asked together cost one call, however many they are.
+    """Ordered panel of experts; experts of a class that supports joint evaluation cost one call together.
 
     >>> from kernelbandits.policies.experts.library import ConstantExpert, UniformExpert
     >>> Panel([ConstantExpert(1), UniformExpert(), ConstantExpert(0)]).advice_on([[1.0], [2.0]], 2)
@@ -129,16 +130,16 @@ class Panel:
         return len(self.experts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
-        """Itself: experts do not change, and a copied policy goes on asking the same."""
+        """Return the panel itself: experts are immutable, and a copied policy uses the same ones."""
         del memo
         return self
 
     def __reduce__(self) -> tuple[type[Panel], tuple[tuple[Expert, ...]]]:
-        """Experts alone: how they are asked together is found again."""
+        """Pickle the experts only; the joint evaluation is rebuilt."""
         return Panel, (self.experts,)
 
     def advice_on(self, contexts: Points, n_actions: int) -> Matrix:
-        """A row per expert of probabilities of all actions of a round."""
+        """Return one row per expert with the probabilities of all actions of a round."""
         if self._is_one_group:
             return self._groups[0][1](contexts, n_actions)
         advice = np.empty((len(self.experts), n_actions))
@@ -147,10 +148,10 @@ class Panel:
         return advice
 
     def advice(self, actions: Actions) -> Matrix:
-        """A row per expert of probabilities of the eligible actions.
+        """Return one row per expert with the probabilities of the eligible actions.
 
-        Experts see the whole round. What they gave to other actions is spread over these in proportion, or evenly
-        where nothing else is left.
+        Experts receive the whole round. The probability of ineligible actions is redistributed over the eligible ones
+        in proportion, or uniformly if their total is zero.
         """
         advice = self.advice_on(actions.whole, actions.n_rows)
         if actions.rows is None:
@@ -160,12 +161,12 @@ class Panel:
         return np.where(mass > 0.0, left / np.where(mass > 0.0, mass, 1.0), 1.0 / actions.n_actions)
 
     def subset(self, rows: Indices) -> list[Expert]:
-        """Some of them."""
+        """Return some of the experts."""
         return [self.experts[row] for row in rows]
 
     @cached_property
     def digest(self) -> str:
-        """Tells one panel from another: of what the experts say of themselves, in their order."""
+        """Digest of the experts' descriptions, in order; distinguishes panels."""
         text = json.dumps([expert.describe() for expert in self.experts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -178,7 +179,7 @@ class Panel:
 
 
 def noted(decision: Decision, name: str, size: int) -> Vector:
-    """An array of the memo, or DecisionError where it is missing or of another length."""
+    """Return an array of the memo; raise DecisionError if it is missing or has another length."""
     numbers = np.asarray(decision.memo.get(name, ()))
     if numbers.shape != (size,) or numbers.dtype.kind not in "biuf":
         raise DecisionError(
@@ -189,7 +190,7 @@ def noted(decision: Decision, name: str, size: int) -> Vector:
 
 
 def noted_shares(decision: Decision, name: str, size: int) -> Vector:
-    """Likewise one of probabilities."""
+    """Return an array of probabilities of the memo, validated likewise."""
     shares = noted(decision, name, size)
     if not ((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all():
         raise DecisionError(
@@ -200,7 +201,7 @@ def noted_shares(decision: Decision, name: str, size: int) -> Vector:
 
 
 def known_propensity(decision: Decision) -> float:
-    """The probability of the action that was taken, or DecisionError where it is none to divide by."""
+    """Return the probability of the selected action; raise DecisionError if it is not a valid divisor."""
     if not 0.0 < decision.propensity <= 1.0:
         raise DecisionError(
             f"Rewards are divided by the decision's propensity, which lies above 0 and at most at 1; decision "
@@ -210,7 +211,7 @@ def known_propensity(decision: Decision) -> float:
 
 
 def shares(log_weights: Vector) -> Vector:
-    """Weights in proportion to exp(log_weights) that add up to 1; no size of these overflows.
+    """Return weights proportional to exp(log_weights) with sum 1, without overflow for any size.
 
     >>> shares(np.array([5000.0, 5000.0]))
     array([0.5, 0.5])
@@ -221,16 +222,16 @@ def shares(log_weights: Vector) -> Vector:
 
 
 LARGEST_LOG_WEIGHT: Final = 1e300
-"""In a file: differences of two such numbers are finite."""
+"""Largest absolute log-weight in a file: differences of two such numbers are finite."""
 
 
 def saved_log_weights(state: Any, n_weights: int) -> Vector:
-    """Log-weights in a file, or DamagedFile; `shares` takes any of these."""
+    """Return the log-weights of a file, or raise DamagedFile; `shares` accepts any of these."""
     return saved_array(state, "log_weights", "f", (n_weights,), least=-LARGEST_LOG_WEIGHT, most=LARGEST_LOG_WEIGHT)
 
 
 def shared_row(contexts: Points) -> Vector:
-    """The numbers that describe a round as a whole: the context of pairs, or the first row where actions are rows.
+    """Return the features of a round as a whole: the context of pairs, or the first row if actions are rows.
 
     >>> shared_row([[1.0, 2.0], [3.0, 4.0]])
     array([1., 2.])

@@ -24,14 +24,14 @@ from kernelbandits.validation import a_count, a_probability, a_size
 __all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
 
 SPREAD: Final = -1
-"""The pick of a policy whose action is not eligible: it takes all that are, alike."""
+"""Pick of a policy whose action is not eligible: it selects all eligible actions with equal probability."""
 
 BLOCK: Final = 1 << 17
-"""Entries of the table that are looked at together: more would only cost memory."""
+"""Number of table entries processed at once: more would only cost memory."""
 
 
 def shares_of(picks: Indices, weights: Vector, rows: Indices) -> Vector:
-    """Weight of the policies that pick each of these rows: W(a) = Σ P(π) π(a).
+    """Return the total weight of the policies that pick each of these rows: W(a) = Σ P(π) π(a).
 
     >>> shares_of(np.array([2, 0, 2, SPREAD]), np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 2]))
     array([0.4, 0.6])
@@ -42,32 +42,32 @@ def shares_of(picks: Indices, weights: Vector, rows: Indices) -> Vector:
 
 
 def odds_from(shares: Vector, mixing: float) -> Vector:
-    """Probabilities of the n actions of a round, each of them at least the mixing m: W' = (1 − n m) W + m."""
+    """Return action probabilities of a round of n actions, each at least the mixing m: W' = (1 − n m) W + m."""
     odds: Vector = (1.0 - len(shares) * mixing) * shares + mixing
-    odds /= odds.sum()  # rounding aside, the sum is 1 already
+    odds /= odds.sum()  # corrects rounding errors
     return odds
 
 
 class PickTable:
-    """The rounds learnt, by who picked the same action as whom; rounds alike in that are kept once and counted.
+    """Table of the learned rounds: which policies pick the same action. Equal rounds are stored once, with a count.
 
-    Numbers of actions are replaced by numbers in the order of their first picks, which changes no variance and makes
-    more rounds alike. With M policies a round takes M small integers, unless there was one like it before: memory
-    is bounded for few policies or few different contexts, and else grows with the rounds.
+    Action numbers are replaced by their order of first pick, which does not change any variance and makes more rounds
+    equal. With M policies a distinct round takes M small integers: memory is bounded for few policies or few different
+    contexts, and otherwise grows with the rounds.
 
     Parameters
     ----------
     n_policies
-        M, the policies of the class.
+        M, the number of policies of the class.
     n_actions
-        N, the most actions of a round.
+        N, the largest number of actions of a round.
     """
 
     def __init__(self, n_policies: int, n_actions: int, journal: Journal | None = None) -> None:
         self.n_policies, self.n_actions = n_policies, n_actions
         self._journal = Journal() if journal is None else journal
         self.n_rounds = 0
-        """Rounds taken in."""
+        """Number of rounds added."""
         self._dtype = np.dtype(np.int16 if n_actions < np.iinfo(np.int16).max else np.int32)
         self._start(0, np.empty((0, n_policies), dtype=self._dtype))
 
@@ -79,26 +79,26 @@ class PickTable:
 
     @property
     def n_distinct(self) -> int:
-        """Rounds that differ."""
+        """Number of distinct rounds."""
         return self._n_distinct
 
     @property
     def sizes(self) -> Indices:
-        """Actions of each distinct round."""
+        """Number of actions of each distinct round."""
         return self._sizes[: self._n_distinct]
 
     @property
     def counts(self) -> Indices:
-        """How often each distinct round came."""
+        """Number of occurrences of each distinct round."""
         return self._counts[: self._n_distinct]
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Which action each policy took in each distinct round, n_actions for SPREAD, shape (n_distinct, M)."""
+        """Action of each policy in each distinct round, n_actions for SPREAD, shape (n_distinct, M)."""
         return self._labels[: self._n_distinct]
 
     def add(self, picks: Indices, size: int) -> None:
-        """One more round of so many actions; `picks` are their rows, or SPREAD."""
+        """Add one round of `size` actions; `picks` are rows, or SPREAD."""
         labels = self._agreement(picks)
         key = (size, labels.tobytes())
         place = self._places.get(key)
@@ -124,7 +124,7 @@ class PickTable:
         self._counts[place] = count
 
     def shares(self, weights: Vector) -> Matrix:
-        """W(x, a) = Σ P(π) π(a | x) in each distinct round, shape (n_distinct, n_actions)."""
+        """Return W(x, a) = Σ P(π) π(a | x) in each distinct round, shape (n_distinct, n_actions)."""
         support = np.flatnonzero(weights)
         shares = np.empty((self._n_distinct, self.n_actions + 1))
         for rows, cells in self._blocks(support):
@@ -134,15 +134,15 @@ class PickTable:
         return shares[:, :-1] + shares[:, -1:] / self.sizes[:, None]
 
     def odds(self, weights: Vector, mixing: float) -> Matrix:
-        """W'(x, a) = (1 − n m) W(x, a) + m in each distinct round of n actions."""
+        """Return W'(x, a) = (1 − n m) W(x, a) + m in each distinct round of n actions."""
         return self.kept(mixing)[:, None] * self.shares(weights) + mixing
 
     def kept(self, mixing: float) -> Vector:
-        """1 − n m of each distinct round: what the mixing leaves to the policies."""
+        """Return 1 − n m of each distinct round: the probability left to the policies."""
         return 1.0 - self.sizes.astype(np.float64) * mixing
 
     def mean_at_picks(self, of_action: Matrix, *, power: int = 1, policies: Indices | None = None) -> Vector:
-        """Mean over the rounds of Σ_a π(a | x)^power · f(x, a), for every policy or for some."""
+        """Return the mean over the rounds of Σ_a π(a | x)^power · f(x, a), for all or some policies."""
         spread = np.where(np.arange(self.n_actions) < self.sizes[:, None], of_action, 0.0).sum(axis=1)
         table = np.column_stack([of_action, spread / np.power(self.sizes, power)])
         total = np.zeros(self.n_policies if policies is None else len(policies))
@@ -151,11 +151,11 @@ class PickTable:
         return total / self.n_rounds
 
     def variances(self, odds: Matrix, policies: Indices | None = None) -> Vector:
-        """V(π) = mean over the rounds of 1 / W'(x, π(x)): a bound on the variance of a policy's estimated value."""
+        """Return V(π) = mean over rounds of 1 / W'(x, π(x)): a bound on the variance of a policy's estimated value."""
         return self.mean_at_picks(1.0 / odds, policies=policies)
 
     def state(self) -> Parameters:
-        """Arrays that restore it."""
+        """Return arrays for `restore`."""
         return {"labels": self.labels.astype(np.int64), "sizes": self.sizes.copy(), "counts": self.counts.copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -164,7 +164,7 @@ class PickTable:
         labels = labels.astype(self._dtype)
         sizes = saved_array(state, "sizes", "i", (len(labels),), least=1, most=self.n_actions)
         counts = saved_array(state, "counts", "i", (len(labels),), least=1, most=2**53)
-        n_rounds = sum(counts.tolist())  # which may be more than an int64 holds
+        n_rounds = sum(counts.tolist())  # may exceed an int64
         if n_rounds > 2**53:
             raise DamagedFile(f"The rounds in the file add up to {n_rounds}, which is more than can be counted.")
         self._start(len(labels), labels)
@@ -173,7 +173,7 @@ class PickTable:
         self.n_rounds = n_rounds
 
     def _agreement(self, picks: Indices) -> NDArray[Any]:
-        """Numbers of the picked actions in the order of their first picks; n_actions for SPREAD."""
+        """Renumber the picked actions in the order of first pick; n_actions for SPREAD."""
         labels = np.full(self.n_policies, self.n_actions, dtype=self._dtype)
         is_pick = picks != SPREAD
         if is_pick.any():
@@ -183,7 +183,7 @@ class PickTable:
 
     def _make_room(self) -> None:
         used = self._n_distinct
-        if used == len(self._counts):  # which is assigned last: an interrupt leaves the others longer
+        if used == len(self._counts):  # `_counts` is assigned last: an interrupt leaves the others longer
             more = max(16, used)
             empty = np.empty((more, self.n_policies), dtype=self._dtype)
             self._labels = np.concatenate([self._labels[:used], empty])
@@ -191,7 +191,7 @@ class PickTable:
             self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
 
     def _blocks(self, policies: Indices | None) -> Iterator[tuple[slice, Indices]]:
-        """Some rounds, and the places of these policies' picks in a flat table (round of the block, n_actions + 1)."""
+        """Yield blocks of rounds, with indices of the picks into a flat table (round of the block, n_actions + 1)."""
         step = max(1, BLOCK // self.n_policies)
         offsets = np.arange(step)[:, None] * (self.n_actions + 1)
         for start in range(0, self._n_distinct, step):
@@ -201,33 +201,36 @@ class PickTable:
 
 
 MOST_ACTIONS: Final = 100_000
-"""Of a round: each distinct round takes 8 bytes for each of them."""
+"""Largest number of actions of a round: each distinct round takes 8 bytes per action."""
 
 
 class ClassMixture(NamedTuple):
-    """How the next action is drawn: from policies of these weights, mixed with every action alike."""
+    """Distribution of the next action: policies with these weights, mixed with the uniform distribution."""
 
     weights: Vector
     """Probability of each policy of the class."""
 
     mixing: float
-    """Least probability of each action."""
+    """Lower bound of the probability of each action."""
 
 
 class ClassPolicy(ExpertPolicy):
-    """Draws a policy of the class, or now and then any action, and estimates from each reward all policies at once.
+    """Base class of policies that draw from a policy class, with uniform mixing.
+
+    Each reward is used to estimate the values of all policies of the class.
 
     With weights P(π) and the mixing m, the probability of an action of a round of n is
 
         W'(x, a) = (1 − n m) Σ_π P(π) 1[π(x) = a] + m,
 
-    and the value of a policy is estimated without bias by the mean of r 1[π(x) = a] / W'(x, a) over the rounds learnt,
-    each with the probability that its own action was drawn with. Rewards are scaled from `reward_range` to [0, 1].
+    and the value of a policy is estimated without bias by the mean of r 1[π(x) = a] / W'(x, a) over the learned rounds,
+    each with the probability with which its action was drawn. Rewards are scaled from `reward_range` to [0, 1].
 
-    A policy whose action is not eligible takes the eligible ones alike. A round may have fewer than `n_actions` actions
-    to choose among, not more. Rewards cannot be amended: weights depend on what was known when they were computed.
+    A policy whose action is not eligible selects the eligible ones with equal probability. A round may have fewer than
+    `n_actions` eligible actions, not more. Rewards cannot be amended: the weights depend on the data at the time of
+    their computation.
 
-    A subclass says what the weights are: `_mixture`; and what it does after each round: `_after_round`.
+    A subclass defines the weights (`_mixture`) and the update after each round (`_after_round`).
     """
 
     def __init__(
@@ -248,61 +251,61 @@ class ClassPolicy(ExpertPolicy):
 
     @property
     def n_actions(self) -> int:
-        """The most actions that a round can have."""
+        """Largest number of actions of a round."""
         return self._n_actions
 
     @property
     def failure_probability(self) -> float:
-        """With what probability the promise of the algorithm may fail."""
+        """Probability with which the guarantee of the algorithm may fail."""
         return self._failure_probability
 
     @abstractmethod
     def _mixture(self) -> ClassMixture:
-        """What the next action is drawn from: a function of what was learnt."""
+        """Return the distribution of the next action, a function of the learned data."""
 
     @abstractmethod
     def _after_round(self) -> None:
-        """One more round is in the table and in the sums; this may not fail."""
+        """Update after a round was added to the table and the sums; must not raise."""
 
     @property
     def n_policies(self) -> int:
-        """Policies of the class."""
+        """Number of policies of the class."""
         return len(self.experts)
 
     @property
     def weights(self) -> Vector:
-        """Probability with which each policy is drawn in the next round."""
+        """Probability of each policy in the next round."""
         return self._mixture().weights.copy()
 
     @property
     def mixing(self) -> float:
-        """Least probability of each action of the next round."""
+        """Lower bound of the probability of each action of the next round."""
         return self._mixture().mixing
 
     @property
     def values(self) -> Vector:
-        """Estimated mean reward of each policy, without bias; nan before the first reward."""
+        """Unbiased estimate of the mean reward of each policy; nan before the first reward."""
         if not self._table.n_rounds:
             return np.full(self.n_policies, nan)
         return np.array([self._rewards.from_unit(value) for value in self._estimates().tolist()])
 
     @property
     def best_policy(self) -> int:
-        """Place, among the experts, of the policy of highest estimated value."""
+        """Index, among the experts, of the policy with the highest estimated value."""
         return int(tied_for_best(self._estimates())[0])
 
     def _estimates(self) -> Vector:
-        """Estimated value of each policy, rewards scaled to [0, 1]."""
+        """Return the estimated value of each policy, rewards scaled to [0, 1]."""
         return self._sums / max(1, self._table.n_rounds)
 
     def _regrets(self) -> Vector:
-        """By how much each policy's estimated value falls short of the best."""
+        """Return the difference between the best estimated value and that of each policy."""
         estimates = self._estimates()
         regrets: Vector = estimates.max() - estimates
         return regrets
 
     def _class_parameters(self) -> Parameters:
-        """What `_parameters` says of all that is here."""
+        """Return the entries of `_parameters` that this base class defines."""
         return {
             **self._expert_parameters(),
             "n_actions": self.n_actions,
@@ -321,7 +324,7 @@ class ClassPolicy(ExpertPolicy):
         return Odds(odds_from(shares_of(picks, weights, rows), mixing), memo={"picks": picks})
 
     def _picks(self, actions: Actions) -> Indices:
-        """The row that each policy takes, or SPREAD where that is not eligible."""
+        """Return the row that each policy selects, or SPREAD if it is not eligible."""
         picks = picks_of(self._panel.advice_on(actions.whole, actions.n_rows))
         return picks if actions.rows is None else np.where(np.isin(picks, actions.rows), picks, SPREAD)
 
@@ -336,7 +339,7 @@ class ClassPolicy(ExpertPolicy):
         self._after_round()
 
     def _picks_in(self, decision: Decision) -> Indices:
-        """What each policy picked in the round of a decision, or DecisionError where it does not say so."""
+        """Return the picks of all policies in the round of a decision; raise DecisionError if they are missing."""
         picks = np.asarray(decision.memo.get("picks", ()))
         if picks.shape != (self.n_policies,) or picks.dtype.kind not in "iu" or picks.min() < SPREAD:
             raise DecisionError(
@@ -361,10 +364,10 @@ class ClassPolicy(ExpertPolicy):
         self._sums = saved_array(state, "sums", "f", self._sums.shape, least=0.0, most=most).copy()
 
     def _saved_mixing(self, state: Mapping[str, Any], name: str) -> float:
-        """The least probability of an action, which leaves at least half of all to the policies."""
+        """Return the lower bound of an action's probability, which leaves at least half of the mass to the policies."""
         return saved_number(state, name, least=0.0, most=0.5 / self.n_actions)
 
 
 def is_power_of_two(n_rounds: int) -> bool:
-    """Whether weights that are found at rounds 2^j are to be found anew."""
+    """Whether weights that are computed at rounds 2^j are due for recomputation."""
     return n_rounds & (n_rounds - 1) == 0

@@ -27,18 +27,18 @@ from kernelbandits.validation import LARGEST, a_count, positive
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
 
 EXPLORING: Final = 1
-"""The stage of decisions in uniform rounds, from which these policies learn."""
+"""Stage of decisions in uniform rounds, from which these policies learn."""
 
 
 NEVER: Final = 2**60
-"""Epochs that are not played to their end."""
+"""Epoch number that is never reached."""
 
 
 class Epochs:
-    """Which rounds are played uniformly, for a class of complexity C = N ln M.
+    """Schedule of the uniform rounds, for a class of complexity C = N ln M.
 
-    Without a horizon epoch l = 1, 2, … is one such round and max(1, ⌊sqrt(l / C) / factor⌋) others; with a horizon T
-    the first ⌈factor · T^(2/3) C^(1/3)⌉ rounds are.
+    Without a horizon, epoch l = 1, 2, … consists of one uniform round and max(1, ⌊sqrt(l / C) / factor⌋) greedy rounds.
+    With a horizon T, the first ⌈factor · T^(2/3) C^(1/3)⌉ rounds are uniform.
 
     >>> schedule = Epochs(0.2, horizon=None, factor=1.0)
     >>> [t for t in range(1, 14) if schedule.explores(t)]
@@ -48,18 +48,18 @@ class Epochs:
     def __init__(self, complexity: float, *, horizon: int | None, factor: float) -> None:
         self._complexity, self._factor = complexity, factor
         self.n_first: int | None = None
-        """Rounds at the start, where the horizon is known."""
+        """Number of initial uniform rounds, if the horizon is known."""
         if horizon is not None:
             self.n_first = min(horizon, ceil(factor * cbrt(horizon**2 * complexity)))
         self._run = (1, 1)
-        """Round and number of the first of the epochs of one length among which the latest round was."""
+        """First round and number of the first of the equally long epochs around the latest round."""
 
     def greedy_rounds(self, epoch: int) -> int:
-        """Rounds of an epoch after its first."""
+        """Return the number of rounds of an epoch after its first."""
         return max(1, floor(sqrt(epoch / self._complexity) / self._factor))
 
     def explores(self, round_index: int) -> bool:
-        """Whether this round, counted from 1, is played uniformly."""
+        """Whether this round, counted from 1, is uniform."""
         if self.n_first is not None:
             return round_index <= self.n_first
         if round_index < self._run[0]:
@@ -72,7 +72,7 @@ class Epochs:
             self._run = (start + (later - epoch) * n_rounds, later)
 
     def _longer_epoch(self, epoch: int) -> int:
-        """The first epoch after this one that has more rounds, or one so far off that it is never reached."""
+        """Return the first later epoch that has more rounds, or one that is never reached."""
         n_greedy, above = self.greedy_rounds(epoch), 2 * epoch
         while self.greedy_rounds(above) <= n_greedy and above < NEVER:
             above *= 2
@@ -80,38 +80,38 @@ class Epochs:
 
 
 class EpochGreedy(ExpertPolicy):
-    """Plays uniformly now and then, and follows in between the expert of best value in these rounds.
+    """Epoch-Greedy: occasional uniform rounds, and in between the expert with the best estimated value in these rounds.
 
         value of expert i = Σ over uniform rounds of r ξⁱ_a / p_a,   p_a = 1/N
 
-    which is unbiased whatever the expert advises. Epoch l = 1, 2, … is one uniform round and then
-    s_l = max(1, ⌊sqrt(l / (N ln M)) / factor⌋) greedy ones; where the horizon T is known, the first
-    ⌈factor · T^(2/3) (N ln M)^(1/3)⌉ rounds are uniform and all others greedy. Expected regret against the best of M
-    experts is of order T^(2/3) (N ln M)^(1/3) where rounds are drawn independently from one law; against the best
-    action it is no better than the experts are. Greedy rounds teach nothing (`stage` is 1 in uniform rounds and None in
-    greedy ones).
+    which is unbiased for any advice. Epoch l = 1, 2, … consists of one uniform round and then s_l = max(1,
+    ⌊sqrt(l / (N ln M)) / exploration_factor⌋) greedy rounds. If the horizon T is known, the first
+    ⌈exploration_factor · T^(2/3) (N ln M)^(1/3)⌉ rounds are uniform and all others greedy. If rounds are i.i.d., the
+    expected regret against the best of M experts is of order T^(2/3) (N ln M)^(1/3); relative to the best action, the
+    policy is no better than its experts. The policy does not learn from greedy rounds (`stage` is 1 in uniform rounds
+    and None in greedy ones).
 
     Half of the rounds are uniform until l reaches 4 N ln M, which for N = 5 and M = 100 is epoch 93; a factor below 1
-    shortens that. Which rounds are uniform follows `round_index`: rewards that are late count when they are expected
+    shortens this phase. Which rounds are uniform depends on `round_index`: delayed rewards count once they are expected
     (`expect`). Rounds may have any number of actions; N in the schedule is `n_actions`.
 
-    A greedy round costs the advice of one expert, a uniform round that of all, and M numbers of memo; nothing else
-    grows with the number of rounds. Rewards may be late, amended and unlearnt: values are sums.
+    A greedy round costs the advice of one expert, a uniform round that of all, and M numbers of memo; otherwise, cost
+    does not grow with the number of rounds. Rewards may be delayed, amended and unlearned: values are sums.
 
     Parameters
     ----------
     experts
-        Whose advice is followed; ties between them go to the first.
+        The experts; ties between them go to the first.
     n_actions
-        N: actions of a round, for the schedule.
+        N: number of actions per round, for the schedule.
     horizon
-        T, where it is known; None: epochs.
+        T, if known; None: epochs.
     exploration_factor
-        How much more is explored than the schedule says: 1 is the schedule.
+        Factor of the amount of exploration: 1 is the published schedule.
     reward_range
         Lowest and highest reward.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class EpochGreedy(ExpertPolicy):
         self._n_actions = a_count(n_actions, "The number of actions")
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
-        # A single expert leaves nothing to find out; two are the least that the schedule is made for.
+        # A single expert leaves nothing to learn; the schedule is defined for at least two.
         complexity = self.n_actions * log(max(len(self.experts), 2))
         self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._values: Vector = np.zeros(len(self.experts))
@@ -155,30 +155,30 @@ class EpochGreedy(ExpertPolicy):
 
     @property
     def horizon(self) -> int | None:
-        """T, where it is known."""
+        """T, if known."""
         return self._horizon
 
     @property
     def exploration_factor(self) -> float:
-        """How much more is explored than the schedule says."""
+        """Factor of the amount of exploration."""
         return self._exploration_factor
 
     @property
     def values(self) -> Vector:
-        """What each expert would have earned in the uniform rounds, by estimate: sums of rewards brought to [0, 1]."""
+        """Estimated total reward of each expert in the uniform rounds: sums of rewards scaled to [0, 1]."""
         return self._values.copy()
 
     @property
     def leader(self) -> Expert:
-        """The expert that greedy rounds follow now."""
+        """Expert that greedy rounds currently follow."""
         return self._leading().experts[0]
 
     def explores(self, round_index: int) -> bool:
-        """Whether this round, counted from 1, is played uniformly."""
+        """Whether this round, counted from 1, is uniform."""
         return self._schedule.explores(round_index)
 
     def _leading(self) -> Panel:
-        """The leader as a panel of one, which is made again only when another expert takes the lead."""
+        """Return the leader as a panel of one expert, rebuilt only when the leader changes."""
         place = int(tied_for_best(self._values)[0])
         if self._leaders is None or self._leaders[0] != place:
             self._leaders = place, Panel([self.experts[place]])
@@ -215,7 +215,7 @@ class EpochGreedy(ExpertPolicy):
         self._values = self._values - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
-        """What a reward adds to the values; nothing after a greedy round."""
+        """Return the increment of the values for a reward; zero after a greedy round."""
         if decision.stage != EXPLORING:
             return np.zeros(len(self.experts))
         return reward / known_propensity(decision) * noted_shares(decision, "advice", len(self.experts))
@@ -228,38 +228,38 @@ class EpochGreedy(ExpertPolicy):
 
 
 class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
-    """Epoch-Greedy with a regression in place of a list of experts: kernel ridge on the uniform rounds.
+    """Epoch-Greedy with kernel ridge regression on the uniform rounds in place of a list of experts.
 
-    Uniform rounds come as in `EpochGreedy`, with `complexity` where that has ln M: epoch l is one of them and then
-    max(1, ⌊sqrt(l / (N · complexity)) / factor⌋) greedy ones, or all come first where the horizon is known. A greedy
-    round plays the action of highest estimated reward, kᵀ(K + γI)⁻¹ y over the uniform rounds; of tied ones the lowest
-    row. Greedy rounds teach nothing, so that what is learnt is a fair sample of all actions (`stage` is 1 in uniform
-    rounds and None in greedy ones). The rate T^(2/3) is that of Epoch-Greedy where the regression finds the best
-    policy; there is no constant to quote.
+    The schedule of uniform rounds is that of `EpochGreedy`, with `complexity` in place of ln M: epoch l consists of one
+    uniform round and then max(1, ⌊sqrt(l / (N · complexity)) / exploration_factor⌋) greedy ones; if the horizon is
+    known, all uniform rounds come first. A greedy round selects the action with the highest estimated reward,
+    kᵀ(K + γI)⁻¹ y over the uniform rounds; the lowest row among ties. The policy does not learn from greedy rounds, so
+    the learned data are an unbiased sample of all actions (`stage` is 1 in uniform rounds and None in greedy ones). The
+    rate T^(2/3) is that of Epoch-Greedy if the regression finds the best policy; no constant is known.
 
-    With m distinct actions from uniform rounds a greedy round costs O(N m) and a uniform one O(m²) when it is learnt:
-    m grows with the uniform rounds, about T^(2/3). Rewards may be late, amended and unlearnt.
+    With m distinct actions from uniform rounds, a greedy round costs O(N m), and learning from a uniform one costs
+    O(m²): m grows with the uniform rounds, about T^(2/3). Rewards may be delayed, amended and unlearned.
 
     Parameters
     ----------
     kernel
         Similarity of actions.
     n_actions
-        N: actions of a round, for the schedule.
+        N: number of actions per round, for the schedule.
     regularization
         γ > 0.
     complexity
-        What ln M is to a list of M policies; 5 stands for 150 of them. More explores more.
+        Counterpart of ln M for a list of M policies; 5 corresponds to 150 policies. Larger values explore more.
     horizon
-        T, where it is known; None: epochs.
+        T, if known; None: epochs.
     exploration_factor
-        How much more is explored than the schedule says: 1 is the schedule.
+        Factor of the amount of exploration: 1 is the published schedule.
     posterior
         "auto" (the cheaper exact form), "exact" or "primal".
     reward_range
-        Rewards outside it are refused; None takes any finite number.
+        Range of valid rewards; others are rejected. None accepts any finite number.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -296,7 +296,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         self._form = posterior_factory(posterior)
         super().__init__(
             make_posterior(self._form, self.kernel, regularization),
-            Constant(0.0),  # actions are judged by their means
+            Constant(0.0),  # actions are scored by their means
             reward_range=reward_range,
             seed=seed,
         )
@@ -305,7 +305,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         self._horizon = None if horizon is None else a_count(horizon, "The horizon")
         self._exploration_factor = positive(exploration_factor, "The exploration factor")
         self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
-        self._support: tuple[Points, Vector] | None = None  # points and dual weights; None when to be asked for anew
+        self._support: tuple[Points, Vector] | None = None  # points and dual weights; None: to be recomputed
 
     @property
     def n_actions(self) -> int:
@@ -314,29 +314,29 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
 
     @property
     def complexity(self) -> float:
-        """What ln M is to a list of M policies."""
+        """Counterpart of ln M for a list of M policies."""
         return self._complexity
 
     @property
     def horizon(self) -> int | None:
-        """T, where it is known."""
+        """T, if known."""
         return self._horizon
 
     @property
     def exploration_factor(self) -> float:
-        """How much more is explored than the schedule says."""
+        """Factor of the amount of exploration."""
         return self._exploration_factor
 
     def explores(self, round_index: int) -> bool:
-        """Whether this round, counted from 1, is played uniformly."""
+        """Whether this round, counted from 1, is uniform."""
         return self._schedule.explores(round_index)
 
     def estimate(self, contexts: Points) -> Vector:
-        """Estimated reward of each action."""
+        """Return the estimated reward of each action."""
         return self._means(self.kernel.kind.check(contexts))
 
     def _means(self, points: Points) -> Vector:
-        """Means alone, which cost O(m) each; widths would cost O(m²)."""
+        """Return means only, which cost O(m) each; widths would cost O(m²)."""
         if not self.posterior.n_observations:
             return np.zeros(self.kernel.kind.count(points))
         if self._support is None:

@@ -21,38 +21,37 @@ __all__ = ["EXP4", "EXP4P", "ConfidentWeights", "long_enough"]
 
 
 class EXP4(ExpertPolicy):
-    """Follows experts in proportion to weights that grow exponentially with what their advice would have earned.
+    """EXP4: mixture of experts with weights exponential in their estimated rewards (Auer et al. 2003).
 
     With M experts, the advice ξⁱ of expert i for the N actions of the round, and T = horizon:
 
-        g = min(1, factor · sqrt(N ln M / ((e − 1) T)))
-        p = (1 − g) Σ wᵢ ξⁱ / Σ wᵢ + g / N              the action is drawn from p
-        wᵢ ← wᵢ · exp(speed · g · ξⁱ_a · r / (p_a N))   r: reward of the action a, brought to [0, 1]
+        g = min(1, exploration_factor · sqrt(N ln M / ((e − 1) T)))
+        p = (1 − g) Σ wᵢ ξⁱ / Σ wᵢ + g / N                        the action is drawn from p
+        wᵢ ← wᵢ · exp(learning_factor · g · ξⁱ_a · r / (p_a N))   r: reward of the action a, scaled to [0, 1]
 
-    Nothing is assumed about contexts and rewards, which an adversary may choose; what is small is the expected regret
-    against the best single expert, of order sqrt(T N ln M). Against the best action it is no better than the experts
-    are. N is that of the round, so rounds may differ in it (the proof has one N). Beyond the horizon it goes on with
-    the same g.
+    Nothing is assumed about contexts and rewards, which an adversary may choose. The expected regret against the best
+    single expert is of order sqrt(T N ln M). Relative to the best action, the policy is no better than its experts. N
+    is that of the round, so rounds may differ in it (the proof assumes one N). Beyond the horizon, g stays the same.
 
-    A round costs one look at every expert's advice and O(M N); nothing grows with the number of rounds. A decision's
-    memo holds M numbers. Rewards may be late, amended and unlearnt: log-weights are sums over decisions.
+    A round costs one evaluation of every expert and O(M N), independent of the number of rounds. A decision's memo
+    holds M numbers. Rewards may be delayed, amended and unlearned: log-weights are sums over decisions.
 
     Parameters
     ----------
     experts
-        Whose advice is followed: `constant_experts`, `linear_experts`… or your own.
+        The experts: `constant_experts`, `linear_experts`, … or user-defined ones.
     horizon
-        T: rounds that are to be played, about.
+        T: approximate number of rounds.
     exploration_factor
-        Times g, which is both the share of uniform draws and the pace of learning.
+        Factor of g, which is both the fraction of uniform draws and the learning rate.
     learning_factor
-        `speed`: times the pace of learning alone. Both are 1 in the proof, which is slow on problems that nobody made
-        hard: with 220 stumps and four actions, 4000 rounds, the regret against the best expert was 0.10 a round with
-        1 and 0.05 with 3 (playing at random: 0.28).
+        Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
+        adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.10 per
+        round with 1 and 0.05 with 3 (uniformly random: 0.28).
     reward_range
         Lowest and highest reward.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -87,26 +86,26 @@ class EXP4(ExpertPolicy):
 
     @property
     def horizon(self) -> int:
-        """T: rounds that are to be played, about."""
+        """T: approximate number of rounds."""
         return self._horizon
 
     @property
     def exploration_factor(self) -> float:
-        """What g is multiplied by."""
+        """Factor of g."""
         return self._exploration_factor
 
     @property
     def learning_factor(self) -> float:
-        """What the pace of learning alone is multiplied by."""
+        """Factor of the learning rate alone."""
         return self._learning_factor
 
     @property
     def weights(self) -> Vector:
-        """Share of each expert in the mixture."""
+        """Weight of each expert in the mixture, normalized to sum 1."""
         return shares(self._log_weights)
 
     def mixing(self, n_actions: int) -> float:
-        """The g of a round with so many actions."""
+        """Return g of a round with `n_actions` actions."""
         rate = sqrt(n_actions * log(len(self.experts)) / ((e - 1.0) * self.horizon))
         return min(1.0, self.exploration_factor * rate)
 
@@ -138,7 +137,7 @@ class EXP4(ExpertPolicy):
         self._log_weights = self._log_weights - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
-        """What a reward adds to the log-weights."""
+        """Return the increment of the log-weights for a reward."""
         advice = noted_shares(decision, "advice", len(self.experts))  # ξⁱ_a
         n_actions = max(decision.n_actions, 1)
         pace = self.learning_factor * self.mixing(n_actions) / n_actions
@@ -152,14 +151,14 @@ class EXP4(ExpertPolicy):
 
 
 class ConfidentWeights:
-    """Log-weights of M experts for T rounds, the probabilities that they give, and how a reward moves them.
+    """EXP4.P log-weights of M experts for T rounds: action probabilities and updates.
 
     With N actions in the round:
 
-        p_min = min(1/N, factor · sqrt(ln M / (N T)))
+        p_min = min(1/N, exploration_factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min
         vᵢ    = Σ_j ξⁱ_j / p_j
-        wᵢ   ← wᵢ · exp( speed · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
+        wᵢ   ← wᵢ · exp( learning_factor · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
     """
 
     def __init__(
@@ -178,15 +177,15 @@ class ConfidentWeights:
 
     @property
     def shares(self) -> Vector:
-        """Share of each expert in the mixture."""
+        """Return the weight of each expert in the mixture, normalized to sum 1."""
         return shares(self.log_weights)
 
     def floor(self, n_actions: int) -> float:
-        """p_min: the least probability of an action."""
+        """Return p_min: the lower bound of an action's probability."""
         return min(1.0 / n_actions, self._factor * sqrt(self._log_experts / (n_actions * self._horizon)))
 
     def odds(self, advice: Matrix) -> Odds:
-        """Probabilities of the actions, given a row of advice per expert."""
+        """Return the action probabilities, given one row of advice per expert."""
         n_actions = advice.shape[1]
         floor = self.floor(n_actions)
         mixed = (1.0 - n_actions * floor) * (self.shares @ advice) + floor
@@ -195,7 +194,7 @@ class ConfidentWeights:
 
     @staticmethod
     def remembered(choice: Selection) -> Selection:
-        """The choice with what learning needs: ξⁱ_a of the action that was drawn, and vᵢ."""
+        """Add to the choice the values that learning needs: ξⁱ_a of the action that was drawn, and vᵢ."""
         advice, spread = choice.memo["advice"], choice.memo["spread"]
         return choice._replace(memo={"advice": advice[:, choice.row].copy(), "spread": spread})
 
@@ -208,17 +207,17 @@ class ConfidentWeights:
         self.log_weights = self.log_weights - self._step(decision, reward)
 
     def correct(self, decision: Decision, change: float) -> None:
-        """A learnt reward was off by `change`."""
+        """Add `change` to a learned reward."""
         self.log_weights = self.log_weights + self._earned(decision, change)
 
     def _step(self, decision: Decision, reward: float) -> Vector:
-        """What a reward adds to the log-weights."""
+        """Return the increment of the log-weights for a reward."""
         confidence = sqrt(self._log_ratio / (max(decision.n_actions, 1) * self._horizon))
         spread = noted(decision, "spread", len(self.log_weights))
         return self._earned(decision, reward) + self._pace(decision) * confidence * spread
 
     def _earned(self, decision: Decision, reward: float) -> Vector:
-        """The part of the step that is in proportion to the reward."""
+        """Return the part of the increment that is proportional to the reward."""
         advice = noted_shares(decision, "advice", len(self.log_weights))
         return self._pace(decision) * reward / known_propensity(decision) * advice
 
@@ -227,42 +226,42 @@ class ConfidentWeights:
 
 
 class EXP4P(ExpertPolicy):
-    """EXP4 whose weights also grow where an expert's estimate is uncertain: EXP4.P.
+    """EXP4.P: EXP4 with a confidence term in the weights of experts with uncertain estimates.
 
     With M experts, the advice ξⁱ of expert i for the N actions of the round, and T = horizon:
 
-        p_min = min(1/N, factor · sqrt(ln M / (N T)))
+        p_min = min(1/N, exploration_factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min    the action is drawn from p
         vᵢ    = Σ_j ξⁱ_j / p_j
-        wᵢ   ← wᵢ · exp( speed · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
+        wᵢ   ← wᵢ · exp( learning_factor · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
 
-    With probability at least 1 − δ the regret against the best single expert is at most 6 sqrt(N T ln(M/δ)), whoever
-    chooses contexts and rewards. That needs an expert who advises uniformly: one is added as the last where there is
-    none (`experts` shows it, and M counts it), and ln(M/δ) ≤ N T: a horizon below ln(M/δ) is refused, so that rounds
-    may have any number of actions. N is that of the round (the proof has one N). Beyond the horizon it goes on with
-    the same rates.
+    With probability at least 1 − δ the regret against the best single expert is at most 6 sqrt(N T ln(M/δ)), even for
+    adversarial contexts and rewards. This requires an expert that advises uniformly: if there is none, one is appended
+    (`experts` contains it, and M counts it). It also requires ln(M/δ) ≤ N T: a horizon below ln(M/δ) is rejected, so
+    that rounds may have any number of actions. N is that of the round (the proof assumes one N). Beyond the horizon,
+    the rates stay the same.
 
-    A round costs one look at every expert's advice and O(M N); nothing grows with the number of rounds. A decision's
-    memo holds 2M numbers. Rewards may be late, amended and unlearnt: log-weights are sums over decisions.
+    A round costs one evaluation of every expert and O(M N), independent of the number of rounds. A decision's memo
+    holds 2M numbers. Rewards may be delayed, amended and unlearned: log-weights are sums over decisions.
 
     Parameters
     ----------
     experts
-        Whose advice is followed: `constant_experts`, `linear_experts`… or your own.
+        The experts: `constant_experts`, `linear_experts`, … or user-defined ones.
     horizon
-        T: rounds that are to be played, about.
+        T: approximate number of rounds.
     failure_probability
-        δ.
+        δ: the probability with which the regret bound may fail.
     exploration_factor
-        Times p_min, which is both the floor under every probability and twice the pace of learning.
+        Factor of p_min, which is both the lower bound of every probability and twice the learning rate.
     learning_factor
-        `speed`: times the pace of learning alone. Both are 1 in the proof, which is slow on problems that nobody made
-        hard: with 220 stumps and four actions, 4000 rounds, the regret against the best expert was 0.18 a round with
-        1 and 0.11 with 3 (playing at random: 0.28). Any other value voids the promise.
+        Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
+        adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.18 per
+        round with 1 and 0.11 with 3 (uniformly random: 0.28). Any other value voids the guarantee.
     reward_range
         Lowest and highest reward.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -303,31 +302,31 @@ class EXP4P(ExpertPolicy):
 
     @property
     def horizon(self) -> int:
-        """T: rounds that are to be played, about."""
+        """T: approximate number of rounds."""
         return self._horizon
 
     @property
     def failure_probability(self) -> float:
-        """δ: with what probability the bound on the regret may fail."""
+        """δ: the probability with which the regret bound may fail."""
         return self._failure_probability
 
     @property
     def exploration_factor(self) -> float:
-        """What p_min is multiplied by."""
+        """Factor of p_min."""
         return self._exploration_factor
 
     @property
     def learning_factor(self) -> float:
-        """What the pace of learning alone is multiplied by."""
+        """Factor of the learning rate alone."""
         return self._learning_factor
 
     @property
     def weights(self) -> Vector:
-        """Share of each expert in the mixture."""
+        """Weight of each expert in the mixture, normalized to sum 1."""
         return self._weights.shares
 
     def floor(self, n_actions: int) -> float:
-        """p_min: the least probability of each of so many actions."""
+        """Return p_min: the lower bound of the probability of each of `n_actions` actions."""
         return self._weights.floor(n_actions)
 
     def _parameters(self) -> Parameters:
@@ -366,7 +365,7 @@ class EXP4P(ExpertPolicy):
 
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:
-    """The horizon, or InvalidParameter where it is below ln(M/δ)."""
+    """Return the horizon; raise InvalidParameter if it is below ln(M/δ)."""
     rounds, least = a_count(horizon, "The horizon"), log(n_experts / failure_probability)
     if rounds < least:
         raise InvalidParameter(

@@ -17,7 +17,7 @@ __all__ = ["ExpertPolicy", "UnitRewardPolicy"]
 
 
 class UnitRewardPolicy(RandomizedPolicy):
-    """Draws actions of any kind, and needs to know the range of rewards: `_rewards.unit` gives their share of it."""
+    """Base class of randomized policies for any point type; `_rewards.unit` maps the reward range to [0, 1]."""
 
     needs_reward_range = True
 
@@ -29,10 +29,10 @@ class UnitRewardPolicy(RandomizedPolicy):
 
 
 class ExpertPolicy(UnitRewardPolicy):
-    """Draws an action from a mixture of what experts advise; contexts are whatever the experts understand.
+    """Base class of policies that draw an action from a mixture of expert advice; the experts define the context type.
 
-    Experts see the whole round. Where some actions are not eligible, the probability that an expert gave to these is
-    spread over the others in proportion, or evenly where nothing else is left.
+    Experts receive the whole round. The probability that an expert assigns to ineligible actions is redistributed over
+    the eligible ones in proportion, or uniformly if their total is zero.
     """
 
     def __init__(
@@ -43,18 +43,18 @@ class ExpertPolicy(UnitRewardPolicy):
 
     @property
     def experts(self) -> tuple[Expert, ...]:
-        """Those whose advice is mixed."""
+        """Experts whose advice is mixed."""
         return self._panel.experts
 
     def _note_model(self) -> None:
         self._note_references()
 
     def _advice(self, actions: Actions) -> Matrix:
-        """A row per expert of probabilities of the eligible actions."""
+        """Return one row per expert with the probabilities of the eligible actions."""
         return self._panel.advice(actions)
 
     def _expert_parameters(self) -> Parameters:
-        """What `_parameters` says of the experts."""
+        """Return the entries of `_parameters` that describe the experts."""
         return {"experts": {"n_experts": len(self.experts), "digest": self._panel.digest}}
 
     def _structure(self) -> Parameters:

@@ -18,30 +18,30 @@ from kernelbandits.validation import positive
 __all__ = ["ILOVETOCONBANDITS", "Descent", "sparse_weights"]
 
 ROUNDING: Final = 1e-12
-"""By which fraction a constraint may be off: without it, rounding would undo and repeat the last step for ever."""
+"""Relative tolerance of a constraint: without it, rounding would undo and repeat the last step forever."""
 
 
 class Descent(NamedTuple):
-    """Weights, and how they were come by."""
+    """Result of the coordinate descent."""
 
     weights: Vector
-    """Q(π): not negative, at most 1 in sum."""
+    """Q(π): non-negative, with sum at most 1."""
 
     n_steps: int
-    """How often a policy's weight was raised."""
+    """Number of steps that increased the weight of a policy."""
 
 
 def sparse_weights(table: PickTable, penalties: Vector, mixing: float, start: Vector) -> Descent:
-    """Weights Q with Σ Q(π) (2N + b_π) ≤ 2N and V_π ≤ 2N + b_π for every policy, by coordinate descent.
+    """Find weights Q with Σ Q(π) (2N + b_π) ≤ 2N and V_π ≤ 2N + b_π for every policy, by coordinate descent.
 
-    b are the penalties, V_π = mean_x 1 / W'(x, π(x)) with W' = (1 − N m) Σ_π Q(π) 1[π(x) = a] + m, whatever the mass
-    of Q. Q is shrunk to meet the first constraint with equality where it is broken; then the policy that breaks the
-    second one most gains
+    b are the penalties, V_π = mean_x 1 / W'(x, π(x)) with W' = (1 − N m) Σ_π Q(π) 1[π(x) = a] + m, for any total mass
+    of Q. If the first constraint is violated, Q is scaled down to meet it with equality. Then the weight of the policy
+    that violates the second constraint most is increased by
 
-        (V_π + D_π) / (2 (1 − N m) S_π),    D_π = V_π − (2N + b_π),   S_π = mean_x 1 / W'(x, π(x))²;
+        (V_π + D_π) / (2 (1 − N m) S_π),    D_π = V_π − (2N + b_π),   S_π = mean_x 1 / W'(x, π(x))².
 
-    and so on until none does. Each step lowers a potential, so that from Q = 0 there are at most 4 ln(1 / N m) / m of
-    them; twice as many are allowed, as Q may start elsewhere.
+    This is repeated until no constraint is violated. Each step decreases a potential, so from Q = 0 there are at most 4
+    ln(1 / N m) / m steps; twice as many are allowed, as Q may start elsewhere.
 
     Reference: Agarwal et al. (2014), the coordinate descent of ILOVETOCONBANDITS.
     """
@@ -65,48 +65,48 @@ def sparse_weights(table: PickTable, penalties: Vector, mixing: float, start: Ve
 
 
 def _shrunk(weights: Vector, limits: Vector, most: float) -> Vector:
-    """A copy with Σ Q(π) (2N + b_π) of 2N, where it was more."""
+    """Return a copy, scaled down to Σ Q(π) (2N + b_π) = 2N if the sum is larger."""
     total = float(weights @ limits)
     return weights * (most / total) if total > most * (1.0 + ROUNDING) else np.array(weights)
 
 
 class ILOVETOCONBANDITS(ClassPolicy):
-    """Few policies that are good, or needed to estimate the others; all the rest of the weight goes to the best.
+    """Sparse weights on good policies and on those needed to estimate the others; the remaining mass on the best.
 
-    There are N actions and M policies. Once t = 1, 2, 4, 8, … rounds are learnt, weights Q are found with
+    There are N actions and M policies. After t = 1, 2, 4, 8, … learned rounds, weights Q are computed with
 
         Σ_π Q(π) (2N + b_π) ≤ 2N    and    mean_x 1 / W'(x, π(x)) ≤ 2N + b_π for every π,
         W'(x, a) = (1 − N m) Σ_π Q(π) 1[π(x) = a] + m,
         m = min(1 / 2N, sqrt(ln(16 t² M / δ) / (N t))),    b_π = Reg(π) / (c m),
 
     where Reg(π) is the estimated regret of a policy and c = `regret_factor`, by a coordinate descent that starts from
-    the last Q. Until the next solve actions are drawn from W' with what is left of Q's mass added to the policy that
+    the last Q. Until the next solve, actions are drawn from W' with the remaining mass 1 − Σ Q added to the policy that
     was best at the solve.
 
-    Contexts are drawn independently from one law, rewards lie in `reward_range`. What is learnt counts as t: rewards
-    may come late.
+    Contexts are i.i.d.; rewards lie in `reward_range`. t counts learned rounds: rewards may be delayed.
 
-    The c = 100 of the proof makes learning slow, so it is exposed. With 3 actions, 50 linear scorers and δ = 0.05, the
-    mean reward of 4000 rounds in three runs was 0.58 with c = 100, 0.62 with 2 and 0.64 with 0.1, where the best policy
-    had 0.75 and the average one 0.52. Much of the rest is the mixing: m is still 0.06 after 2048 rounds.
+    The c = 100 of the proof makes learning slow, so it is a parameter. With 3 actions, 50 linear scorers and δ = 0.05,
+    the mean reward of 4000 rounds in three runs was 0.58 with c = 100, 0.62 with 2 and 0.64 with 0.1, where the best
+    policy had 0.75 and the average one 0.52. Much of the remaining gap is due to the mixing: m is still 0.06 after 2048
+    rounds.
 
-    A solve costs O(U M) a step for U distinct rounds learnt (see `PickTable`), and 2 to 5 steps were taken in all of
-    such a run; the rounds between cost M calls of experts and nothing that grows with t.
+    A solve costs O(U M) per step for U distinct learned rounds (see `PickTable`); such a run took 2 to 5 steps in
+    total. The rounds between cost M expert calls, independent of t.
 
     Parameters
     ----------
     experts
         The class: experts that put all probability on one action.
     n_actions
-        N, the most actions that a round can have.
+        N, the largest number of actions of a round.
     failure_probability
-        δ, the probability with which the bound on the regret may fail.
+        δ, the probability with which the regret bound may fail.
     regret_factor
-        c above: smaller trusts the estimates of regret more. The proof needs 100.
+        c above: smaller values rely more on the estimated regrets. The proof requires 100.
     reward_range
-        Rewards are scaled from it to [0, 1].
+        Range of rewards, which are scaled to [0, 1].
     seed
-        For the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -149,12 +149,12 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     @property
     def regret_factor(self) -> float:
-        """What divides the estimated regrets, beside the mixing."""
+        """c: divides the estimated regrets, together with the mixing."""
         return self._regret_factor
 
     @property
     def n_steps(self) -> int:
-        """Steps that the solves have taken, all together."""
+        """Total number of steps of all solves."""
         return self._n_steps
 
     def _mixture(self) -> ClassMixture:

@@ -50,25 +50,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class UniformExpert:
-    """Every action alike.
+    """Expert that assigns the same probability to every action.
 
     >>> UniformExpert().advise([[1.0], [2.0]])
     array([0.5, 0.5])
     """
 
     def advise(self, contexts: Points) -> Vector:
-        """1 / n for each of n actions."""
+        """Return 1 / n for each of n actions."""
         n_actions = kind_of(contexts).count(contexts)
         return np.full(n_actions, 1.0 / n_actions)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "UniformExpert"}
 
 
 @dataclass(frozen=True)
 class ConstantExpert:
-    """Always the same row; the last one of a round that has fewer.
+    """Expert that always advises the same row; the last row if the round has fewer.
 
     >>> ConstantExpert(1).advise([[1.0], [2.0], [3.0]])
     array([0., 1., 0.])
@@ -80,31 +80,31 @@ class ConstantExpert:
         object.__setattr__(self, "action", a_count(self.action, "The action", least=0, most=MOST_IN_MEMORY))
 
     def advise(self, contexts: Points) -> Vector:
-        """1 at its row."""
+        """Return 1 at its row."""
         advice = np.zeros(kind_of(contexts).count(contexts))
         advice[min(self.action, len(advice) - 1)] = 1.0
         return advice
 
     @staticmethod
     def together(experts: Sequence[ConstantExpert]) -> JointAdvice:
-        """The advice of many."""
+        """Return the joint advice of many experts."""
         rows = np.array([expert.action for expert in experts], dtype=np.intp)
         return lambda _, n_actions: all_on(rows, n_actions)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "ConstantExpert", "action": self.action}
 
 
 def with_uniform(experts: Sequence[Expert]) -> tuple[Expert, ...]:
-    """The experts, and one who advises uniformly behind them where none of them is `UniformExpert`."""
+    """Return the experts, with a `UniformExpert` appended if there is none."""
     listed = checked_experts(experts)
     return listed if any(isinstance(expert, UniformExpert) for expert in listed) else (*listed, UniformExpert())
 
 
 @dataclass(frozen=True)
 class LinearScorer:
-    """The row x of highest weights · x; among tied rows the lowest.
+    """Expert that advises the row x with the highest weights · x; the lowest row among ties.
 
     >>> LinearScorer((1.0, -1.0)).advise([[0.5, 0.5], [2.0, 1.0]])
     array([0., 1.])
@@ -119,14 +119,14 @@ class LinearScorer:
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     def advise(self, contexts: Points) -> Vector:
-        """1 at the row of highest score."""
+        """Return 1 at the row with the highest score."""
         rows = Rows().check(contexts)
         advice: Vector = self.together([self])(rows, rows.shape[0])[0]
         return advice
 
     @staticmethod
     def together(experts: Sequence[LinearScorer]) -> JointAdvice:
-        """The advice of many: one matrix product for all that have equally many weights."""
+        """Return the joint advice of many experts: one matrix product for all with the same number of weights."""
         lengths = {len(expert.weights) for expert in experts}
         if len(lengths) > 1:
             raise InvalidParameter(f"All linear scorers of a policy have equally many weights, got {sorted(lengths)}.")
@@ -143,16 +143,16 @@ class LinearScorer:
         return advice
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "LinearScorer", "weights": list(self.weights)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stump:
-    """One row where a column that all actions share is at most a threshold, another row where it is above.
+    """Decision stump: one row if a column shared by all actions is at most a threshold, another row if it is above.
 
-    The column is that of the round's first row, or of the context where the round is `Pairs`. A row beyond the last of
-    a round means the last.
+    The column is that of the round's first row, or of the context if the round is `Pairs`. A row index beyond the last
+    row of a round is replaced by the last.
 
     >>> Stump(column=0, threshold=0.5, below=0, above=2).advise([[0.7], [0.7], [0.7]])
     array([0., 0., 1.])
@@ -176,13 +176,13 @@ class Stump:
         object.__setattr__(self, "threshold", threshold)
 
     def advise(self, contexts: Points) -> Vector:
-        """1 at the row that the column asks for."""
+        """Return 1 at the row selected by the column."""
         advice: Vector = self.together([self])(contexts, kind_of(contexts).count(contexts))[0]
         return advice
 
     @staticmethod
     def together(experts: Sequence[Stump]) -> JointAdvice:
-        """The advice of many."""
+        """Return the joint advice of many stumps."""
         columns = np.array([expert.column for expert in experts], dtype=np.intp)
         thresholds = np.array([expert.threshold for expert in experts])
         below = np.array([expert.below for expert in experts], dtype=np.intp)
@@ -198,7 +198,7 @@ class Stump:
         return advice
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {
             "class": "Stump",
             "column": self.column,
@@ -209,7 +209,7 @@ class Stump:
 
 
 def thresholds_between(values: Vector) -> Vector:
-    """One threshold in each gap between the distinct values of a column.
+    """Return one threshold in each gap between the distinct values of a column.
 
     >>> thresholds_between(np.array([4.0, 0.0, 1.0, 0.0]))
     array([0.5, 2.5])
@@ -217,14 +217,14 @@ def thresholds_between(values: Vector) -> Vector:
     distinct = np.unique(values)
     low, high = distinct[:-1], distinct[1:]
     middle = np.maximum(low / 2.0 + high / 2.0, low)
-    return np.where(middle < high, middle, low)  # neighbors in floating point have nothing between them
+    return np.where(middle < high, middle, low)  # adjacent floating-point numbers have no value between them
 
 
 @dataclass(frozen=True, eq=False)
 class GreedyRidge:
-    """The action of highest estimated reward Σ α k(x, z) over points z; among tied ones the lowest row.
+    """Expert that advises the action with the highest estimate Σ α k(x, z) over points z; the lowest row among ties.
 
-    Made by `taught`: α are the dual weights of kernel ridge regression, α = (K + γI)⁻¹ y.
+    Created by `taught`: α are the dual weights of kernel ridge regression, α = (K + γI)⁻¹ y.
 
     >>> from kernelbandits.kernels import Linear
     >>> GreedyRidge.taught(Linear(), [[1.0], [2.0]], [0.1, 0.4], regularization=0.5).advise([[0.5], [3.0]])
@@ -238,16 +238,16 @@ class GreedyRidge:
 
     @classmethod
     def taught(cls, kernel: KernelLike, contexts: Points, rewards: ArrayLike, *, regularization: float) -> GreedyRidge:
-        """The model of these actions and what they paid.
+        """Fit a model to actions and their rewards.
 
         Parameters
         ----------
         kernel
             Similarity of actions.
         contexts
-            Actions that were played, one per reward.
+            Actions that were selected, one per reward.
         rewards
-            What they paid.
+            Their rewards.
         regularization
             γ, above zero.
         """
@@ -257,23 +257,23 @@ class GreedyRidge:
             raise InvalidContexts("A ridge expert is taught by at least one action and its reward, got none.")
         points, weights, _, _ = posterior.support()
         kind = posterior.kernel.kind
-        own = kind.take(points, np.arange(kind.count(points)))  # a copy: the caller's may change
+        own = kind.take(points, np.arange(kind.count(points)))  # copy: the caller may change the original
         return cls(posterior.kernel, posterior.regularization, own, weights)
 
     def estimate(self, contexts: Points) -> Vector:
-        """Estimated reward of each action."""
+        """Return the estimated reward of each action."""
         estimates: Vector = self.kernel.gram(self.kernel.kind.check(contexts), self.points) @ self.weights
         return estimates
 
     def advise(self, contexts: Points) -> Vector:
-        """1 at the action of highest estimate."""
+        """Return 1 at the action with the highest estimate."""
         estimates = self.estimate(contexts)
         advice: Vector = all_on(best_of_each(estimates[None]), len(estimates))[0]
         return advice
 
     @staticmethod
     def together(experts: Sequence[GreedyRidge]) -> JointAdvice:
-        """The advice of many: one Gram matrix for all of the same kernel and points."""
+        """Return the joint advice of many experts: one Gram matrix for all with the same kernel and points."""
         groups: dict[tuple[int, str], list[int]] = {}
         kernels: list[Kernel] = []
         for place, expert in enumerate(experts):
@@ -295,11 +295,11 @@ class GreedyRidge:
         return advice
 
     def points_digest(self) -> str:
-        """Equal for equal points."""
+        """Digest of the points: equal for equal points."""
         return digest_of(self.kernel.kind, self.points)
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {
             "class": "GreedyRidge",
             "kernel": self.kernel.describe(),
@@ -309,7 +309,7 @@ class GreedyRidge:
         }
 
     def pack(self) -> Parameters:
-        """Plain values and arrays, for a file; CannotSave where the kernel is one of your own."""
+        """Return plain values and arrays for a file; raise CannotSave if the kernel is user-defined."""
         parameters, arrays = self.kernel.pack()
         return {
             "kernel": {"parameters": parameters, "arrays": arrays},
@@ -326,11 +326,11 @@ class GreedyRidge:
 
 
 MOST_EXPERTS: Final = 10**7
-"""That are made one by one."""
+"""Largest number of experts that a factory creates."""
 
 
 def constant_experts(n_actions: int) -> list[ConstantExpert]:
-    """One expert per row that always advises this row.
+    """Return one expert per row that always advises this row.
 
     >>> constant_experts(2)
     [ConstantExpert(action=0), ConstantExpert(action=1)]
@@ -341,20 +341,20 @@ def constant_experts(n_actions: int) -> list[ConstantExpert]:
 def stump_experts(
     contexts: Points, *, n_actions: int, per_feature: int = 10, columns: Sequence[int] | None = None
 ) -> list[Stump]:
-    """Thresholds on single columns: for each of them every two different rows, one below and one above.
+    """Return threshold rules on single columns: for each threshold, every pair of different rows below and above it.
 
-    A column that takes one value only has no threshold. `constant_experts` are what stumps with equal rows would be.
+    A column with only one value has no threshold. Stumps with equal rows would be `constant_experts`.
 
     Parameters
     ----------
     contexts
-        What rounds look like, one row per round (rounds × columns): thresholds are quantiles of its columns.
+        Sample of rounds, one row per round (rounds × columns): thresholds are quantiles of its columns.
     n_actions
-        Rows 0 to n_actions − 1 are played.
+        The stumps advise rows 0 to n_actions − 1.
     per_feature
-        Thresholds per column at most, evenly spread over its quantiles.
+        Largest number of thresholds per column, evenly spaced over its quantiles.
     columns
-        The columns to look at; None: all.
+        The columns to use; None: all.
 
     >>> [stump.threshold for stump in stump_experts([[0.0], [1.0], [4.0]], n_actions=2, per_feature=2)]
     [0.5, 0.5, 2.5, 2.5]
@@ -381,7 +381,7 @@ def stump_experts(
 
 
 def linear_experts(n_features: int, *, n_experts: int = 100, seed: Seed = None) -> list[LinearScorer]:
-    """Linear scorers whose weights are drawn evenly from all directions.
+    """Return linear scorers with random weights, uniformly distributed over all directions.
 
     >>> [len(expert.weights) for expert in linear_experts(3, n_experts=2, seed=0)]
     [3, 3]
@@ -401,16 +401,16 @@ def ridge_experts(
     *,
     regularization: float | Sequence[float] = 1.0,
 ) -> list[GreedyRidge]:
-    """Greedy kernel ridge models, one per kernel and regularization, all taught by the same history.
+    """Return greedy kernel ridge models, one per kernel and regularization, all fitted to the same historical data.
 
     Parameters
     ----------
     kernels
-        Similarities of actions, or one.
+        One or several kernels: similarities of actions.
     contexts
-        Actions that were played, one per reward.
+        Actions that were selected, one per reward.
     rewards
-        What they paid.
+        Their rewards.
     regularization
         One γ or several.
 
@@ -430,20 +430,20 @@ def ridge_experts(
 
 @runtime_checkable
 class PolicyClass(Protocol):
-    """A class of policies, each of which plays one action of a round."""
+    """Interface of policy classes; each policy selects one action of a round."""
 
     def look(self, contexts: Points, n_actions: int) -> Vector:
-        """All that the class needs to know of a round: always as many numbers."""
+        """Return a fixed-length summary of a round: all that the class needs to know of it."""
 
     def distinct(self, looks: Matrix) -> Sequence[Expert]:
-        """One policy per distinct labeling of these rounds: per way in which a policy of the class plays them."""
+        """Return one policy per distinct labeling of these rounds: per distinct sequence of selected actions."""
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
 
 
 class FiniteClass:
-    """Experts that each put all probability on one action.
+    """Finite policy class: experts that each put probability 1 on one action.
 
     >>> from kernelbandits.policies.experts.library import ConstantExpert
     >>> policies = FiniteClass([ConstantExpert(0), ConstantExpert(1), ConstantExpert(2)])
@@ -456,35 +456,35 @@ class FiniteClass:
         self.panel = Panel(experts)
 
     def look(self, contexts: Points, n_actions: int) -> Vector:
-        """The row that each policy plays."""
+        """Return the row that each policy selects."""
         return picks_of(self.panel.advice_on(contexts, n_actions)).astype(np.float64)
 
     def distinct(self, looks: Matrix) -> list[Expert]:
-        """The first policy of each labeling, in their order."""
+        """Return the first policy of each labeling, in order."""
         _, first = np.unique(looks, axis=1, return_index=True)
         return self.panel.subset(np.sort(first))
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "FiniteClass", "n_experts": len(self.panel), "digest": self.panel.digest}
 
 
 MOST_COLUMNS: Final = 10**6
-"""That a class looks at when it is given their number."""
+"""Largest number of columns of a class that is given by their number."""
 
 
 class StumpClass:
-    """Every threshold on every one of some columns, with every two rows below and above it; constant rows among them.
+    """Class of all stumps on given columns: every threshold and pair of rows below and above it, and all constants.
 
-    Infinitely many policies, of which n rounds can tell apart only as many as there are gaps between their values: with
+    The class is infinite, but n rounds distinguish only as many policies as there are gaps between their values: with
     two actions and one column of distinct values, 2n.
 
     Parameters
     ----------
     columns
-        Columns that a stump may look at; a number means so many, from the first.
+        Columns that a stump may use; a number n means the first n columns.
     n_actions
-        Rows 0 to n_actions − 1 are played.
+        The stumps select rows 0 to n_actions − 1.
 
     >>> StumpClass(1).distinct(np.array([[0.5], [1.5]]))  # doctest: +NORMALIZE_WHITESPACE
     [ConstantExpert(action=0), ConstantExpert(action=1),
@@ -500,7 +500,7 @@ class StumpClass:
         self.n_actions = a_count(n_actions, "The number of actions", least=2)
 
     def look(self, contexts: Points, n_actions: int) -> Vector:
-        """The columns, as all actions of the round share them."""
+        """Return the columns, as shared by all actions of the round."""
         del n_actions
         row = shared_row(contexts)
         if max(self.columns) >= len(row):
@@ -510,9 +510,9 @@ class StumpClass:
         return row[list(self.columns)]
 
     def distinct(self, looks: Matrix) -> list[Expert]:
-        """Constant rows first, then each division of the rounds in two with all pairs of rows.
+        """Return constant rows first, then each split of the rounds in two with all pairs of rows.
 
-        A division and its complement are one, since every pair of rows comes in both orders.
+        A split and its complement are the same, since every pair of rows occurs in both orders.
         """
         known: dict[bytes, tuple[int, float]] = {}
         for place, column in enumerate(self.columns):
@@ -527,5 +527,5 @@ class StumpClass:
         ]
 
     def describe(self) -> Parameters:
-        """Class and parameters as plain values."""
+        """Return class and parameters as plain values."""
         return {"class": "StumpClass", "columns": list(self.columns), "n_actions": self.n_actions}

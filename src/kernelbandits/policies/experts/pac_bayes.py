@@ -1,4 +1,4 @@
-"""PAC-Bayes policy: one rule per state, close to a common prior."""
+"""PAC-Bayes policy: one action distribution per state, close to a common prior."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PACBayes", "checked_centers", "k_means_centers"]
 
 
 def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -> Matrix:
-    """Centers of k-means cells, for contexts that are no states by themselves; fewer where cells would be empty.
+    """Return k-means centers, for contexts that are not discrete states; fewer if cells would be empty.
 
     >>> k_means_centers([[0.0], [0.2], [5.0], [5.2]], n_centers=2, seed=0).ravel().round(3).tolist()
     [0.1, 5.1]
@@ -30,20 +30,20 @@ def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -
     from scipy.cluster.vq import kmeans2
 
     rows = checked_centers(contexts)
-    unit = float(np.abs(rows).max()) or 1.0  # squares of what is far from 1 overflow, or vanish
+    unit = float(np.abs(rows).max()) or 1.0  # squares of very large or small numbers overflow or underflow
     rows = rows / unit
     distinct = np.unique(rows, axis=0)
     n_centers = min(a_count(n_centers, "The number of centers"), len(distinct))
     start = distinct[a_generator(seed).permutation(len(distinct))[:n_centers]]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of empty cells, which are left out here
+        warnings.simplefilter("ignore")  # about empty cells, which are removed here
         centers, cells = kmeans2(rows, start, minit="matrix", iter=50)
     kept: Matrix = unit * np.unique(centers[np.unique(cells)], axis=0)
     return kept
 
 
 def checked_centers(centers: ArrayLike) -> Matrix:
-    """Rows of finite numbers, or InvalidParameter."""
+    """Return rows of finite numbers, or raise InvalidParameter."""
     rows = an_array(centers, "Centers")
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise InvalidParameter(
@@ -53,51 +53,52 @@ def checked_centers(centers: ArrayLike) -> Matrix:
 
 
 HABIT_ROUNDING: Final = 0.01
-"""By how much the sum of the marginal may have drifted from 1: the rules in decisions may be 1e-6 off."""
+"""Tolerance of the sum of the marginal, which should be 1: the distributions in decisions may be off by 1e-6."""
 
 TINIEST = 1e-300
-"""A marginal that has underflowed counts as this, so that its logarithm is finite."""
+"""Lower bound of the marginal inside the logarithm, so that an underflow gives a finite value."""
 
 
 MOST_ACTIONS: Final = 10_000_000
-"""Actions that are known by their row: each takes 8 bytes per state."""
+"""Largest number of actions identified by their row: each takes 8 bytes per state."""
 
 
 class PACBayes(UnitRewardPolicy):
-    """For finitely many states: plays what is good in the state, as far as that pays for straying from the habit.
+    """Action distribution per state, regularized toward the marginal action distribution; for finitely many states.
 
-    The state s of a round is the center nearest to what its actions share: its first row, or the context of `Pairs`.
-    With N actions, n_s states, the round t, and R(a, s) the importance-weighted mean reward of action a in state s:
+    The state s of a round is the center nearest to the features that its actions share: its first row, or the context
+    of `Pairs`. With N actions, n_s states, the round t, and R(a, s) the importance-weighted mean reward of action a in
+    state s:
 
         ρ(a | s) ∝ ρ̄(a) exp(g_t R(a, s))                      g_t = learning_factor · (N t)^(1/3)
-        play (1 − N e_t) ρ(· | s) + e_t                         e_t = min(1/(2N), exploration_factor · (N t)^(-1/3))
-        ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the habit, 1/N at first
+        draw from (1 − N e_t) ρ(· | s) + e_t                    e_t = min(1/(2N), exploration_factor · (N t)^(-1/3))
+        ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the marginal (`habit`), initially 1/N
 
-    This is the fixed point of maximizing the mean reward over equally likely states minus (1/g)·I(S; A), the
-    information that actions carry about states: many states that want the same action share it. Regret is of order
-    T^(2/3). The two rates are reconstructed from the order of the bound, not taken from the paper's text.
+    This is the fixed point of maximizing the mean reward over equally likely states minus (1/g)·I(S; A), the mutual
+    information of states and actions: states with the same best action share it. Regret is of order T^(2/3). The two
+    rates are reconstructed from the order of the bound, not taken from the paper's text.
 
-    Actions are told apart by their row. A round may bring fewer than `n_actions` rows, or leave some out as not
-    eligible; the habit then moves only among those that are there. More rows are refused.
+    Actions are identified by their row. A round may have fewer than `n_actions` rows, or ineligible rows; the marginal
+    then changes only among the available ones. More rows are rejected.
 
-    A round costs O(n_s d + N), whatever the number of rounds, and a decision's memo holds 2N + 1 numbers. Rewards may
-    be late; they cannot be amended, since the habit depends on the order.
+    A round costs O(n_s d + N), independent of the number of rounds, and a decision's memo holds 2N + 1 numbers. Rewards
+    may be delayed; they cannot be amended, since the marginal depends on the order.
 
     Parameters
     ----------
     centers
-        One row per state (states × columns). `k_means_centers` finds some; for states that are numbers 0, 1, 2… in one
-        column: [[0], [1], [2], …].
+        One row per state (states × columns), for instance from `k_means_centers`; for states that are numbers 0, 1, 2…
+        in one column: [[0], [1], [2], …].
     n_actions
-        N.
+        N: the number of actions.
     exploration_factor
-        Times e_t.
+        Factor of e_t.
     learning_factor
-        Times g_t.
+        Factor of g_t.
     reward_range
         Lowest and highest reward.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -141,39 +142,39 @@ class PACBayes(UnitRewardPolicy):
 
     @property
     def n_actions(self) -> int:
-        """N: actions that are told apart by their row."""
+        """N: number of actions, which are identified by their row."""
         return self._n_actions
 
     @property
     def exploration_factor(self) -> float:
-        """What e_t is multiplied by."""
+        """Factor of e_t."""
         return self._exploration_factor
 
     @property
     def learning_factor(self) -> float:
-        """What g_t is multiplied by."""
+        """Factor of g_t."""
         return self._learning_factor
 
     @property
     def habit(self) -> Vector:
-        """ρ̄: how often each action is played, about, over all states."""
+        """ρ̄: approximate marginal probability of each action over all states."""
         return self._habit.copy()
 
     @property
     def estimates(self) -> Matrix:
-        """R: importance-weighted mean reward (states × actions), 0 in states never seen."""
+        """R: importance-weighted mean reward (states × actions), 0 in states never observed."""
         return self._sums / np.maximum(self._visits, 1.0)[:, None]
 
     def state_of(self, contexts: Points) -> int:
-        """The state of a round: its nearest center, the first of those tied."""
+        """Return the state of a round: its nearest center, the first among ties."""
         row = shared_row(contexts)
         if len(row) != self._centers.shape[1]:
             raise InvalidContexts(
                 f"The centers have {self._centers.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        away = np.abs(self._centers / 2.0 - np.asarray(row) / 2.0)  # halves: a difference of giants is finite
-        unit = float(away.max()) or 1.0  # squares of what is far from 1 overflow, or vanish
+        away = np.abs(self._centers / 2.0 - np.asarray(row) / 2.0)  # halved: avoids overflow of the difference
+        unit = float(away.max()) or 1.0  # squares of very large or small numbers overflow or underflow
         return int(np.argmin(((away / unit) ** 2).sum(axis=1)))
 
     def _parameters(self) -> Parameters:

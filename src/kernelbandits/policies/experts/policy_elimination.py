@@ -18,28 +18,28 @@ from kernelbandits.validation import positive
 __all__ = ["Balance", "PolicyElimination", "balanced_weights"]
 
 ROUNDING: Final = 1e-9
-"""By which fraction of the bound a variance may be above it: where the mixing is almost 1 / 2N, it is met only so."""
+"""Relative tolerance of the variance bound: if the mixing is almost 1 / 2N, it can only be met up to rounding."""
 
 MOST_STEPS: Final = 10_000
-"""More than ever needed: a few are usual."""
+"""Largest number of steps, more than ever needed: a few are usual."""
 
 
 class Balance(NamedTuple):
-    """Weights, and how they were come by."""
+    """Result of `balanced_weights`."""
 
     weights: Vector
-    """Probability of each policy, zero for those that are not active."""
+    """Probability of each policy, zero for inactive policies."""
 
     n_steps: int
-    """How often the weights were moved."""
+    """Number of steps."""
 
 
 def balanced_weights(table: PickTable, active: Indices, mixing: float) -> Balance:
-    """Weights P on the active policies with mean_x 1 / W'(x, π(x)) ≤ 2N for each of these.
+    """Find weights P on the active policies with mean_x 1 / W'(x, π(x)) ≤ 2N for each of them.
 
-    The step P(π) ← P(π) · mean_x 1 / W'(x, π(x)), renormalized, is one of expectation-maximization for
-    Σ_x Σ_a ln W'(x, a). No policy's value exceeds the mean over P at the maximum, which is at most N / (1 − N m) ≤ 2N
-    for m ≤ 1 / 2N; so the bound is met after finitely many steps. They start from equal weights.
+    The step P(π) ← P(π) · mean_x 1 / W'(x, π(x)), renormalized, is an expectation-maximization step for Σ_x Σ_a
+    ln W'(x, a). At the maximum, no policy's value exceeds the mean over P, which is at most N / (1 − N m) ≤ 2N for
+    m ≤ 1 / 2N; so the bound is met after finitely many steps. The iteration starts from equal weights.
 
     Reference: Dudík et al. (2011), PolicyElimination, the distribution whose existence they prove.
     """
@@ -61,41 +61,42 @@ def balanced_weights(table: PickTable, active: Indices, mixing: float) -> Balanc
 
 
 class PolicyElimination(ClassPolicy):
-    """Estimates all policies that may still be the best equally well, and drops those that are surely not.
+    """PolicyElimination: estimate all active policies with bounded variance, and eliminate suboptimal ones.
 
     There are N actions and M policies, and δ_t = δ / (4 M t²). Round t draws from
 
         W'(x, a) = (1 − N m_t) Σ_π P(π) 1[π(x) = a] + m_t,    m_t = min(1 / 2N, sqrt(ln(1 / δ_t) / (2 N t))),
 
-    with weights P on the active policies that make the mean of 1 / W'(x, π(x)) at most 2N for each of these. Then
-    active policies are kept whose estimated value is at least the best less 2 b_t, b_t = 2 sqrt(2 N ln(1 / δ_t) / t).
-    What is dropped never comes back.
+    with weights P on the active policies such that the mean of 1 / W'(x, π(x)) is at most 2N for each of them. Then the
+    active policies are retained whose estimated value is at least the best minus 2 b_t, b_t = 2 sqrt(2 N
+    ln(1 / δ_t) / t). An eliminated policy never returns.
 
-    The mean over contexts is taken over those of the rounds learnt, where the authors assume their law to be known;
-    t counts the rounds learnt. Contexts are drawn independently from one law, rewards lie in `reward_range`.
+    The mean over contexts is taken over the learned rounds, whereas the authors assume the context distribution to be
+    known; t counts the learned rounds. Contexts are i.i.d.; rewards lie in `reward_range`.
 
-    The b_t of the proof is wide: with N = 3, M = 50 and δ = 0.05 it is 0.39 after 4000 rounds, so that only gaps above
-    0.77 would be seen, and until something is dropped nothing is gained. `confidence_factor` narrows it; below 1 the
-    promise is void. In such a problem (linear scorers, best policy 0.75, average one 0.52) the mean reward of the last
-    500 of 4000 rounds was 0.52 with the factor 1, and 0.66 with 0.2; 0.05 lost the best policy in two runs of three.
+    The b_t of the proof is wide: with N = 3, M = 50 and δ = 0.05 it is 0.39 after 4000 rounds, so only gaps above 0.77
+    would be detected, and nothing is gained until a policy is eliminated. `confidence_factor` narrows it; below 1 the
+    guarantee is void. In such a problem (linear scorers, best policy 0.75, average one 0.52) the mean reward of the
+    last 500 of 4000 rounds was 0.52 with the factor 1, and 0.66 with 0.2; 0.05 eliminated the best policy in two runs
+    of three.
 
-    A round costs O(U M) for U distinct rounds learnt (see `PickTable`), which is up to t: it grows with t where
-    contexts do not repeat and policies are many. Up to round 4000, with 50 policies, it was 4 ms on average.
+    A round costs O(U M) for U distinct learned rounds (see `PickTable`), which is up to t: it grows with t if contexts
+    do not repeat and there are many policies. Up to round 4000, with 50 policies, it was 4 ms on average.
 
     Parameters
     ----------
     experts
         The class: experts that put all probability on one action.
     n_actions
-        N, the most actions that a round can have.
+        N, the largest number of actions of a round.
     failure_probability
-        δ, the probability with which the best policy may be dropped.
+        δ, the probability with which the best policy may be eliminated.
     confidence_factor
-        What b_t is multiplied by.
+        Factor of b_t.
     reward_range
-        Rewards are scaled from it to [0, 1].
+        Range of rewards, which are scaled to [0, 1].
     seed
-        For the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -133,12 +134,12 @@ class PolicyElimination(ClassPolicy):
 
     @property
     def confidence_factor(self) -> float:
-        """What b_t is multiplied by."""
+        """Factor of b_t."""
         return self._confidence_factor
 
     @property
     def active(self) -> Indices:
-        """Places, among the experts, of the policies that have not been dropped."""
+        """Indices, among the experts, of the policies that have not been eliminated."""
         return self._active.copy()
 
     def _mixture(self) -> ClassMixture:

@@ -22,13 +22,13 @@ __all__ = ["Breach", "RandomizedUCB", "Solution", "VarianceProgram", "least_regr
 
 
 class Breach(NamedTuple):
-    """The mixture Q of policies for which the constraint is broken most, or kept least."""
+    """Mixture Q of policies with the largest constraint violation, or the smallest slack."""
 
     excess: float
-    """Σ Q(π) V_π less the limit: the constraint holds for all mixtures where this is not above zero."""
+    """Σ Q(π) V_π minus the limit: the constraint holds for all mixtures if this is not positive."""
 
     mixture: Vector
-    """Q: one policy, or two."""
+    """Q, with one or two policies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +51,15 @@ class VarianceProgram:
         return float(weights @ self.regrets)
 
     def limit(self, regret: float) -> float:
-        """What the variance of a mixture of this regret may be."""
+        """Return the largest allowed variance of a mixture with this regret."""
         return max(self.floor, self.curvature * regret**2)
 
     def breach(self, variances: Vector) -> Breach:
-        """Worst mixture, exactly.
+        """Return the worst mixture, exactly.
 
-        (Σ Q Δ, Σ Q V) runs through the convex hull of the points (Δ_π, V_π), so only its upper edge matters; there the
-        excess is concave, and largest at a corner, at the kink of the limit, or where the edge is parallel to it.
+        (Σ Q Δ, Σ Q V) ranges over the convex hull of the points (Δ_π, V_π), so only its upper boundary matters. There,
+        the excess is concave, and largest at a vertex, at the kink of the limit, or where the boundary is parallel to
+        it.
         """
         corners = upper_hull(self.regrets, variances)
         kink = sqrt(self.floor / self.curvature) if self.curvature > 0.0 else inf
@@ -81,13 +82,13 @@ class VarianceProgram:
 
 
 def upper_hull(across: Vector, up: Vector) -> list[int]:
-    """Corners of the upper edge of the convex hull of points in the plane, from left to right.
+    """Return the vertices of the upper boundary of the convex hull of points in the plane, from left to right.
 
     >>> upper_hull(np.array([0.0, 1.0, 2.0, 1.0]), np.array([0.0, 3.0, 0.0, 1.0]))
     [0, 1, 2]
     """
     corners: list[int] = []
-    for point in np.lexsort((-up, across)).tolist():  # from the left; of those above each other the highest first
+    for point in np.lexsort((-up, across)).tolist():  # from left to right; among equal abscissas the highest first
         if corners and across[corners[-1]] == across[point]:
             continue
         while len(corners) >= 2 and not _is_above(corners[-1], corners[-2], point, across, up):
@@ -103,41 +104,41 @@ def _is_above(middle: int, left: int, right: int, across: Vector, up: Vector) ->
 
 
 N_HALVINGS: Final = 14
-"""How often the way from the inner point to an optimum of a linear program is halved to find where it leaves."""
+"""Number of bisection steps from the inner point toward an optimum of a linear program, to find the boundary."""
 
 
 class Solution(NamedTuple):
-    """Weights that meet the constraint, and how good they are."""
+    """Feasible weights, with their regret and a lower bound."""
 
     weights: Vector
     regret: float
     """Their estimated regret, Σ P(π) Δ_π."""
 
     bound: float
-    """No weights that meet the constraint have less."""
+    """Lower bound of the regret of all feasible weights."""
 
     n_steps: int
-    """Linear programs solved."""
+    """Number of linear programs solved."""
 
 
 def least_regret(program: VarianceProgram, inner: Vector, *, tolerance: float, most_steps: int) -> Solution:
-    """Weights whose estimated regret is within `tolerance` of the least, by cutting planes.
+    """Find weights whose estimated regret is within `tolerance` of the minimum, by cutting planes.
 
-    Every step minimizes the regret under the cuts so far, which gives a bound from below; walks from the inner point
-    towards the minimizer as far as the constraint allows, which gives weights that meet it; and adds two cuts, the
-    tangents of the constraint of the worst mixture at the minimizer and at the point where the walk ended. The weights
-    returned meet the constraint also where `most_steps` cut the search short.
+    Every step minimizes the regret under the current cuts, which gives a lower bound; moves from the inner point toward
+    the minimizer as far as the constraint allows, which gives feasible weights; and adds two cuts, the tangents of the
+    constraint of the worst mixture at the minimizer and at the boundary point. The returned weights are feasible even
+    if the search stops at `most_steps`.
 
     Parameters
     ----------
     program
-        What to solve.
+        The program to solve.
     inner
-        Weights that meet the constraint with room to spare.
+        Strictly feasible weights.
     tolerance
-        How far the regret may be from the least.
+        Largest allowed distance of the regret from the minimum.
     most_steps
-        Linear programs to solve at most.
+        Largest number of linear programs.
     """
     cuts = _Cuts(program)
     inside = _Point(inner, program.table.shares(inner))
@@ -145,7 +146,7 @@ def least_regret(program: VarianceProgram, inner: Vector, *, tolerance: float, m
     while program.regret(best.weights) - bound > tolerance and n_steps < most_steps:
         n_steps += 1
         weights = cuts.minimizer()
-        if weights is None:  # the cuts have become too fine for the linear solver
+        if weights is None:  # the cuts exceed the precision of the linear solver
             break
         outside = _Point(weights, program.table.shares(weights))
         bound = max(bound, program.regret(weights))
@@ -158,13 +159,13 @@ def least_regret(program: VarianceProgram, inner: Vector, *, tolerance: float, m
 
 
 class _Point(NamedTuple):
-    """Weights, and the shares of the actions that follow: both are linear."""
+    """Weights and the resulting action probabilities, which are linear in the weights."""
 
     weights: Vector
     shares: Matrix
 
     def towards(self, other: _Point, fraction: float) -> _Point:
-        """So much of the way to another point."""
+        """Return the point at this fraction of the way to another."""
         return _Point(
             (1.0 - fraction) * self.weights + fraction * other.weights,
             (1.0 - fraction) * self.shares + fraction * other.shares,
@@ -172,7 +173,7 @@ class _Point(NamedTuple):
 
 
 class _Cuts:
-    """Half-spaces normal · P ≤ offset that hold all weights which meet the constraint."""
+    """Half-spaces normal · P ≤ offset that contain all feasible weights."""
 
     def __init__(self, program: VarianceProgram) -> None:
         self._program = program
@@ -180,11 +181,11 @@ class _Cuts:
         self._offsets: list[float] = []
 
     def breach(self, point: _Point) -> Breach:
-        """The worst mixture at a point."""
+        """Return the worst mixture at a point."""
         return self._program.breach(self._program.table.variances(self._odds(point)))
 
     def add(self, point: _Point) -> Breach:
-        """Cut off what the worst mixture at a point rules out: excess + gradient · (P − point) ≤ 0."""
+        """Add the cut of the worst mixture at a point: excess + gradient · (P − point) ≤ 0."""
         program, odds = self._program, self._odds(point)
         breach = program.breach(program.table.variances(odds))
         kept = program.table.kept(program.mixing)[:, None]
@@ -195,8 +196,8 @@ class _Cuts:
         return breach
 
     def minimizer(self) -> Vector | None:
-        """The weights of least regret that no cut rules out; None where the solver finds none."""
-        from scipy.optimize import linprog  # SciPy only where it is needed
+        """Return the weights with the smallest regret that satisfy all cuts; None if the solver fails."""
+        from scipy.optimize import linprog  # import SciPy only if needed
 
         regrets = self._program.regrets
         found = linprog(
@@ -220,7 +221,7 @@ class _Cuts:
 
 
 def _walk(inside: _Point, outside: _Point, cuts: _Cuts) -> _Point:
-    """The last point on the way out that meets the constraint; what lies just beyond is cut off."""
+    """Return the last feasible point on the segment, and cut off what lies just beyond."""
     reached, left = 0.0, 1.0
     for _ in range(N_HALVINGS):
         middle = 0.5 * (reached + left)
@@ -233,7 +234,7 @@ def _walk(inside: _Point, outside: _Point, cuts: _Cuts) -> _Point:
 
 
 class RandomizedUCB(ClassPolicy):
-    """The mixture of policies of least estimated regret that still estimates each policy as well as it deserves.
+    """RandomizedUCB: mixture of policies with minimal estimated regret, under variance constraints on all estimates.
 
     With N actions, M policies, C_t = 2 ln(M t / δ) and m_t = min(1 / 2N, sqrt(C_t / (2 N t))), round t draws from
     W'(x, a) = (1 − N m_t) Σ_π P(π) 1[π(x) = a] + m_t for the weights P that
@@ -241,44 +242,45 @@ class RandomizedUCB(ClassPolicy):
         minimize Σ_π P(π) Δ(π)  such that for every mixture Q of policies
         Σ_π Q(π) mean_x 1 / W'(x, π(x)) ≤ max(4N, (t − 1) Δ(Q)² / (c C_{t−1})),
 
-    Δ being estimated regrets, Δ(Q) = Σ_π Q(π) Δ(π), and c = `regret_factor` 180 in the proof. Policies that look bad
-    may be estimated badly. The mean over contexts is taken over the rounds learnt, and t − 1 counts these.
+    with estimated regrets Δ, Δ(Q) = Σ_π Q(π) Δ(π), and c = `regret_factor` (180 in the proof). Policies with a large
+    estimated regret may have a large variance. The mean over contexts is taken over the learned rounds, and t − 1
+    counts these.
 
-    The class is enumerated, and the program solved by cutting planes to within `tolerance` of the least regret; the
-    weights always meet the constraint when they are computed, also where `most_steps` ends the search.
+    The class is enumerated, and the program is solved by cutting planes to within `tolerance` of the minimal regret.
+    The weights are always feasible when they are computed, even if the search stops at `most_steps`.
 
-    That is practical for small classes. With 3 actions and 50 policies, a solve took 6 linear programs and 0.1 s after
+    This is practical for small classes. With 3 actions and 50 policies, a solve took 6 linear programs and 0.1 s after
     1024 rounds, 30 and 1 s after 4096; with 5 actions and 500 policies 50 and 5 to 10 s. Each step costs O(U M) for U
-    distinct rounds (see `PickTable`). Solving in every one of 1000 rounds took 100 s with 20 policies, and in 4000 it
-    would take half an hour. So by default the program is solved when 1, 2, 4, 8, … rounds are learnt, and weights and
-    mixing are kept until the next time; `schedule="every"` is the algorithm as it was stated, for short runs.
+    distinct rounds (see `PickTable`). Solving in every one of 1000 rounds took 100 s with 20 policies; for 4000 rounds
+    it would take half an hour. So by default the program is solved when 1, 2, 4, 8, … rounds are learned, and weights
+    and mixing stay constant in between; `schedule="every"` is the published algorithm, for short runs.
 
-    The proof's constants leave room to learn: 4N is generous, so that few policies besides the best are needed. With 3
+    The proof's constants allow learning: 4N is a loose bound, so few policies besides the best are needed. With 3
     actions and 50 linear scorers the mean reward of 4000 rounds was 0.65 in three runs, and 0.69 in the last 500, where
     the best policy had 0.75 and the average one 0.52; a smaller `regret_factor` changed nothing.
 
-    Contexts are drawn independently from one law, rewards lie in `reward_range`.
+    Contexts are i.i.d.; rewards lie in `reward_range`.
 
     Parameters
     ----------
     experts
         The class: experts that put all probability on one action.
     n_actions
-        N, the most actions that a round can have.
+        N, the largest number of actions of a round.
     failure_probability
-        δ, the probability with which the bound on the regret may fail.
+        δ, the probability with which the regret bound may fail.
     regret_factor
-        c above: smaller trusts the estimates of regret more.
+        c above: smaller values rely more on the estimated regrets.
     schedule
         When to solve: "doubling", or "every" round.
     tolerance
-        How far the estimated regret may be from the least, rewards being scaled to [0, 1].
+        Largest allowed distance of the estimated regret from the minimum, with rewards scaled to [0, 1].
     most_steps
-        Linear programs per solve at most.
+        Largest number of linear programs per solve.
     reward_range
-        Rewards are scaled from it to [0, 1].
+        Range of rewards, which are scaled to [0, 1].
     seed
-        For the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -324,7 +326,7 @@ class RandomizedUCB(ClassPolicy):
 
     @property
     def regret_factor(self) -> float:
-        """What divides the squared regrets."""
+        """c: divides the squared regrets."""
         return self._regret_factor
 
     @property
@@ -334,26 +336,26 @@ class RandomizedUCB(ClassPolicy):
 
     @property
     def tolerance(self) -> float:
-        """How far the estimated regret may be from the least."""
+        """Largest allowed distance of the estimated regret from the minimum."""
         return self._tolerance
 
     @property
     def most_steps(self) -> int:
-        """Linear programs per solve at most."""
+        """Largest number of linear programs per solve."""
         return self._most_steps
 
     @property
     def gap(self) -> float:
-        """By how much the last solve may have missed the least estimated regret."""
+        """Upper bound on the distance of the last solve from the minimal estimated regret."""
         return self._gap
 
     @property
     def n_steps(self) -> int:
-        """Linear programs solved, all together."""
+        """Total number of linear programs solved."""
         return self._n_steps
 
     def program(self) -> VarianceProgram:
-        """The program of the next round, by what is learnt now."""
+        """Return the program of the next round, given the learned data."""
         n_learnt = self._table.n_rounds
         t = n_learnt + 1
         mixing = min(0.5 / self.n_actions, sqrt(self._confidence(t) / (2 * self.n_actions * t)))  # m_t

@@ -24,11 +24,11 @@ __all__ = ["packed_class", "packed_experts", "unpacked_class", "unpacked_experts
 KNOWN: Final[Mapping[str, type[Any]]] = {
     expert.__name__: expert for expert in (ConstantExpert, GreedyRidge, LinearScorer, Stump, UniformExpert)
 }
-"""What a file may name. Nothing is imported by a name found in a file."""
+"""Classes that a file may name. Nothing is imported by a name found in a file."""
 
 
 def packed_experts(experts: Sequence[Expert]) -> list[dict[str, Any]]:
-    """The experts' fields, or CannotSave where one of them is no expert of the library."""
+    """Return the experts' fields; raise CannotSave if one of them is not an expert of the library."""
     packed = []
     for expert in experts:
         name = type(expert).__name__
@@ -52,7 +52,7 @@ def unpacked_experts(packed: Sequence[Mapping[str, Any]]) -> list[Expert]:
 
 
 def packed_class(policies: PolicyClass) -> dict[str, Any]:
-    """A class of policies, or CannotSave where it is none of the library."""
+    """Return the content of a policy class; raise CannotSave if it is not one of the library."""
     if isinstance(policies, FiniteClass):
         return {"class": "FiniteClass", "experts": packed_experts(policies.panel.experts)}
     if isinstance(policies, StumpClass):
@@ -72,7 +72,7 @@ def unpacked_class(packed: Mapping[str, Any]) -> PolicyClass:
 
 
 def _content(expert: Any) -> dict[str, Any]:
-    """Its fields, or what its own `pack` makes of them where these are no plain values."""
+    """Return the fields of an expert, or the result of its `pack` if they are not plain values."""
     if hasattr(expert, "pack"):
         return dict(expert.pack())
     return {part.name: getattr(expert, part.name) for part in fields(expert)}

@@ -27,45 +27,45 @@ UNIFORM, WEIGHTED = 1, 2
 
 
 class VE(UnitRewardPolicy):
-    """Plays uniformly at first, to see which policies of a class differ at all; then EXP4.P on one of each kind.
+    """VE: uniform exploration to find the distinct policies of a class, then EXP4.P over one policy per labeling.
 
-        τ = sqrt(T (2d ln(eT/d) + ln(2/δ)))     rounds of uniform play (rounded up)
-        keep one policy per distinct labeling of these rounds, and the uniform expert
-        play EXP4.P on them for the T − τ rounds that are left
+        τ = sqrt(T (2d ln(eT/d) + ln(2/δ)))     rounds of uniform exploration (rounded up)
+        retain one policy per distinct labeling of these rounds, and the uniform expert
+        run EXP4.P on them for the remaining T − τ rounds
 
-    For contexts drawn independently from one law, and a class of VC dimension d, the regret against the best policy of
-    the class is of order sqrt(T (d ln(T/d) + ln(1/δ))) with probability 1 − δ, however many policies it has. At most
-    (eτ/d)^d policies are kept. δ is shared half and half between the two phases.
+    For i.i.d. contexts and a class of VC dimension d, the regret against the best policy of the class is of order
+    sqrt(T (d ln(T/d) + ln(1/δ))) with probability 1 − δ, for any number of policies. At most (eτ/d)^d policies are
+    retained. δ is split equally between the two phases.
 
-    τ is large: 647 of 10 000 rounds for d = 2 and δ = 0.05, and so is the number of policies that are kept then, each
-    of which begins with the same weight. `uniform_rounds` sets τ otherwise, without the promise. A uniform round is
-    learnt when its reward arrives, whatever it is: the first τ that arrive end the phase, and later ones change
-    nothing. `stage` of a decision is 1 in the first phase, 2 in the second.
+    τ is large: 647 of 10 000 rounds for d = 2 and δ = 0.05. The number of retained policies is then also large, and
+    each starts with the same weight. `uniform_rounds` sets another τ, without the guarantee. A uniform round is learned
+    when its reward arrives, whatever its value: the first τ that arrive end the phase, and later ones change nothing.
+    `stage` of a decision is 1 in the first phase, 2 in the second.
 
-    A round costs one look at every policy that was kept, thousands for stumps on several columns; nothing grows with
-    the number of rounds after τ. Rewards cannot be amended: the set of policies depends on which rounds came first.
+    A round costs one evaluation of every retained policy, thousands for stumps on several columns, independent of the
+    number of rounds after τ. Rewards cannot be amended: the set of policies depends on the order of arrival.
 
     Parameters
     ----------
     policies
-        A `StumpClass`, or a sequence of experts that each put everything on one action.
+        A `StumpClass`, or a sequence of experts that each put probability 1 on one action.
     horizon
         T, above τ.
     vc_dimension
-        d of the class: for stumps on one column 2, for linear scorers the number of columns; the logarithm to base 2 of
+        d of the class: 2 for stumps on one column, the number of columns for linear scorers; the logarithm to base 2 of
         the number of policies is an upper bound.
     failure_probability
         δ.
     uniform_rounds
-        τ, where it is not to be that of the proof.
+        τ, if it should differ from that of the proof.
     exploration_factor
-        Times p_min of EXP4.P, as there.
+        Factor of p_min, as in EXP4.P.
     learning_factor
-        Times the pace of learning of EXP4.P, as there.
+        Factor of the learning rate, as in EXP4.P.
     reward_range
         Lowest and highest reward.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -128,12 +128,12 @@ class VE(UnitRewardPolicy):
 
     @property
     def policies(self) -> PolicyClass:
-        """The class that is competed with."""
+        """The policy class."""
         return self._policies
 
     @property
     def horizon(self) -> int:
-        """T: rounds that are to be played."""
+        """T: number of rounds."""
         return self._horizon
 
     @property
@@ -143,22 +143,22 @@ class VE(UnitRewardPolicy):
 
     @property
     def failure_probability(self) -> float:
-        """δ: with what probability the bound on the regret may fail."""
+        """δ: the probability with which the regret bound may fail."""
         return self._failure_probability
 
     @property
     def uniform_rounds(self) -> int:
-        """τ: rounds of uniform play."""
+        """τ: number of rounds of uniform exploration."""
         return self._uniform_rounds
 
     @property
     def exploration_factor(self) -> float:
-        """What p_min of EXP4.P is multiplied by."""
+        """Factor of p_min of EXP4.P."""
         return self._exploration_factor
 
     @property
     def learning_factor(self) -> float:
-        """What the pace of learning of EXP4.P is multiplied by."""
+        """Factor of the learning rate of EXP4.P."""
         return self._learning_factor
 
     def _needed_rounds(self) -> int:
@@ -169,12 +169,12 @@ class VE(UnitRewardPolicy):
 
     @property
     def experts(self) -> tuple[Expert, ...]:
-        """The policies that were kept, and the uniform expert; none before τ rounds are learnt."""
+        """Retained policies and the uniform expert; empty before τ rounds are learned."""
         return () if self._panel is None else self._panel.experts
 
     @property
     def weights(self) -> Vector:
-        """Share of each expert in the mixture."""
+        """Weight of each expert in the mixture, normalized to sum 1."""
         return np.zeros(0) if self._weights is None else self._weights.shares
 
     def _parameters(self) -> Parameters:
@@ -237,7 +237,7 @@ class VE(UnitRewardPolicy):
         looks.append(look)
 
     def _gather(self, looks: list[Vector]) -> None:
-        """One policy per labeling, each with the same weight."""
+        """Retain one policy per labeling, each with the same weight."""
         experts = with_uniform(list(self.policies.distinct(np.array(looks))))
         failure, rounds = self.failure_probability / 2.0, self.horizon - self.uniform_rounds
         weights = ConfidentWeights(

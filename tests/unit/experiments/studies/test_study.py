@@ -45,6 +45,8 @@ def test_it_describes_itself_in_plain_values():
         ({"name": "a\0b"}, "A study needs a name, a text of one line"),
         ({"horizon": 0}, "The horizon has to be a whole number"),
         ({"every": 0}, "rounds a row has to be a whole number"),
+        ({"every": 10**23}, "rounds a row has to be a whole number of at most 100000000"),
+        ({"seeds": range(10**23)}, r"at most 1,000,000 seeds, got range\(0, 10{23}\)"),
         ({"seeds": [1, 1]}, "each only once"),
         ({"seeds": []}, "at least one seed"),
         ({"seeds": "12"}, "Seeds are whole numbers from 0"),

@@ -242,6 +242,17 @@ def test_the_mark_that_some_editors_write_first_is_no_mistake(tmp_path):
         ("horizon = 20", f"horizon = {10**23}", "The horizon has to be a whole number of at most 100000000"),
         ("horizon = 20", "horizon = -5", "The horizon has to be a whole number of at least 1"),
         ("horizon = 20", "horizon = inf", "The horizon has to be"),
+        (
+            "seeds = 3",
+            f"seeds = 3\nevery = {10**23}",
+            "rounds a row .* at most 100000000, .* 20, the horizon, keeps the last",
+        ),
+        ("seeds = 3", f"seeds = 3\nevery = {2**63}", "rounds a row has to be a whole number of at most 100000000"),
+        (
+            'class = "UCB1"',
+            f'class = "UCB1"\nlearn_rounds = {10**23}',
+            "rounds to learn from has to be .* at most 100000000",
+        ),
     ],
 )
 def test_absurd_sizes_are_refused(tmp_path, before, after, message):
