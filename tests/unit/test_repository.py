@@ -72,6 +72,27 @@ def test_placeholder_addresses_stand_in_one_place_each():
     assert holders == {"pyproject.toml", "SECURITY.md"}
 
 
+def places_in(text):
+    """Files and folders that stand in back-ticks, with a slash and without a wildcard; no data."""
+    return {place for place in re.findall(r"`([\w.-]+/[\w./-]*)`", text) if not place.endswith(".gz")}
+
+
+def missing(places):
+    roots = (ROOT, ROOT / "src" / "kernelbandits")
+    return {place for place in places if not any((root / place).exists() for root in roots)}
+
+
+def test_files_that_contributors_are_sent_to_exist():
+    places = places_in(read("CONTRIBUTING.md"))
+
+    assert len(places) > 30
+    assert missing(places) == set()
+
+
+def test_a_file_that_does_not_exist_would_be_noticed():
+    assert missing(places_in("`kernels/base.py` and `kernels/basis.py`")) == {"kernels/basis.py"}
+
+
 def test_one_version_everywhere():
     (version,) = re.findall(r'^__version__ = "(.*)"$', read("src/kernelbandits/__init__.py"), re.M)
 
