@@ -8,8 +8,8 @@ ready() { # ready NAME: .venv holds requirements/NAME.txt and this project
     wanted="$(cat "$pins" pyproject.toml "${BASH_SOURCE[0]}" | cksum) $PWD"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
 
-    "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || {
-        echo "kernelbandits runs on Python 3.11 to 3.13; '$python' is $("$python" --version 2>&1)." \
+    "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || {
+        echo "kernelbandits runs on Python 3.11 to 3.14; '$python' is $("$python" --version 2>&1)." \
              "Name another one: PYTHON=python3.12 $0" >&2
         exit 1
     }

@@ -73,6 +73,8 @@ WRONG = {
     "a table": TABLE,
     "a class": Gaussian,
 }
+if coo_array(np.ones(2)).ndim == 2:  # SciPy before 1.13 has no sparse arrays of one axis
+    del WRONG["one axis, sparse"]
 
 
 @pytest.mark.parametrize("wrong", WRONG)

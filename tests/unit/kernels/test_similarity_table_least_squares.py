@@ -24,13 +24,13 @@ def best_within(target, bound):
 def test_a_generous_bound_gives_plain_least_squares():
     solution = bounded_least_squares(TARGETS, DESIGN, np.full(7, 1e9))
 
-    expected, *_ = np.linalg.lstsq(DESIGN, TARGETS.T)
+    expected, *_ = np.linalg.lstsq(DESIGN, TARGETS.T, rcond=None)
     assert_allclose(solution, expected.T, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
 def test_the_bound_is_met_and_the_answer_nearly_the_best(share):
-    free, *_ = np.linalg.lstsq(DESIGN, TARGETS.T)
+    free, *_ = np.linalg.lstsq(DESIGN, TARGETS.T, rcond=None)
     bounds = share * (free**2).sum(axis=0)
 
     solution = bounded_least_squares(TARGETS, DESIGN, bounds)

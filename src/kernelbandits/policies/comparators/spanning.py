@@ -81,7 +81,7 @@ def coordinates_of(points: Matrix, rows: Indices) -> Matrix:
            [0.5 , 0.25]])
     """
     scaled = to_one(points)
-    coordinates = np.ascontiguousarray(np.linalg.lstsq(scaled[rows].T, scaled.T)[0].T)
+    coordinates = np.ascontiguousarray(np.linalg.lstsq(scaled[rows].T, scaled.T, rcond=None)[0].T)
     coordinates[rows] = np.eye(len(rows))
     return coordinates
 

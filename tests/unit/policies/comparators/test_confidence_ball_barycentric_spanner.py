@@ -8,7 +8,7 @@ from kernelbandits.policies.comparators.spanning import spanning_rows
 
 def largest_coefficient(points, rows):
     """By definition: every point solved for as a combination of the chosen ones."""
-    coefficients, *_ = np.linalg.lstsq(points[rows].T, points.T)
+    coefficients, *_ = np.linalg.lstsq(points[rows].T, points.T, rcond=None)
     np.testing.assert_allclose(points[rows].T @ coefficients, points.T, atol=1e-8 * np.abs(points).max())
     return np.abs(coefficients).max()
 

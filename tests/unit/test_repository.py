@@ -1,0 +1,99 @@
+"""Files that other programs read, and that nothing else here would open."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FORMS = ["bug.yml", "feature.yml"]
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def pythons():
+    prefix = "Programming Language :: Python :: 3."
+    return [kind.removeprefix(prefix[:-2]) for kind in PROJECT["classifiers"] if kind.startswith(prefix)]
+
+
+def test_ci_runs_every_python_that_the_package_claims():
+    jobs = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]
+
+    assert jobs["test"]["strategy"]["matrix"]["python"] == pythons()
+    assert {"run": ".ci/run"} in jobs["test"]["steps"]
+    assert {"run": "scripts/test-lowest"} in jobs["lowest"]["steps"]
+
+
+def test_scripts_take_every_python_that_the_package_claims():
+    first, last = pythons()[0], pythons()[-1]
+
+    assert PROJECT["requires-python"] == f">={first}"
+    assert f"Python {first} to {last}" in read("scripts/environment.sh")
+    lowest, highest = (tuple(map(int, version.split("."))) for version in (first, last))
+    assert f"{lowest} <= sys.version_info[:2] <= {highest}" in read("scripts/environment.sh")
+
+
+def test_hooks_run_what_check_runs():
+    (repository,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
+    check = read("scripts/check").replace("$bin/", ".venv/bin/")
+
+    assert repository["repo"] == "local"
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system"
+        assert hook["entry"].removesuffix(" --force-exclude") in check
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_have_what_a_form_needs(form):
+    content = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{form}"))
+
+    assert set(content) == {"name", "description", "labels", "body"}
+    asked = [field for field in content["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in asked}) == len(asked)
+    assert all(field["attributes"]["label"] for field in asked)
+    assert all(isinstance(option, str) for field in asked for option in field["attributes"].get("options", []))
+
+
+def test_placeholder_addresses_stand_in_one_place_each():
+    files = [
+        *ROOT.glob("*.md"),
+        ROOT / "pyproject.toml",
+        *(ROOT / ".github").rglob("*.*"),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+
+    holders = {path.name for path in files if "example.invalid" in path.read_text(encoding="utf-8")}
+
+    assert holders == {"pyproject.toml", "SECURITY.md"}
+
+
+def places_in(text):
+    """Files and folders that stand in back-ticks, with a slash and without a wildcard; no data."""
+    return {place for place in re.findall(r"`([\w.-]+/[\w./-]*)`", text) if not place.endswith(".gz")}
+
+
+def missing(places):
+    roots = (ROOT, ROOT / "src" / "kernelbandits")
+    return {place for place in places if not any((root / place).exists() for root in roots)}
+
+
+def test_files_that_contributors_are_sent_to_exist():
+    places = places_in(read("CONTRIBUTING.md"))
+
+    assert len(places) > 30
+    assert missing(places) == set()
+
+
+def test_a_file_that_does_not_exist_would_be_noticed():
+    assert missing(places_in("`kernels/base.py` and `kernels/basis.py`")) == {"kernels/basis.py"}
+
+
+def test_one_version_everywhere():
+    (version,) = re.findall(r'^__version__ = "(.*)"$', read("src/kernelbandits/__init__.py"), re.M)
+
+    assert yaml.safe_load(read("CITATION.cff"))["version"] == version
