@@ -16,8 +16,8 @@ def compile_ahead() -> None:
     benchmark. Takes seconds once per machine, and a fraction of a second in later processes. Results do not depend on
     it.
 
-    If Numba cannot be imported or fails, nothing is raised: all actions are scored in NumPy, more slowly, and a warning is
-    logged by the logger "kernelbandits._compile".
+    If Numba cannot be imported or fails, nothing is raised: all actions are scored in NumPy, more slowly, and a warning
+    is logged by the logger "kernelbandits._compile".
     """
     for group in groups:
         group.ensure()
