@@ -100,6 +100,9 @@ class Policy(Transactional, ABC):
     _seed_level: int = 0
     """Nesting depth of wrapped policies. It separates their random numbers if they have the same seed."""
 
+    _catalog_kind: PointKind | None = None
+    """Kind of point in whose form `_catalog_points` gives the items, where that is all it does."""
+
     _is_numbered: bool = False
     """Whether observations have numbers (`_numbers_of`)."""
 
@@ -347,7 +350,7 @@ class Policy(Transactional, ABC):
             Id of the decision, if the caller already has one. A randomized policy then derives its random numbers from
             the seed and the id: the same id gives the same decision until something is learned.
         """
-        journal = self._journal
+        journal, ledger = self._journal, self._ledger
         is_inside = journal.lock._is_owned()  # then this call is nested in another one
         try:
             with journal.lock:
@@ -360,8 +363,12 @@ class Policy(Transactional, ABC):
                     chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
                 elif diverse:
                     raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+                elif id is None:
+                    actions = self._actions(contexts, ids, eligible)
+                    chosen = self._decision(actions, self._pick(actions), ledger.new_id())
+                    ledger.latest = chosen
                 else:
-                    chosen = self._choose_one(contexts, ids, eligible, id)
+                    chosen = self._choose_by_id(contexts, ids, eligible, id)
                 if not is_inside:
                     journal.notes.clear()
                 return chosen
@@ -370,20 +377,15 @@ class Policy(Transactional, ABC):
                 journal.recover()
             raise
 
-    def _choose_one(
+    def _choose_by_id(
         self,
         contexts: Points,
         ids: Sequence[ItemId] | None,
         eligible: NDArray[np.bool_] | None,
-        id: str | None,
+        id: str,
     ) -> Decision:
-        ledger = self._ledger
-        if id is None:
-            given = self._actions(contexts, ids, eligible)
-            choice = self._pick(given)
-            ledger.latest = self._decision(given, choice, ledger.new_id())
-            return ledger.latest
-        ledger.check_free(id)
+        """Choose for a decision whose id the caller gave: draws depend on the seed and the id."""
+        self._ledger.check_free(id)
         given = self._actions(contexts, ids, eligible)
         self._journal.note(self._draw_by, None)
         self._draw_by(id)
@@ -700,7 +702,7 @@ class Policy(Transactional, ABC):
         if isinstance(contexts, CATALOGS):
             if ids is not None:
                 no_ids_beside_a_catalog(ids)
-            listed = CatalogActions(contexts, eligible, self._catalog_points)
+            listed = CatalogActions(contexts, eligible, self._catalog_points, self._catalog_kind)
             if self.needs_fixed_actions:
                 self._refuse_other_set(listed.catalog.points(self._kind(None)))
             return listed
@@ -718,8 +720,9 @@ class Policy(Transactional, ABC):
         is_known = self._known_configuration == ledger.configuration
         fingerprint = self._known_fingerprint if is_known else self.fingerprint
         decision: Any = OpenDecision(
-            row, self._context(given.points, place), mean, width, score, propensity, stage, given.item(row),
-            given.n_actions, 1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
+            row, self._context(given.points, place), mean, width, score, propensity, stage,
+            row if given.ids is None else given.item(row), given.n_actions,
+            1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip
         decision.__class__ = Decision  # the slots are identical, so the object becomes a Decision
         return decision  # type: ignore[no-any-return]

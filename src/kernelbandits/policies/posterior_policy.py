@@ -103,6 +103,7 @@ class PosteriorPolicy(Policy):
         self._is_numbered = posterior.forgets
         self._has_plain_rows = type(posterior.kernel.kind) is Rows and type(self)._point is Policy._point
         self._point_kind = posterior.kernel.kind
+        self._catalog_kind = self._point_kind if type(self)._catalog_points is PosteriorPolicy._catalog_points else None
         self.posterior = posterior
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = exploration

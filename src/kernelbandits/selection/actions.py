@@ -28,7 +28,7 @@ __all__ = [
 class ActionSet:
     """Validated actions of one round. A place counts the eligible actions, a row counts all passed actions."""
 
-    __slots__ = ("_ids", "n_actions", "n_rows", "points", "rows", "whole")
+    __slots__ = ("ids", "n_actions", "n_rows", "points", "rows", "whole")
 
     catalog: ClassVar[None] = None
 
@@ -37,13 +37,13 @@ class ActionSet:
     ) -> None:
         n_actions = len(points) if kind is None else kind.count(points)  # None: rows of numbers
         if ids is None and eligible is None:
-            self._ids = self.rows = None
+            self.ids = self.rows = None
             self.whole = self.points = points
             self.n_rows = self.n_actions = n_actions
             return
         if ids is not None:
             one_id_per_action(ids, n_actions)
-        self._ids = ids
+        self.ids = ids
         self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
         """Rows of the eligible actions; None if all are eligible."""
         self.whole = points
@@ -63,34 +63,38 @@ class ActionSet:
 
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself if there are no ids."""
-        return row if self._ids is None else self._ids[row]
+        return row if self.ids is None else self.ids[row]
 
     def place_of(self, item: ItemId) -> int | None:
         """Place of an item; None if it is absent or not eligible."""
-        if self._ids is None:
+        if self.ids is None:
             row = item if isinstance(item, int) and 0 <= item < self.n_rows else None
         else:
-            row = self._ids.index(item) if item in self._ids else None
+            row = self.ids.index(item) if item in self.ids else None
         return _place_of(row, self.rows)
 
 
 class CatalogActions:
     """Validated catalog items of one round: rows are those of the whole catalog, points are computed on demand."""
 
+    __slots__ = ("_kind", "_points_of", "_whole", "catalog", "ids", "n_actions", "n_rows", "rows", "view")
+
     def __init__(
         self,
         items: Catalog | CatalogView,
         eligible: NDArray[np.bool_] | None,
         points: Callable[[CatalogView], Points],
+        kind: PointKind | None = None,
     ) -> None:
         self._points_of = points
+        self._kind = kind  # where `points` gives the items in the form of this kind
         if type(items) is Catalog and eligible is None:
             self.view = self._whole = view = CatalogView(items, None)
-            self.catalog, self.n_rows, self.rows = items, view.n_items, None
+            self.catalog, self.ids, self.n_rows, self.rows = items, view.names, view.n_items, None
             self.n_actions = self.n_rows
             return
         self.view = items if isinstance(items, CatalogView) else CatalogView(items, None)
-        self.catalog = self.view.catalog
+        self.catalog, self.ids = self.view.catalog, self.view.names
         if eligible is not None:
             self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
         self._whole = CatalogView(self.catalog, None)  # items added from now on belong to the next round
@@ -101,7 +105,8 @@ class CatalogActions:
     @property
     def points(self) -> Points:
         """Points of the eligible items, in the order of their rows."""
-        return self._points_of(self.view)
+        kind = self._kind
+        return self._points_of(self.view) if kind is None else self.view.points(kind)
 
     @property
     def whole(self) -> Points:

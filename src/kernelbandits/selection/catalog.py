@@ -217,6 +217,8 @@ class CatalogView:
         self.context = context
         """Context that every item is joined with; None for items without a context."""
         self._rows = rows
+        self.names = self._moment.names
+        """Ids of the items of the catalog; None for items that go by their rows."""
         self.n_items = self._moment.n_items if rows is None else len(rows)
         """Number of items in the view: `len(view)`."""
 
