@@ -97,7 +97,7 @@ class LinUCB(UpperConfidencePolicy):
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         if self._model == "shared":
-            return super()._points(contexts, ids)
+            return self._point_kind.check(contexts)
         rows = Rows().check(contexts)
         n_actions = Rows().count(rows)
         labels = list(range(n_actions)) if ids is None else list(ids)
@@ -110,7 +110,7 @@ class LinUCB(UpperConfidencePolicy):
         return PairRows(list(view.ids), view.points(Rows()), is_shared=False)
 
     def _context(self, points: Points, row: int) -> Point:
-        return super()._context(points, row) if self._model == "shared" else Rows().one(points.actions, row)
+        return self._point_kind.one(points, row) if self._model == "shared" else Rows().one(points.actions, row)
 
     def _point(self, decision: Decision) -> Points:
         if self._model == "shared":

@@ -211,7 +211,8 @@ class Screening(Selector):
         if self.posterior is None:
             raise TypeError("Screening needs a posterior.")
         points, n_actions = actions.points, actions.n_actions
-        self._exact, self._columns = {}, {}  # of the previous selection
+        if self._exact or self._columns:
+            self._exact, self._columns = {}, {}  # of the previous selection
         selection = self.posterior._best(points, exploration)  # a finite feature space has its own bounds
         if selection is not None:
             return selection
@@ -306,7 +307,9 @@ class Screening(Selector):
         return way
 
     def note_chosen(self, row: int) -> None:
-        column = self._columns.get(row) if self._columns else None
+        if not self._columns:
+            return
+        column = self._columns.get(row)
         if column is not None and self._posterior is not None:
             point = self._posterior.kernel.kind.take(self._points, np.array([row]))
             self._posterior.expect(point, column.copy(), float(self._prior[row]))
