@@ -5,37 +5,36 @@ from __future__ import annotations
 import platform
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
 from kernelbandits import __version__
 from kernelbandits.errors import MissingExtra
 
-__all__ = ["MISSING", "require", "required", "versions"]
-
-MISSING = 'Add it with: pip install "kernelbandits[adapters]"'
+__all__ = ["import_optional", "missing_extra", "versions"]
 
 
-def required(package: str, purpose: str) -> Any:
-    """Module of the package, or an error with an installation hint.
+def import_optional(module: str, purpose: str, *, extra: str = "experiments") -> Any:
+    """Import a module of an optional package, or raise MissingExtra with an installation hint.
 
-    >>> required("json", "Reading lines").loads("[1]")
+    >>> import_optional("json", "Reading lines").loads("[1]")
     [1]
     """
     try:
-        return import_module(package)
+        return import_module(module)
     except ImportError as missing:
-        raise MissingExtra(f"{purpose} needs {package}, which is not installed. {MISSING}") from missing
+        raise missing_extra(module.partition(".")[0], purpose, extra) from missing
 
 
-def require(package: str) -> None:
-    """Raise an error with an installation hint if the package cannot be imported."""
-    try:
-        import_module(package)
-    except ImportError as missing:
-        raise MissingExtra(
-            f"Figures and tables of experiments need {package}, which is not installed. "
-            'Add it with: pip install "kernelbandits[experiments]"'
-        ) from missing
+def missing_extra(package: str, purpose: str, extra: str) -> MissingExtra:
+    """Error that names the missing package and the extra that installs it."""
+    name = DISTRIBUTIONS.get(package, package)
+    return MissingExtra(
+        f'{purpose} needs {name}, which is not installed. Add it with: pip install "kernelbandits[{extra}]"'
+    )
+
+
+DISTRIBUTIONS: Final = {"ray": "Ray", "sklearn": "scikit-learn"}
+"""Names of packages that differ from those of their modules."""
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._optional import required
+from kernelbandits._optional import import_optional
 from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.environments.tabular import is_absent
@@ -104,9 +104,11 @@ def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
     if not is_one_of(kind, ("pandas", "polars", "arrow")):
         raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {shown(kind)}.")
     if kind == "pandas":
-        return required("pandas", "A pandas frame").DataFrame(dict(columns))
-    is_arrow = kind == "arrow"
-    make = required("pyarrow", "An Arrow table").table if is_arrow else required("polars", "A polars frame").DataFrame
+        return import_optional("pandas", "A pandas frame", extra="adapters").DataFrame(dict(columns))
+    if kind == "arrow":
+        make = import_optional("pyarrow", "An Arrow table", extra="adapters").table
+    else:
+        make = import_optional("polars", "A polars frame", extra="adapters").DataFrame
     try:
         return make(dict(columns))
     except (TypeError, ValueError) as error:

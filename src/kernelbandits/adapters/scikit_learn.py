@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits._optional import MISSING
+from kernelbandits._optional import missing_extra
 from kernelbandits._sparse import sound
-from kernelbandits.errors import InvalidParameter, MissingExtra, NotPositiveSemidefinite, NotSupported
+from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite, NotSupported
 from kernelbandits.kernels import (
     Cosine,
     Gaussian,
@@ -53,7 +53,7 @@ else:
             """Stands in where scikit-learn is missing: the class can be had, and no object of it."""
 
             def __new__(cls, *_, **__):
-                raise MissingExtra(f"{cls.__name__} needs scikit-learn, which is not installed. {MISSING}")
+                raise missing_extra("sklearn", cls.__name__, "adapters")
 
 
 __all__ = ["NAMES", "KernelUCBRegressor", "SimilarityRidge", "named_kernel"]

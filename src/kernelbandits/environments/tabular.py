@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
+from kernelbandits._optional import import_optional
+from kernelbandits.errors import DataUnavailable, InvalidParameter
 from kernelbandits.types import Matrix, Vector
 from kernelbandits.validation import a_list, a_mapping, a_number, is_one_of, shown
 
@@ -350,11 +351,4 @@ def fetched(name: str, *, version: int | str, data_home: str | None) -> tuple[An
 
 
 def _scikit_learn() -> Any:
-    try:
-        from sklearn import datasets
-    except ImportError as missing:
-        raise MissingExtra(
-            "These data sets come with scikit-learn, which is not installed. Add it with: "
-            'pip install "kernelbandits[experiments]"'
-        ) from missing
-    return datasets
+    return import_optional("sklearn.datasets", "This data set")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelbandits._files import writable_folder
-from kernelbandits._optional import require, versions
+from kernelbandits._optional import import_optional, versions
 from kernelbandits._threads import one_blas_thread
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments import demo_study as study
@@ -79,7 +79,7 @@ def run_demo(
     progress
         Called after every round of every run.
     """
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     comparison = study.demo_comparison(horizon=horizon, n_seeds=n_seeds)
     folder = writable_folder(into)  # before the long part, so that a bad name costs no time
     with one_blas_thread():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.experiments.curves import WIDTH, Curve, draw_curves, label_room, thinned, write_caption
 from kernelbandits.experiments.images import pdf, png, svg
 from kernelbandits.experiments.labels import spread
@@ -68,7 +68,7 @@ def regret_figure(
     caption
         Written below: the number of repeats, the kind of interval.
     """
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     from matplotlib import style
     from matplotlib.figure import Figure
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -47,7 +47,7 @@ def progress_bar(
 @contextmanager
 def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> Iterator[RoundsBar]:
     """The same for those who count themselves: move what it gives."""
-    require("rich")
+    import_optional("rich", "This part of experiments")
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.experiments.summary import Row
 from kernelbandits.validation import counted
 
@@ -73,7 +73,7 @@ def _as_written(*names: str) -> list[Text]:
 
 
 def _framed(title: str, *, names: Sequence[str], numbers: Sequence[str]) -> Table:
-    require("rich")
+    import_optional("rich", "This part of experiments")
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import kernelbandits as kb
-from kernelbandits._optional import required
+from kernelbandits._optional import import_optional
 from kernelbandits.errors import MissingExtra
 
 OTHERS = ("sklearn", "coba", "pandas", "polars", "pyarrow", "duckdb", "vowpalwabbit", "obp")
@@ -58,4 +58,4 @@ def test_works_without_the_other_libraries_up_to_where_one_is_called():
 
 def test_what_is_missing_is_named_with_its_way_out():
     with pytest.raises(MissingExtra, match=r"Reading tables needs no_such_package.*kernelbandits\[adapters\]"):
-        required("no_such_package", "Reading tables")
+        import_optional("no_such_package", "Reading tables", extra="adapters")

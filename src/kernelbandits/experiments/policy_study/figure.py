@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.experiments.figures import LIGHT, dress
 from kernelbandits.experiments.policy_study.problems import PROBLEMS
 from kernelbandits.experiments.policy_study.table import Standing
@@ -24,7 +24,7 @@ COLORS: Final = ("blue", "orange", "green", "red", "purple", "sky", "gray")
 
 def standings_figure(standings: Sequence[Standing], caption: str) -> Figure:
     """Mean regret and its interval on each problem, best on average over the problems at the top."""
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     from matplotlib import style
     from matplotlib.figure import Figure
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits._files import writable_folder
-from kernelbandits._optional import require, versions
+from kernelbandits._optional import import_optional, versions
 from kernelbandits._threads import one_blas_thread
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
@@ -78,7 +78,7 @@ def run_policy_study(
     progress
         Called when a seed of a problem is finished.
     """
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     horizon = a_count(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
     n_seeds = a_count(n_seeds, "The number of seeds", most=MOST_RUNS)
     names = tuple(contender.name for contender in chosen(only))

@@ -8,7 +8,7 @@ from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.experiments.curves import WIDTH, Curve, draw_curves, label_room, write_caption
 from kernelbandits.experiments.labels import shortened
 from kernelbandits.experiments.themes import Theme, dress
@@ -61,7 +61,7 @@ def sheet(
     caption
         Written below; nothing where it is empty.
     """
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     from matplotlib import style
     from matplotlib.figure import Figure
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kernelbandits._files import writable_folder
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.blocks import png_data, svg_data
 from kernelbandits.experiments.images import pdf, png, svg
@@ -102,7 +102,7 @@ def write_report(
     begin
         Called with the number of pictures to draw; what it gives is called after each.
     """
-    require("matplotlib")
+    import_optional("matplotlib", "This part of experiments")
     _check(formats)
     place: Any = results
     recorded = read_results(place if isinstance(place, str | PathLike) else getattr(place, "folder", place))

@@ -13,7 +13,8 @@ from multiprocessing import get_context
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kernelbandits.errors import InvalidParameter, MissingExtra
+from kernelbandits._optional import import_optional
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.jobs import Job
 from kernelbandits.experiments.studies.playing import Played, play_job
 from kernelbandits.experiments.studies.ray_address import TOKENS, refuse_silence
@@ -136,12 +137,7 @@ def _pooled(
 
 def in_ray(study: Study, jobs: Sequence[Job], told: Told, *, address: str | None) -> Outcomes:
     """As tasks of Ray, one processor each: on this machine, or on the cluster at `address`."""
-    try:
-        import ray
-    except ImportError as missing:
-        raise MissingExtra(
-            'engine="ray" needs Ray, which is not installed. Add it with: pip install "kernelbandits[experiments,ray]"'
-        ) from missing
+    ray = import_optional("ray", 'engine="ray"', extra="experiments,ray")
     refuse_unpicklable(study)
     was_running = ray.is_initialized()
     if not was_running:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.result_folder import ResultFolder, said_of, sound_table
 from kernelbandits.experiments.summary import mean_band
@@ -79,7 +79,7 @@ class Results:
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
-        require("pyarrow")
+        import_optional("pyarrow", "This part of experiments")
         self.folder = Path(a_path(folder))
         self._files = ResultFolder(self.folder)
         said = self._files.read_study()
@@ -116,7 +116,7 @@ class Results:
 
     def frame(self) -> pd.DataFrame:
         """All rows as a pandas frame."""
-        require("pandas")
+        import_optional("pandas", "This part of experiments")
         frame: pd.DataFrame = self.table().to_pandas()
         return frame
 

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Final, Literal, TypeAlias
 
 from kernelbandits._files import locked, writable_folder
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter, StudyIncomplete
 from kernelbandits.experiments.studies.engines import Failure, Outcomes, in_processes, in_ray, in_this_process
 from kernelbandits.experiments.studies.jobs import Job
@@ -94,7 +94,7 @@ def run(
         if told is not None:
             a_function(told, "What is told of progress")
     _check_engine(engine, address)
-    require("pyarrow")
+    import_optional("pyarrow", "This part of experiments")
     jobs = study.jobs
     n_workers = n_workers_for(len(jobs), workers)
     folder = ResultFolder(writable_folder(results))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._optional import require
+from kernelbandits._optional import import_optional
 from kernelbandits.errors import DamagedFile, NotSupported
 from kernelbandits.evaluation import Trace
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
@@ -85,7 +85,7 @@ def _sums(trace: Trace) -> dict[str, NDArray[Any]]:
 
 def timing_table(job: Job, trace: Trace) -> pa.Table:
     """Mean seconds a round since the previous row: what differs from run to run is kept apart."""
-    require("pyarrow")
+    import_optional("pyarrow", "This part of experiments")
     import pyarrow as pa
 
     rounds = kept_rounds(len(trace), job.every)
@@ -101,7 +101,7 @@ def relabeled(job: Job, table: pa.Table) -> pa.Table:
 
 
 def _table(job: Job, values: Mapping[str, NDArray[Any]]) -> pa.Table:
-    require("pyarrow")
+    import_optional("pyarrow", "This part of experiments")
     import pyarrow as pa
 
     text, n_rows = pa.dictionary(pa.int32(), pa.string()), len(values["round"])
@@ -139,7 +139,7 @@ def read_parquet(path: Path) -> pa.Table:
 
     Files of earlier versions have no digest of the whole; of these every page is compared with its checksum.
     """
-    require("pyarrow")
+    import_optional("pyarrow", "This part of experiments")
     import pyarrow as pa
     from pyarrow import parquet as files
 
