@@ -19,10 +19,12 @@ def import_optional(module: str, purpose: str, *, extra: str = "experiments") ->
     >>> import_optional("json", "Reading lines").loads("[1]")
     [1]
     """
+    package = module.partition(".")[0]
     try:
+        import_module(package)
         return import_module(module)
     except ImportError as missing:
-        raise missing_extra(module.partition(".")[0], purpose, extra) from missing
+        raise missing_extra(package, purpose, extra) from missing
 
 
 def missing_extra(package: str, purpose: str, extra: str) -> MissingExtra:
