@@ -288,17 +288,6 @@ class OpenDecision:
         self.id, self.policy, self.memo, self.cost = id, policy, memo, cost
 
 
-def new_decision(*values: Any) -> Decision:
-    """Decision from all its fields in order, at a third of the cost: a frozen class sets each through a call.
-
-    >>> new_decision(2, None, 0.5, 0.1, 0.6, 1.0, None, "blue", 3, 1, "d-1", "", EMPTY).item
-    'blue'
-    """
-    made: Any = OpenDecision(*values)
-    made.__class__ = Decision  # the slots are the same, so the object becomes a Decision
-    return made  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Slate(Sequence[Decision]):
     """Several decisions of one round, best first; learn from each separately."""

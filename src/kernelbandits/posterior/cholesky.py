@@ -104,17 +104,6 @@ class GrowingCholesky:
         for panel in self._panels:
             yield panel.start, panel.n_rows, panel.left, panel.corner
 
-    def trailing(self, first: int) -> Matrix:
-        """Copy of L's rows and columns from `first` on."""
-        lower = np.zeros((self.size - first, self.size - first))
-        for panel in self._panels[first // PANEL :]:
-            begin = max(0, first - panel.start)
-            rows = slice(panel.start + begin - first, panel.start + panel.n_rows - first)
-            if panel.start > first:
-                lower[rows, : panel.start - first] = panel.left[: panel.n_rows, first:]
-            lower[rows, rows] = panel.triangle(begin)
-        return lower
-
     def room(self) -> int:
         """Free rows in the last panel."""
         return PANEL - self.size % PANEL

@@ -209,15 +209,6 @@ def test_the_panels_are_the_rows_of_the_factor(panel):
         assert_allclose(corner[:n_rows, :n_rows], lower[here, here], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("first", [0, 3, 8, 15, 22, 23])
-def test_what_trails_is_the_end_of_the_factor(panel, first):
-    matrix = positive_definite(23, np.random.default_rng(8))
-
-    trailing = grown(matrix, [3, 9]).trailing(first)
-
-    assert_allclose(trailing, np.linalg.cholesky(matrix)[first:, first:], rtol=1e-9, atol=1e-12)
-
-
 def test_a_known_row_is_appended_as_it_is(panel):
     matrix = positive_definite(23, np.random.default_rng(9))
     lower = np.linalg.cholesky(matrix)
