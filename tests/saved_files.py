@@ -38,7 +38,7 @@ from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import exploration as schedules
 
 N_ACTIONS = 5
-PATIENCE = 60.0
+WORK_BEFORE_COMPILE = 60.0
 """Seconds after which a file hangs its reader; the slowest that does not takes well below one."""
 
 ROOM = 1 << 30
@@ -529,7 +529,7 @@ def _limit_memory():
         return
 
 
-def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=PATIENCE):
+def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=WORK_BEFORE_COMPILE):
     """Count of each outcome, and all that is no clean one: crashes and hangs end their process, and only it.
 
     `setup` is called in the process that reads the files; `change` makes the file of a case, or None.

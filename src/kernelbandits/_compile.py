@@ -49,7 +49,7 @@ MATRIX: Final = "float64[:, ::1]"
 SUMS_IN_ANY_ORDER: Final = frozenset({"reassoc", "contract", "nsz"})
 """Fast-math flags that allow adding several terms of a sum at once; infinities and NaN keep their meaning."""
 
-PATIENCE: Final = 3_000_000
+WORK_BEFORE_COMPILE: Final = 3_000_000
 """Array entries processed by NumPy, about 10 ms of work, before compilation starts."""
 
 CALL: Final = 3_000
@@ -287,7 +287,7 @@ def _warn_once(message: str, *arguments: object) -> None:
 class Background(ABC):
     """Kernel group that counts work and calls `compile` in a background thread once it is enough."""
 
-    def __init__(self, *, patience: int = PATIENCE) -> None:
+    def __init__(self, *, patience: int = WORK_BEFORE_COMPILE) -> None:
         self.is_compiled = False
         self.has_failed = False
         self._work, self._patience = 0, patience

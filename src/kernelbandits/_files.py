@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.errors import CannotSave, DamagedFile, FolderInUse, ForeignFile, InvalidParameter, NewerFile
-from kernelbandits.validation import MOST_IN_MEMORY, a_path
+from kernelbandits.validation import MOST_IN_MEMORY, check_path
 
 __all__ = ["locked", "read_container", "writable_folder", "write_container"]
 
@@ -34,13 +34,13 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["leftovers", "remove_leftovers", "whole_file"]
+__all__ = ["atomic_write", "find_partial_files", "remove_leftovers"]
 
 ENDING: Final = ".partial"
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Atomic write: write a temporary file, flush it to disk, rename it. Readers see the old or the new file.
 
     An error leaves no partial file behind, and an error of the operating system names the file.
@@ -77,7 +77,7 @@ def remove_leftovers(path: Path) -> None:
     A write holds a lock on its file, which ends with its process. On systems without such locks, an open file cannot be
     removed (Windows), or nothing is removed.
     """
-    for file in leftovers(path.parent):
+    for file in find_partial_files(path.parent):
         if file.name.startswith(f".{path.name}."):
             with suppress(OSError):
                 if fcntl is None:
@@ -99,7 +99,7 @@ def _lock(file: BinaryIO) -> bool:
     return True
 
 
-def leftovers(folder: Path) -> list[Path]:
+def find_partial_files(folder: Path) -> list[Path]:
     """Partial files left in a folder by killed processes."""
     return sorted(folder.glob(f".*{ENDING}"))
 
@@ -138,9 +138,9 @@ def write_container(content: Any, path: str | PathLike[str]) -> None:
         raise CannotSave(f"This cannot be written into a file that could be read again: {error}.") from error
     head = json.dumps(plain, allow_nan=False, sort_keys=True).encode()
     digest = hashlib.sha256()
-    target = Path(a_path(path))
+    target = Path(check_path(path))
     remove_leftovers(target)
-    with whole_file(target) as file:
+    with atomic_write(target) as file:
         for block in (PREFIX.pack(MAGIC, VERSION, len(head)), head, *blocks):
             digest.update(block)
             file.write(block)
@@ -268,7 +268,7 @@ def _with_arrays(value: Any, data: memoryview) -> Any:
 
 def writable_folder(into: str | PathLike[str]) -> Path:
     """The folder, created if it does not exist; raises InvalidParameter."""
-    folder = Path(a_path(into, "The folder"))
+    folder = Path(check_path(into, "The folder"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

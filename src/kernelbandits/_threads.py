@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from kernelbandits.validation import a_count
+from kernelbandits.validation import check_int
 
-__all__ = ["few_threads", "for_each_part", "limit_blas", "one_blas_thread", "set_threads", "threads_for"]
+__all__ = ["for_each_part", "limit_blas", "limit_blas_threads", "one_blas_thread", "set_threads", "threads_for"]
 
 SMALLEST: Final = 10_000
 """Multiplications below which BLAS itself uses one thread."""
@@ -45,7 +45,7 @@ _defaults: Final[list[int]] = []
 """Thread count of each library before `limit_blas`; empty if there is no limit."""
 
 
-def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
+def limit_blas_threads(n_multiplications: float) -> AbstractContextManager[Any]:
     """Context in which BLAS uses one thread if the work is small, and all allowed threads if it is large.
 
     Any number of threads may be inside at the same time; when the last one leaves, the thread count of BLAS is
@@ -63,7 +63,7 @@ def few_threads(n_multiplications: float) -> AbstractContextManager[Any]:
 
 
 class _OneThread:
-    """Context of `few_threads`; left at deletion if an interrupt prevents the call of `__exit__`."""
+    """Context of `limit_blas_threads`; left at deletion if an interrupt prevents the call of `__exit__`."""
 
     __slots__ = ("_own",)
 
@@ -167,7 +167,7 @@ def set_threads(n: int | None) -> None:
     >>> set_threads(None)
     """
     global _most
-    _most = None if n is None else a_count(n, "The number of threads", way_out="None decides by the size of the work.")
+    _most = None if n is None else check_int(n, "The number of threads", hint="None decides by the size of the work.")
     limit_blas(_most)
 
 

@@ -19,32 +19,32 @@ __all__ = [
     "MOST_NUMBERS",
     "MOST_ROUNDS",
     "MOST_RUNS",
-    "a_confidence",
-    "a_count",
-    "a_flag",
-    "a_function",
-    "a_generator",
-    "a_list",
-    "a_mapping",
-    "a_number",
-    "a_path",
-    "a_probability",
-    "a_range",
-    "a_seed",
-    "a_size",
-    "a_vector",
-    "an_array",
-    "an_instance",
-    "an_object",
-    "counted",
+    "as_generator",
+    "as_iterable",
+    "as_list",
+    "check_array",
+    "check_bool",
+    "check_callable",
+    "check_confidence",
+    "check_float",
+    "check_has_methods",
+    "check_instance",
+    "check_int",
+    "check_list",
+    "check_mapping",
+    "check_nonnegative",
+    "check_path",
+    "check_positive",
+    "check_probability",
+    "check_range",
+    "check_seed",
+    "check_size",
+    "check_vector",
     "is_number",
     "is_one_of",
     "length_of",
-    "not_negative",
-    "positive",
-    "shown",
-    "unrolled",
-    "viewed",
+    "pluralize",
+    "short_repr",
 ]
 
 LARGEST: Final = 1e150
@@ -80,10 +80,10 @@ Table = TypeVar("Table", bound=Mapping[Any, Any])
 Thing = TypeVar("Thing")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value for a message: its shortened repr; its type if repr fails, as for integers of thousands of digits.
 
-    >>> shown("a" * 100)[-5:], shown(10**5000)
+    >>> short_repr("a" * 100)[-5:], short_repr(10**5000)
     ('aaaa…', 'a value of type int')
     """
     try:
@@ -93,16 +93,16 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def a_number(value: float, name: str) -> float:
+def check_float(value: float, name: str) -> float:
     """The value as a float; rejects text, None, booleans, complex numbers, dates, masked values and arrays."""
     if type(value) is float:
         return value
     if not is_number(value):
-        raise InvalidParameter(f"{name} has to be one number, got {shown(value)}.")
+        raise InvalidParameter(f"{name} has to be one number, got {short_repr(value)}.")
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"{name} has to be one number, got {shown(value)}.") from error
+        raise InvalidParameter(f"{name} has to be one number, got {short_repr(value)}.") from error
     except OverflowError as error:
         raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
 
@@ -116,88 +116,90 @@ def is_number(value: object) -> bool:
     )
 
 
-def positive(value: float, name: str, way_out: str = "", *, may_be_tiny: bool = False) -> float:
+def check_positive(value: float, name: str, hint: str = "", *, may_be_tiny: bool = False) -> float:
     """Validate a positive finite number with a positive finite square; raise InvalidParameter otherwise."""
-    number = a_number(value, name)
+    number = check_float(value, name)
     if not 0.0 < number < inf:  # also rejects NaN
-        raise InvalidParameter(f"{name} has to be a finite number above zero, got {shown(value)}.{_tail(way_out)}")
-    _refuse_large(number, name, way_out)
+        raise InvalidParameter(f"{name} has to be a finite number above zero, got {short_repr(value)}.{_tail(hint)}")
+    _refuse_large(number, name, hint)
     if number < 1.0 / LARGEST and not may_be_tiny:
-        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {shown(value)}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {short_repr(value)}.{_tail(hint)}")
     return number
 
 
-def not_negative(value: float, name: str, way_out: str = "") -> float:
+def check_nonnegative(value: float, name: str, hint: str = "") -> float:
     """Validate a finite number of at least zero; raise InvalidParameter otherwise."""
-    number = a_number(value, name)
+    number = check_float(value, name)
     if not 0.0 <= number < inf:
-        raise InvalidParameter(f"{name} has to be a finite number, zero or above, got {shown(value)}.{_tail(way_out)}")
-    _refuse_large(number, name, way_out)
+        raise InvalidParameter(
+            f"{name} has to be a finite number, zero or above, got {short_repr(value)}.{_tail(hint)}"
+        )
+    _refuse_large(number, name, hint)
     return number
 
 
-def a_probability(
+def check_probability(
     value: float,
     name: str = "The failure probability",
-    way_out: str = "It is the chance that the claim fails; 0.05 is a common choice.",
+    hint: str = "It is the chance that the claim fails; 0.05 is a common choice.",
 ) -> float:
     """Validate a number strictly between 0 and 1; raise InvalidParameter otherwise."""
-    number = a_number(value, name)
+    number = check_float(value, name)
     if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {shown(value)}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {short_repr(value)}.{_tail(hint)}")
     if number < SMALLEST_PROBABILITY:
         raise InvalidParameter(
-            f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {shown(value)}.{_tail(way_out)}"
+            f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {short_repr(value)}.{_tail(hint)}"
         )
     return number
 
 
-def a_confidence(value: float) -> float:
+def check_confidence(value: float) -> float:
     """Validate a confidence level strictly between 0 and 1; raise InvalidParameter otherwise."""
-    way_out = "It is the share of intervals that cover the truth; 0.95 is a common choice."
-    return a_probability(value, "The confidence", way_out)
+    hint = "It is the share of intervals that cover the truth; 0.95 is a common choice."
+    return check_probability(value, "The confidence", hint)
 
 
-def a_count(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, way_out: str = "") -> int:
+def check_int(value: float, name: str, *, least: int = 1, most: float = MOST_COUNTED, hint: str = "") -> int:
     """Validate an integer between `least` and `most`; raise InvalidParameter otherwise."""
-    number = a_number(value, name)
+    number = check_float(value, name)
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(
-            f"{name} has to be a whole number of at least {least}, got {shown(value)}.{_tail(way_out)}"
+            f"{name} has to be a whole number of at least {least}, got {short_repr(value)}.{_tail(hint)}"
         )
     if int(value) > most:
         raise InvalidParameter(
-            f"{name} has to be a whole number of at most {most}, got {shown(value)}.{_tail(way_out)}"
+            f"{name} has to be a whole number of at most {most}, got {short_repr(value)}.{_tail(hint)}"
         )
     return int(value)
 
 
-def a_seed(value: float, name: str = "The seed") -> int:
+def check_seed(value: float, name: str = "The seed") -> int:
     """Validate a nonnegative integer, possibly of hundreds of bits; raise InvalidParameter otherwise."""
-    return a_count(value, name, least=0, most=inf)
+    return check_int(value, name, least=0, most=inf)
 
 
-def a_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
+def check_range(ends: tuple[float, float], name: str = "The reward range") -> tuple[float, float]:
     """Validate two finite numbers in increasing order with a finite difference; raise InvalidParameter otherwise."""
     try:
-        low, high = a_vector(ends, name).tolist()
+        low, high = check_vector(ends, name).tolist()
     except (TypeError, ValueError):  # not numbers, or not two of them
         low = high = nan
     if not (low < high and isfinite(high - low)):
         raise InvalidParameter(
-            f"{name} is two finite numbers a finite length apart, the lower one first, got {shown(ends)}."
+            f"{name} is two finite numbers a finite length apart, the lower one first, got {short_repr(ends)}."
         )
     if max(-low, high) > LARGEST or high - low < 1.0 / LARGEST:
         raise InvalidParameter(
-            f"{name} has to lie within ±{LARGEST:g} and be at least {1.0 / LARGEST:g} long, got {shown(ends)}. Rescale "
-            "the rewards."
+            f"{name} has to lie within ±{LARGEST:g} and be at least {1.0 / LARGEST:g} long, got "
+            f"{short_repr(ends)}. Rescale the rewards."
         )
     return low, high
 
 
-def a_vector(values: ArrayLike, name: str) -> Vector:
+def check_vector(values: ArrayLike, name: str) -> Vector:
     """The values as a vector of finite numbers."""
-    vector = an_array(values, name)
+    vector = check_array(values, name)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise InvalidParameter(
             f"{name} have to be one row of finite numbers, got shape {vector.shape}"
@@ -206,7 +208,7 @@ def a_vector(values: ArrayLike, name: str) -> Vector:
     return vector
 
 
-def an_array(values: ArrayLike, name: str) -> Vector:
+def check_array(values: ArrayLike, name: str) -> Vector:
     """The values as float64, of any shape; raises InvalidParameter unless they are real and unmasked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidParameter(f"{name} may not be masked, and some are. Leave out what is not known, or fill it in.")
@@ -220,10 +222,10 @@ def an_array(values: ArrayLike, name: str) -> Vector:
         return array.astype(np.float64)
 
 
-def a_size(name: str, *lengths: int) -> None:
+def check_size(name: str, *lengths: int) -> None:
     """Raise InvalidParameter if an array of this shape would have more entries than fit into memory.
 
-    >>> a_size("Features", 100, 2_000)
+    >>> check_size("Features", 100, 2_000)
     """
     if prod(lengths) > MOST_NUMBERS:
         sizes = " × ".join(f"{length:,}" for length in lengths)
@@ -242,10 +244,10 @@ def length_of(values: Sized) -> float:
         return inf
 
 
-def a_flag(value: bool, name: str) -> bool:
+def check_bool(value: bool, name: str) -> bool:
     """Validate a bool; raise InvalidParameter otherwise: a string such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{name} has to be True or False, got {shown(value)}.")
+        raise InvalidParameter(f"{name} has to be True or False, got {short_repr(value)}.")
     return bool(value)
 
 
@@ -258,33 +260,33 @@ def is_one_of(value: object, choices: Collection[str]) -> bool:
     return isinstance(value, str) and value in choices
 
 
-def a_list(values: Iterable[Thing], name: str, way_out: str = "") -> list[Thing]:
+def check_list(values: Iterable[Thing], name: str, hint: str = "") -> list[Thing]:
     """The values of an iterable as a list; raises InvalidParameter. A string is one value, not many."""
     try:
         if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
-            return unrolled(values)
+            return as_list(values)
     except TypeError:
         pass
-    raise InvalidParameter(f"{name} have to be a list, got {shown(values)}.{_tail(way_out)}")
+    raise InvalidParameter(f"{name} have to be a list, got {short_repr(values)}.{_tail(hint)}")
 
 
-def unrolled(values: Iterable[Thing]) -> list[Thing]:
+def as_list(values: Iterable[Thing]) -> list[Thing]:
     """The values of an iterable as a list; raises TypeError, for callers that raise their own error.
 
     A sparse matrix is rejected: iterating over it would use unchecked index arrays.
 
-    >>> unrolled(memoryview(np.eye(2)))
+    >>> as_list(memoryview(np.eye(2)))
     [array([1., 0.]), array([0., 1.])]
     """
     if hasattr(values, "tocsr"):
         raise TypeError("a sparse matrix is not a list")
     try:
-        return list(viewed(values))
+        return list(as_iterable(values))
     except NotImplementedError as error:  # a class that only appears to be iterable
         raise TypeError(str(error)) from error
 
 
-def viewed(values: Any) -> Any:
+def as_iterable(values: Any) -> Any:
     """A memoryview as an array, since only one-dimensional views can be iterated; other values unchanged."""
     if not isinstance(values, memoryview):
         return values
@@ -294,14 +296,16 @@ def viewed(values: Any) -> Any:
         raise InvalidParameter(f"A memoryview has to show numbers: {error}. Make an array of them.") from error
 
 
-def a_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:
+def as_generator(seed: Seed, name: str = "A seed") -> np.random.Generator:
     """Random generator of `numpy.random.default_rng` for a seed; raises InvalidParameter."""
     try:
         if seed is None or isinstance(seed, SEEDS) or _are_whole_numbers(seed):
             return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:  # negative numbers
-        raise InvalidParameter(f"{name} is a whole number from 0, got {shown(seed)}.") from error
-    raise InvalidParameter(f"{name} is a whole number from 0, a SeedSequence, a Generator or None, got {shown(seed)}.")
+        raise InvalidParameter(f"{name} is a whole number from 0, got {short_repr(seed)}.") from error
+    raise InvalidParameter(
+        f"{name} is a whole number from 0, a SeedSequence, a Generator or None, got {short_repr(seed)}."
+    )
 
 
 def _are_whole_numbers(seed: object) -> bool:
@@ -313,65 +317,67 @@ def _are_whole_numbers(seed: object) -> bool:
     return isinstance(seed, int) and not isinstance(seed, bool)
 
 
-def a_path(value: str | PathLike[str], name: str = "The path") -> str:
+def check_path(value: str | PathLike[str], name: str = "The path") -> str:
     """Path as text; raises InvalidParameter if it cannot name a file."""
     path = value.__fspath__() if isinstance(value, PathLike) else value
     if not isinstance(path, str) or not path or "\0" in path:
-        raise InvalidParameter(f"{name} has to be the name of a file, as text or a Path, got {shown(value)}.")
+        raise InvalidParameter(f"{name} has to be the name of a file, as text or a Path, got {short_repr(value)}.")
     try:
         fsencode(path)
     except UnicodeEncodeError as error:
-        raise InvalidParameter(f"{name} has a character that no file name can have, got {shown(value)}.") from error
+        raise InvalidParameter(
+            f"{name} has a character that no file name can have, got {short_repr(value)}."
+        ) from error
     return path
 
 
-def a_function(value: Function, name: str, way_out: str = "") -> Function:
+def check_callable(value: Function, name: str, hint: str = "") -> Function:
     """Validate a callable; raise InvalidParameter otherwise."""
     if not callable(value):
-        raise InvalidParameter(f"{name} has to be a function, got {shown(value)}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to be a function, got {short_repr(value)}.{_tail(hint)}")
     return value
 
 
-def a_mapping(value: Table, name: str, way_out: str = "") -> Table:
+def check_mapping(value: Table, name: str, hint: str = "") -> Table:
     """Validate a mapping; raise InvalidParameter otherwise."""
     if not isinstance(value, Mapping):
-        raise InvalidParameter(f"{name} have to be given by name, got {shown(value)}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} have to be given by name, got {short_repr(value)}.{_tail(hint)}")
     return value
 
 
-def an_object(value: Thing, name: str, *methods: str, way_out: str = "") -> Thing:
+def check_has_methods(value: Thing, name: str, *methods: str, hint: str = "") -> Thing:
     """Validate an instance (not a class) with all these methods; raise InvalidParameter otherwise."""
     if isinstance(value, type):
-        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(hint)}")
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if missing:
         raise InvalidParameter(
             f"{name} needs the {'method' if len(missing) == 1 else 'methods'} {', '.join(missing)}, got "
-            f"{type(value).__name__}.{_tail(way_out)}"
+            f"{type(value).__name__}.{_tail(hint)}"
         )
     return value
 
 
-def an_instance(value: Any, kind: type[Thing], name: str, way_out: str = "") -> Thing:
+def check_instance(value: Any, kind: type[Thing], name: str, hint: str = "") -> Thing:
     """Validate an instance of this class; raise InvalidParameter otherwise."""
     if not isinstance(value, kind):
-        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(hint)}")
     return value
 
 
-def counted(n: int, noun: str, many: str = "") -> str:
+def pluralize(n: int, noun: str, many: str = "") -> str:
     """A number with its noun, in the plural except for one; `many` is an irregular plural.
 
-    >>> counted(1, "round"), counted(2_000, "round"), counted(0, "policy", "policies")
+    >>> pluralize(1, "round"), pluralize(2_000, "round"), pluralize(0, "policy", "policies")
     ('1 round', '2,000 rounds', '0 policies')
     """
     return f"{n:,} {noun if n == 1 else many or f'{noun}s'}"
 
 
-def _refuse_large(number: float, name: str, way_out: str) -> None:
+def _refuse_large(number: float, name: str, hint: str) -> None:
     if number > LARGEST:
-        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {shown(number)}.{_tail(way_out)}")
+        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {short_repr(number)}.{_tail(hint)}")
 
 
-def _tail(way_out: str) -> str:
-    return f" {way_out}" if way_out else ""
+def _tail(hint: str) -> str:
+    return f" {hint}" if hint else ""

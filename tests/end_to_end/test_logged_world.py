@@ -15,7 +15,7 @@ KERNEL = Gaussian(length_scale=0.1)
 def logged_by_chance(n_rounds):
     trace = simulate(WORLD, UniformRandom(seed=3), horizon=n_rounds, seed=5)
     world = start_world(WORLD, 5)
-    rounds = [world.show().contexts for _ in range(n_rounds)]
+    rounds = [world.observe().contexts for _ in range(n_rounds)]
     return Log(rounds, trace.action, trace.propensity, trace.reward)
 
 

@@ -198,7 +198,7 @@ from kernelbandits.cli.main import main
 if __name__ == "__main__":
     number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync
 
-    def counted(file):
+    def pluralize(file):
         global number
         flush(file)
         number -= 1

@@ -126,9 +126,9 @@ def use_environment(environment: Any) -> None:
 
 
 def use_schedule(schedule: Any) -> None:
-    situation = kb.theory.Situation(round_index=3, n_actions=4, log_det_gain=1.5, regularization=0.5)
+    situation = kb.theory.RoundState(round_index=3, n_actions=4, log_det_gain=1.5, regularization=0.5)
     tolerant(lambda: schedule(situation))
-    tolerant(lambda: schedule.broken_by(situation))
+    tolerant(lambda: schedule.violated_assumption(situation))
     tolerant(lambda: use_policy(kb.KernelUCB(gaussian(), exploration=schedule)))
 
 
@@ -316,7 +316,7 @@ TARGETS: dict[str, Target] = {
     ),
     # -- posteriors
     "posterior.AutoPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
-    "posterior.CompressedPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.LowRankPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
     "posterior.ExactPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
     "posterior.ForgettingPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0, rate=0.9),
     "posterior.NamedPosterior": calls(use_factory, name="windowed", options=lambda: {"length": 20}),
@@ -354,7 +354,7 @@ TARGETS: dict[str, Target] = {
     "theory.IGPUCB": calls(use_schedule, **PROBABLE, horizon=10),
     "theory.Mixture": calls(use_schedule, **PROBABLE),
     "theory.SelfNormalized": calls(use_schedule, **PROBABLE),
-    "theory.Situation": calls(
+    "theory.RoundState": calls(
         lambda made: tolerant(lambda: kb.theory.Mixture(**PROBABLE)(made)),
         round_index=1,
         n_actions=4,
@@ -578,7 +578,7 @@ TARGETS: dict[str, Target] = {
         seed=0,
     ),
     "evaluation.start_world": calls(
-        lambda made: tolerant(made.show), environment=lambda: Clustered(n_actions=3), seed=0
+        lambda made: tolerant(made.observe), environment=lambda: Clustered(n_actions=3), seed=0
     ),
     "evaluation.true_value": calls(
         rounds_in=("horizon",),

@@ -105,7 +105,7 @@ POSTERIORS: dict[str, Callable[[], Any]] = {
     "primal": lambda: posterior_factory("primal")(Linear(), 0.5),
     "windowed": lambda: posterior_factory("windowed", length=5)(gaussian(), 0.5),
     "forgetting": lambda: posterior_factory("forgetting", rate=0.9)(gaussian(), 0.5),
-    "compressed": lambda: kb.posterior.CompressedPosterior(gaussian(), regularization=0.5),
+    "compressed": lambda: kb.posterior.LowRankPosterior(gaussian(), regularization=0.5),
 }
 
 POSTERIOR_METHODS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -8,7 +8,7 @@ from golden.worlds import World
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Precomputed, SimilarityTable, Spectrum
 from kernelbandits.policies import GrowingGapWeight
 from kernelbandits.policies.experts import constant_experts, linear_experts
-from kernelbandits.posterior import CompressedPosterior, posterior_factory
+from kernelbandits.posterior import LowRankPosterior, posterior_factory
 from kernelbandits.theory import IGPUCB, Constant, Mixture
 
 KERNEL = Gaussian(length_scale=0.4)
@@ -48,7 +48,7 @@ def lin_ucb(seed: int, model: str = "shared", shared_columns: Any = None) -> Any
 
 def compressed(kernel: Any, regularization: float) -> Any:
     """The low-rank posterior, whatever the automatic choice would be."""
-    return CompressedPosterior(kernel, regularization=regularization)
+    return LowRankPosterior(kernel, regularization=regularization)
 
 
 def levels(policy: Any, world: World, **other: Any) -> Any:

@@ -27,8 +27,8 @@ from kernelbandits.kernels import (
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import (
     AutoPosterior,
-    CompressedPosterior,
     ExactPosterior,
+    LowRankPosterior,
     PerActionPosterior,
     PrimalPosterior,
 )
@@ -51,10 +51,10 @@ CASES = {
     "primal polynomial": (PrimalPosterior, 0.1 * Polynomial(degree=2), ROWS),
     "auto linear": (AutoPosterior, Linear() + 0.3, ROWS),
     "auto strings": (AutoPosterior, Spectrum(n=2), WORDS),
-    "compressed gaussian": (CompressedPosterior, Gaussian(length_scale=1.0), ROWS),
-    "compressed linear sparse": (CompressedPosterior, Linear() + 0.3, csr_array(ROWS)),
-    "compressed sets": (CompressedPosterior, Jaccard() + 0.2, [set(word) for word in WORDS]),
-    "compressed pairs": (CompressedPosterior, PairProduct(Delta(), Gaussian(length_scale=1.0)), PAIRS),
+    "compressed gaussian": (LowRankPosterior, Gaussian(length_scale=1.0), ROWS),
+    "compressed linear sparse": (LowRankPosterior, Linear() + 0.3, csr_array(ROWS)),
+    "compressed sets": (LowRankPosterior, Jaccard() + 0.2, [set(word) for word in WORDS]),
+    "compressed pairs": (LowRankPosterior, PairProduct(Delta(), Gaussian(length_scale=1.0)), PAIRS),
     "disjoint": (PerActionPosterior, LabeledLinear(), PAIRS),
     "hybrid": (PerActionPosterior, LabeledLinear((1,)), PAIRS),
 }

@@ -11,7 +11,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from definitions import JointPosterior, RowCache, log_det_gain, ridge
 from kernelbandits.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from kernelbandits.posterior import AutoPosterior, CompressedPosterior, ExactPosterior, PrimalPosterior
+from kernelbandits.posterior import AutoPosterior, ExactPosterior, LowRankPosterior, PrimalPosterior
 from reference import InverseKernelUCB
 
 KERNELS = [
@@ -22,7 +22,7 @@ KERNELS = [
     0.2 * Polynomial(degree=2, offset=0.7),
     Linear() + Gaussian(length_scale=0.3) * 0.5,
 ]
-POSTERIORS = [ExactPosterior, AutoPosterior, PrimalPosterior, CompressedPosterior]
+POSTERIORS = [ExactPosterior, AutoPosterior, PrimalPosterior, LowRankPosterior]
 
 
 def forms(kernel):

@@ -121,7 +121,7 @@ def test_playing_many_rounds_is_the_loop_and_no_engine_is_asked(form, kernel):
 
     plays = played.play(rounds, rewards)
 
-    assert not played.is_fused
+    assert not played.has_compiled_loop
     for t in range(60):
         decision = looped.choose(rounds[t])
         looped.learn(decision, rewards[t, decision.action])

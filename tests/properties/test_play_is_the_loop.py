@@ -99,7 +99,7 @@ def test_a_simulation_is_that_of_single_steps(n_rounds, monkeypatch):
     fast = kb.simulate(world, policies[0], horizon=n_rounds, seed=3, progress=finished.append)
 
     assert finished == list(range(1, n_rounds + 1))
-    monkeypatch.setattr(kb.KernelUCB, "is_fused", False)
+    monkeypatch.setattr(kb.KernelUCB, "has_compiled_loop", False)
     slow = kb.simulate(world, policies[1], horizon=n_rounds, seed=3)
     for name, column in fast.to_columns().items():
         if name != "seconds":

@@ -9,7 +9,7 @@ import numpy as np
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Precomputed, SimilarityTable, Spectrum
 from kernelbandits.policies.experts import StumpClass, constant_experts
-from kernelbandits.posterior import CompressedPosterior, posterior_factory
+from kernelbandits.posterior import LowRankPosterior, posterior_factory
 
 ROWS = np.random.default_rng(0).uniform(size=(12, 2)).round(1)  # some rows are equal
 WORDS = ["apple", "apply", "pear", "peach", "plum", "plumber", "fig", "figure"]
@@ -61,7 +61,7 @@ def gaussian(posterior: Any = "auto", **options: Any) -> Any:
 
 def compressed(kernel: Any, regularization: float) -> Any:
     """The posterior that the automatic one takes for points of low rank."""
-    return CompressedPosterior(kernel, regularization=regularization)
+    return LowRankPosterior(kernel, regularization=regularization)
 
 
 def similar(first: Any, second: Any) -> Any:

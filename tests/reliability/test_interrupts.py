@@ -10,9 +10,9 @@ from kernelbandits.errors import AlreadyLearnt, NotLearnt, NotSupported
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Rows
 from kernelbandits.posterior import (
     AutoPosterior,
-    CompressedPosterior,
     ExactPosterior,
     ForgettingPosterior,
+    LowRankPosterior,
     PrimalPosterior,
     WindowedPosterior,
 )
@@ -159,7 +159,7 @@ def fresh_choices(policy, case):
         again.policy._restore(state["inside"]["model"])
     again._restore(state["model"])
     again._ledger.restore(state["ledger"])
-    again._random.go_on(np.random.default_rng(0), policy._random.key)
+    again._random.resume(np.random.default_rng(0), policy._random.key)
     again._journal.commit()
     for t in range(2):
         decision, expected = (each.choose(case.contexts(t), id=f"{t} again") for each in (policy, again))
@@ -219,7 +219,7 @@ POSTERIORS = {
     "exact": lambda: ExactPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "exact function": lambda: ExactPosterior(FromCallable(similar, kind=Rows()), regularization=0.2),
     "primal": lambda: PrimalPosterior(Linear(), regularization=0.2),
-    "compressed": lambda: CompressedPosterior(Gaussian(length_scale=0.4), regularization=0.2),
+    "compressed": lambda: LowRankPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "auto": lambda: AutoPosterior(Linear(), regularization=0.2),
     "windowed": lambda: WindowedPosterior(Gaussian(length_scale=0.4), regularization=0.2, length=4),
     "forgetting": lambda: ForgettingPosterior(Gaussian(length_scale=0.4), regularization=0.2, rate=0.7),

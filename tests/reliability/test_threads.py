@@ -75,13 +75,13 @@ def check_choosing_alone(case, n_rounds):
 def check_choosing_and_learning(case, n_rounds):
     """What happened is what a single thread gets that repeats it in the observed order."""
     policy, made, learnt, numbers = case.make(), [], [], count()
-    settle = policy._ledger.settle
+    mark_learned = policy._ledger.mark_learned
 
     def settle_and_tell(decision, reward, number, mark):
         learnt.append((decision, reward))
-        return settle(decision, reward, number, mark)
+        return mark_learned(decision, reward, number, mark)
 
-    policy._ledger.settle = settle_and_tell
+    policy._ledger.mark_learned = settle_and_tell
 
     def play(thread):
         for t in range(n_rounds):
@@ -101,7 +101,7 @@ def check_choosing_and_learning(case, n_rounds):
             assert_same_choice(chosen, serial.choose(case.contexts(place), id=chosen.id))
         serial.learn(decision, reward)
     assert not made
-    del policy._ledger.settle
+    del policy._ledger.mark_learned
     for t in range(4):
         probabilities = policy.probabilities(case.contexts(t)), serial.probabilities(case.contexts(t))
         np.testing.assert_allclose(*probabilities, atol=1e-7)

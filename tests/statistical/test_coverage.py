@@ -23,14 +23,14 @@ def share_of_failures(exploration, *, n_runs, horizon, gamma, noise_scale, norm,
         policy = kb.KernelUCB(KERNEL, regularization=gamma, exploration=exploration)
         awaited, failed = [], False
         for _ in range(horizon):
-            shown = world.show()
+            shown = world.observe()
             decision = policy.choose(shown.contexts)
             eta = (decision.score - decision.mean) / decision.width
             prediction = policy.posterior.predict(
                 shown.contexts, pending=np.array([waiting.context for waiting, _ in awaited]) if awaited else None
             )
             failed |= bool((np.abs(prediction.mean - shown.expected) > shrink * eta * prediction.width).any())
-            awaited.append((decision, world.pay(decision.action)))
+            awaited.append((decision, world.reward(decision.action)))
             if delay:
                 policy.expect(decision)
             if len(awaited) > delay:

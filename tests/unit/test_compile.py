@@ -13,7 +13,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits import _compile
-from kernelbandits._compile import PATIENCE, VECTOR, Loop, Loops, compiled, groups
+from kernelbandits._compile import VECTOR, WORK_BEFORE_COMPILE, Loop, Loops, compiled, groups
 
 SIGNATURE = f"float64({VECTOR})"
 HANG = 300
@@ -37,7 +37,7 @@ def test_there_is_no_loop_until_there_was_enough_work():
     assert loops.total is None
     assert not loops.is_compiled
 
-    loops.note(PATIENCE)
+    loops.note(WORK_BEFORE_COMPILE)
     loops._thread.join()
 
     assert loops.is_compiled
@@ -249,11 +249,11 @@ def test_a_choice_does_not_fail_where_no_thread_can_be_started(monkeypatch):
 
     loops = make_loops()
     monkeypatch.setattr(_compile.Thread, "start", start)
-    loops.note(PATIENCE)
+    loops.note(WORK_BEFORE_COMPILE)
     assert loops._thread is None
 
     monkeypatch.undo()
-    loops.note(PATIENCE)
+    loops.note(WORK_BEFORE_COMPILE)
     loops._thread.join()
     assert loops.is_compiled
 
@@ -268,7 +268,7 @@ register = os.register_at_fork
 if "unguarded" in sys.argv:
     os.register_at_fork = lambda **_: None
 from kernelbandits import _compile as compiling
-from kernelbandits._compile import Loop, Loops, PATIENCE
+from kernelbandits._compile import Loop, Loops, WORK_BEFORE_COMPILE
 os.register_at_fork = register
 compiling.numba()
 import numba.core.event as ev
@@ -304,7 +304,7 @@ def compiling_at(place, opens):
     "A group that is being compiled by a thread at this pass."
     loops, gate = make_loops(), Gate(place, opens)
     ev.register("numba:run_pass", gate)
-    loops.note(PATIENCE + 1)
+    loops.note(WORK_BEFORE_COMPILE + 1)
     assert gate.reached.wait(200)
     return loops
 """
@@ -388,7 +388,7 @@ forked = threading.Event()
 loops = compiling_at(9, forked.is_set)
 child = os.fork()
 if not child:
-    loops.note(PATIENCE + 1)
+    loops.note(WORK_BEFORE_COMPILE + 1)
     loops.ensure()
     print("child", loops.is_compiled, (loops.total or np.sum)(np.ones(3)), flush=True)
     sys.exit()

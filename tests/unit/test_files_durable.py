@@ -9,11 +9,11 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits import _files
-from kernelbandits._files import leftovers, remove_leftovers, whole_file
+from kernelbandits._files import atomic_write, find_partial_files, remove_leftovers
 
 
 def write(path, content):
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
@@ -45,7 +45,7 @@ def test_what_is_raised_meanwhile_leaves_what_was_there(tmp_path):
     path = tmp_path / "file"
     write(path, b"old")
 
-    with pytest.raises(TypeError), whole_file(path) as file:
+    with pytest.raises(TypeError), atomic_write(path) as file:
         file.writelines([b"half", "of it"])
 
     assert path.read_bytes() == b"old"
@@ -53,7 +53,7 @@ def test_what_is_raised_meanwhile_leaves_what_was_there(tmp_path):
 
 
 def test_an_error_of_another_file_keeps_its_name(tmp_path):
-    with pytest.raises(FileNotFoundError, match="elsewhere"), whole_file(tmp_path / "file"):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), atomic_write(tmp_path / "file"):
         (tmp_path / "elsewhere").read_bytes()
 
 
@@ -72,7 +72,7 @@ def test_leftovers_are_what_was_not_renamed(tmp_path):
     (tmp_path / ".hidden").touch()
     (tmp_path / "file.partial").touch()
 
-    assert [path.name for path in leftovers(tmp_path)] == [".file.1.partial"]
+    assert [path.name for path in find_partial_files(tmp_path)] == [".file.1.partial"]
 
 
 def test_what_a_killed_write_left_is_removed_and_what_is_under_way_is_not(tmp_path):
@@ -80,7 +80,7 @@ def test_what_a_killed_write_left_is_removed_and_what_is_under_way_is_not(tmp_pa
     for name in (".file.dead.partial", ".other.dead.partial"):
         (tmp_path / name).write_bytes(b"half")
 
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(b"new")
         remove_leftovers(path)
         during = sorted(os.listdir(tmp_path))

@@ -8,19 +8,19 @@ from threading import Barrier
 import pytest
 
 from kernelbandits import _threads
-from kernelbandits._threads import few_threads, limit_blas
+from kernelbandits._threads import limit_blas, limit_blas_threads
 
 CODE = """
 import numpy, scipy.linalg.blas
 from threadpoolctl import threadpool_info
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 
 def most():
     return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
 print(most())
 for work in (10.0, 1e6, 1e12):
-    with few_threads(work):
+    with limit_blas_threads(work):
         print(most())
 print(most())
 """
@@ -74,14 +74,14 @@ def test_the_limit_ends_where_it_began_when_threads_enter_and_leave_in_any_order
     both_inside, first_left = Barrier(2, timeout=60), Barrier(2, timeout=60)
 
     def first():
-        with few_threads(1e6):
+        with limit_blas_threads(1e6):
             both_inside.wait()
         seen = library.n_threads
         first_left.wait()
         return seen
 
     def second():
-        with few_threads(1e6):
+        with limit_blas_threads(1e6):
             both_inside.wait()
             first_left.wait()
             return library.n_threads
@@ -94,8 +94,8 @@ def test_the_limit_ends_where_it_began_when_threads_enter_and_leave_in_any_order
 
 
 def test_a_nested_entry_changes_nothing(library):
-    with few_threads(1e6):
-        with few_threads(1e6):
+    with limit_blas_threads(1e6):
+        with limit_blas_threads(1e6):
             assert library.n_threads == 1
         assert library.n_threads == 1
     assert library.n_threads == 8
@@ -103,7 +103,7 @@ def test_a_nested_entry_changes_nothing(library):
 
 def test_the_limit_is_lifted_where_an_interrupt_comes_before_it_is_left(library):
     def interrupted():
-        entry = few_threads(1e6)
+        entry = limit_blas_threads(1e6)
         entry.__enter__()
         assert library.n_threads == 1
         raise KeyboardInterrupt
@@ -116,7 +116,7 @@ def test_the_limit_is_lifted_where_an_interrupt_comes_before_it_is_left(library)
 
 
 def test_an_error_inside_lifts_the_limit(library):
-    with pytest.raises(ZeroDivisionError), few_threads(1e6):
+    with pytest.raises(ZeroDivisionError), limit_blas_threads(1e6):
         raise ZeroDivisionError
 
     assert library.n_threads == 8
@@ -135,14 +135,14 @@ def test_a_library_that_counts_for_each_thread_is_given_back_by_each(monkeypatch
     both_inside, first_left = Barrier(2, timeout=60), Barrier(2, timeout=60)
 
     def first():
-        with few_threads(1e6):
+        with limit_blas_threads(1e6):
             both_inside.wait()
             assert own.n == 1
         first_left.wait()
         return own.n
 
     def second():
-        with few_threads(1e6):
+        with limit_blas_threads(1e6):
             both_inside.wait()
             first_left.wait()
             assert own.n == 1
@@ -155,7 +155,7 @@ def test_a_library_that_counts_for_each_thread_is_given_back_by_each(monkeypatch
 def test_a_limit_for_the_process_holds_until_it_is_lifted(library):
     limit_blas(4)
     assert library.n_threads == 4
-    with few_threads(1e6):
+    with limit_blas_threads(1e6):
         assert library.n_threads == 1
         limit_blas(2)
         assert library.n_threads == 1
@@ -174,7 +174,7 @@ import os, threading
 from kernelbandits import _threads as threads
 entered, left = threading.Event(), threading.Event()
 def work():
-    with threads.few_threads(1e6):
+    with threads.limit_blas_threads(1e6):
         entered.set()
         left.wait()
 threading.Thread(target=work).start()

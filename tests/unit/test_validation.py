@@ -9,162 +9,162 @@ from scipy.sparse import csr_array
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.validation import (
-    a_confidence,
-    a_count,
-    a_flag,
-    a_function,
-    a_generator,
-    a_list,
-    a_mapping,
-    a_number,
-    a_path,
-    a_probability,
-    a_range,
-    a_seed,
-    a_size,
-    a_vector,
-    an_array,
-    an_instance,
-    an_object,
-    counted,
-    not_negative,
-    positive,
-    viewed,
+    as_generator,
+    as_iterable,
+    check_array,
+    check_bool,
+    check_callable,
+    check_confidence,
+    check_float,
+    check_has_methods,
+    check_instance,
+    check_int,
+    check_list,
+    check_mapping,
+    check_nonnegative,
+    check_path,
+    check_positive,
+    check_probability,
+    check_range,
+    check_seed,
+    check_size,
+    check_vector,
+    pluralize,
 )
 
 
 @pytest.mark.parametrize("value", ["1", b"1", None, True, np.True_, [1.0], np.ones(2), 1j, object()])
 def test_only_numbers_are_numbers(value):
     with pytest.raises(InvalidParameter, match="The thing has to be one number"):
-        a_number(value, "The thing")
+        check_float(value, "The thing")
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.float32(2.0), np.int16(2), np.array(2.0)])
 def test_numbers_of_every_kind_become_plain_ones(value):
-    assert type(positive(value, "The thing")) is float
-    assert type(a_count(value, "The thing")) is int
-    assert positive(value, "The thing") == a_count(value, "The thing") == 2
+    assert type(check_positive(value, "The thing")) is float
+    assert type(check_int(value, "The thing")) is int
+    assert check_positive(value, "The thing") == check_int(value, "The thing") == 2
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, nan, inf, -inf])
 def test_positive_refuses(value):
     with pytest.raises(InvalidParameter, match=r"The thing has to be a finite number above zero, got .*\. Try 1\.$"):
-        positive(value, "The thing", "Try 1.")
+        check_positive(value, "The thing", "Try 1.")
 
 
 @pytest.mark.parametrize("value", [-1e-9, nan, inf])
 def test_not_negative_refuses(value):
     with pytest.raises(InvalidParameter, match="The thing has to be a finite number, zero or above"):
-        not_negative(value, "The thing")
+        check_nonnegative(value, "The thing")
 
 
 def test_not_negative_takes_zero():
-    assert not_negative(0, "The thing") == 0.0
+    assert check_nonnegative(0, "The thing") == 0.0
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 95, nan])
 def test_a_confidence_is_told_what_it_is(value):
     with pytest.raises(InvalidParameter, match=r"The confidence has to lie .* share of intervals .* 0.95 is a common"):
-        a_confidence(value)
+        check_confidence(value)
 
 
 def test_a_range_is_two_plain_numbers():
-    assert a_range(np.array([0, 2])) == (0.0, 2.0)
-    assert [type(end) for end in a_range((np.float32(-1.0), 3))] == [float, float]
+    assert check_range(np.array([0, 2])) == (0.0, 2.0)
+    assert [type(end) for end in check_range((np.float32(-1.0), 3))] == [float, float]
 
 
 @pytest.mark.parametrize("ends", [(1.0, 0.0), (1.0, 1.0), (0.0, inf), (nan, 1.0), (0.0,), (0, 1, 2), "ab", None, 1.0])
 def test_what_is_no_range_is_refused(ends):
     with pytest.raises(InvalidParameter, match=r"The thing is two finite numbers a finite length apart, .*, got "):
-        a_range(ends, "The thing")
+        check_range(ends, "The thing")
 
 
 @pytest.mark.parametrize("ends", [(-1e308, 1.0), (0.0, 1e151), (1e200, 2e200), (0.0, 1e-200), (0.0, 5e-324)])
 def test_a_range_has_an_ordinary_size(ends):
     with pytest.raises(InvalidParameter, match=r"within ±1e\+150 and be at least 1e-150 long, got .* Rescale"):
-        a_range(ends, "The thing")
+        check_range(ends, "The thing")
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, nan])
 def test_probabilities_lie_between(value):
     with pytest.raises(InvalidParameter, match="strictly between 0 and 1"):
-        a_probability(value)
+        check_probability(value)
 
 
 @pytest.mark.parametrize("value", [1, 2.5, nan, inf, -3])
 def test_counts_are_whole_and_large_enough(value):
     with pytest.raises(InvalidParameter, match="whole number of at least 2"):
-        a_count(value, "The thing", least=2)
+        check_int(value, "The thing", least=2)
 
 
 def test_large_counts_stay_exact():
-    assert a_count(4**40 + 1, "The thing") == 4**40 + 1
+    assert check_int(4**40 + 1, "The thing") == 4**40 + 1
 
 
 @pytest.mark.parametrize("values", [1.0, [[1.0]], [nan], [inf]])
 def test_vectors_are_one_row_of_finite_numbers(values):
     with pytest.raises(InvalidParameter, match="The things have to be one row of finite numbers"):
-        a_vector(values, "The things")
+        check_vector(values, "The things")
 
 
 @pytest.mark.parametrize("values", ["text", [[1.0], [1.0, 2.0]], [1j], [None], {"a": 1}])
 def test_what_is_no_array_of_real_numbers_is_refused(values):
     with pytest.raises(InvalidParameter, match="The weights have to be"):
-        an_array(values, "The weights")
+        check_array(values, "The weights")
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "0 rounds"), (1, "1 round"), (2, "2 rounds"), (1_000, "1,000 rounds")])
 def test_a_noun_stands_in_the_singular_after_one_only(n, text):
-    assert counted(n, "round") == text
+    assert pluralize(n, "round") == text
 
 
 @pytest.mark.parametrize("value", [1e151, 1e-151, 5e-324])
 def test_numbers_whose_squares_are_lost_are_refused(value):
     with pytest.raises(InvalidParameter, match=r"The thing has to be at (most 1e\+150|least 1e-150)"):
-        positive(value, "The thing")
-    assert positive(1e150, "The thing") == 1e150
-    assert positive(1e-150, "The thing") == 1e-150
-    assert positive(1e-300, "The thing", may_be_tiny=True) == 1e-300
+        check_positive(value, "The thing")
+    assert check_positive(1e150, "The thing") == 1e150
+    assert check_positive(1e-150, "The thing") == 1e-150
+    assert check_positive(1e-300, "The thing", may_be_tiny=True) == 1e-300
 
 
 def test_a_number_that_no_float_holds_is_refused():
     with pytest.raises(InvalidParameter, match="The thing has to be a number that a float can hold"):
-        a_number(10**400, "The thing")
+        check_float(10**400, "The thing")
 
 
 def test_a_count_is_one_that_can_be_counted_and_a_seed_need_not_be():
     with pytest.raises(InvalidParameter, match=r"The thing has to be a whole number of at most 10{27}"):
-        a_count(10**27 + 1, "The thing")
+        check_int(10**27 + 1, "The thing")
     with pytest.raises(InvalidParameter, match="The seed has to be a whole number of at least 0, got -1"):
-        a_seed(-1)
-    assert a_count(10**27, "The thing") == 10**27
-    assert a_seed(2**128 + 1) == 2**128 + 1
+        check_seed(-1)
+    assert check_int(10**27, "The thing") == 10**27
+    assert check_seed(2**128 + 1) == 2**128 + 1
 
 
 @pytest.mark.parametrize("value", [1e-301, 5e-324])
 def test_a_probability_too_small_to_divide_by_is_refused(value):
     with pytest.raises(InvalidParameter, match="The failure probability has to be at least 1e-300"):
-        a_probability(value)
+        check_probability(value)
 
 
 def test_objects_functions_and_mappings_are_given_back():
-    assert an_object("text", "The thing", "upper") == "text"
-    assert an_instance("text", str, "The thing") == "text"
-    assert a_function(len, "The thing") is len
-    assert a_mapping({"a": 1}, "The things") == {"a": 1}
+    assert check_has_methods("text", "The thing", "upper") == "text"
+    assert check_instance("text", str, "The thing") == "text"
+    assert check_callable(len, "The thing") is len
+    assert check_mapping({"a": 1}, "The things") == {"a": 1}
 
 
 @pytest.mark.parametrize(
     ("check", "message"),
     [
         (
-            lambda: an_object("text", "The thing", "start", "upper", "stop", way_out="Wind it up."),
+            lambda: check_has_methods("text", "The thing", "start", "upper", "stop", hint="Wind it up."),
             r"The thing needs the methods start, stop, got str\. Wind it up\.",
         ),
-        (lambda: an_object(str, "The thing", "upper"), "The thing has to be made already, got the class str"),
-        (lambda: an_instance(3, str, "The thing", "Try 'a'."), r"The thing has to be a str, got int\. Try 'a'\."),
-        (lambda: a_function(3, "The thing"), "The thing has to be a function, got 3"),
-        (lambda: a_mapping(3, "The things"), "The things have to be given by name, got 3"),
+        (lambda: check_has_methods(str, "The thing", "upper"), "The thing has to be made already, got the class str"),
+        (lambda: check_instance(3, str, "The thing", "Try 'a'."), r"The thing has to be a str, got int\. Try 'a'\."),
+        (lambda: check_callable(3, "The thing"), "The thing has to be a function, got 3"),
+        (lambda: check_mapping(3, "The things"), "The things have to be given by name, got 3"),
     ],
 )
 def test_other_things_are_refused(check, message):
@@ -178,36 +178,36 @@ def test_other_things_are_refused(check, message):
 )
 def test_what_only_looks_like_a_number_is_refused(value):
     with pytest.raises(InvalidParameter, match="The width has to be one number, got"):
-        a_number(value, "The width")
+        check_float(value, "The width")
 
 
 @pytest.mark.parametrize("value", [np.float16(0.5), np.longdouble(0.5), np.array(0.5), Fraction(1, 2), Decimal("0.5")])
 def test_numbers_of_other_kinds_become_floats(value):
-    assert a_number(value, "The width") == 0.5
-    assert type(a_number(value, "The width")) is float
+    assert check_float(value, "The width") == 0.5
+    assert type(check_float(value, "The width")) is float
 
 
 def test_a_value_without_a_text_is_named_by_its_type():
     with pytest.raises(InvalidParameter, match="got a value of type int"):
-        a_flag(10**5000, "`sparse`")
+        check_bool(10**5000, "`sparse`")
 
 
 def test_masked_values_are_refused_and_a_mask_of_nothing_is_not():
     values = np.arange(3.0)
 
     with pytest.raises(InvalidParameter, match="Rewards may not be masked"):
-        an_array(np.ma.masked_greater(values, 1.0), "Rewards")
-    assert an_array(np.ma.array(values), "Rewards").tolist() == [0.0, 1.0, 2.0]
+        check_array(np.ma.masked_greater(values, 1.0), "Rewards")
+    assert check_array(np.ma.array(values), "Rewards").tolist() == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("value", ["no", 1, None, np.ones(2)])
 def test_a_flag_is_true_or_false(value):
     with pytest.raises(InvalidParameter, match="`sparse` has to be True or False, got"):
-        a_flag(value, "`sparse`")
+        check_bool(value, "`sparse`")
 
 
 def test_a_flag_of_numpy_becomes_a_plain_one():
-    assert a_flag(np.True_, "`sparse`") is True
+    assert check_bool(np.True_, "`sparse`") is True
 
 
 def itself():
@@ -219,12 +219,12 @@ def itself():
 @pytest.mark.parametrize("seed", ["a", -1, 1.5, True, [1, 0.5], np.random.RandomState(0), itself()])
 def test_what_seeds_no_generator_is_refused(seed):
     with pytest.raises(InvalidParameter, match="A seed is a whole number from 0"):
-        a_generator(seed)
+        as_generator(seed)
 
 
 @pytest.mark.parametrize("seed", [7, np.uint8(7), [7], np.array([7]), np.random.SeedSequence(7)])
 def test_whole_numbers_and_sequences_seed_a_generator(seed):
-    assert isinstance(a_generator(seed), np.random.Generator)
+    assert isinstance(as_generator(seed), np.random.Generator)
 
 
 class OnlyLooksIterable:
@@ -239,34 +239,34 @@ class OnlyLooksIterable:
 )
 def test_what_is_one_value_is_no_list(values):
     with pytest.raises(InvalidParameter, match="Columns have to be a list, got"):
-        a_list(values, "Columns")
+        check_list(values, "Columns")
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
 def test_a_view_of_memory_is_the_array_that_it_shows(shape):
     array = np.arange(float(np.prod(shape))).reshape(shape)
 
-    listed = a_list(memoryview(array), "Columns")
+    listed = check_list(memoryview(array), "Columns")
 
     np.testing.assert_array_equal(listed, array)
-    assert viewed(array) is array
+    assert as_iterable(array) is array
 
 
 def test_a_view_of_memory_that_holds_no_numbers_is_refused():
     with pytest.raises(InvalidParameter, match=r"A memoryview has to show numbers: .* Make an array of them"):
-        viewed(memoryview(bytes(16)).cast("P"))
+        as_iterable(memoryview(bytes(16)).cast("P"))
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", 3, None, b"a", ["a"]])
 def test_what_can_name_no_file_is_refused(path):
     with pytest.raises(InvalidParameter, match="The path has"):
-        a_path(path)
+        check_path(path)
 
 
 def test_a_path_becomes_text():
-    assert a_path(Path("a") / "b") == "a/b"
+    assert check_path(Path("a") / "b") == "a/b"
 
 
 def test_an_array_that_fits_into_no_memory_is_refused():
     with pytest.raises(InvalidParameter, match="Weights have to be at most 500,000,000 numbers, got 1,000,000,000 × 3"):
-        a_size("Weights", 10**9, 3)
+        check_size("Weights", 10**9, 3)

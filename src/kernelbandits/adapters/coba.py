@@ -17,7 +17,15 @@ from kernelbandits.environments import DrawnRounds, Log, Round
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies import Policy
 from kernelbandits.types import Decision, Pairs, Parameters, Points, Vector
-from kernelbandits.validation import MOST_NUMBERS, a_count, a_function, a_mapping, is_one_of, shown, viewed
+from kernelbandits.validation import (
+    MOST_NUMBERS,
+    as_iterable,
+    check_callable,
+    check_int,
+    check_mapping,
+    is_one_of,
+    short_repr,
+)
 
 __all__ = ["CobaEnvironment", "CobaLayout", "CobaLearner", "CobaPoints", "PointsOf", "from_coba"]
 
@@ -54,10 +62,10 @@ class CobaPoints:
 
     def __init__(self, layout: CobaLayout = "pairs", *, sparse_columns: int = SPARSE_COLUMNS) -> None:
         if not is_one_of(layout, ("pairs", "joined", "actions")):
-            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {shown(layout)}.")
+            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {short_repr(layout)}.")
         self.layout = layout
-        self._context_half = _Half(a_count(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
-        self._action_half = _Half(a_count(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
+        self._context_half = _Half(check_int(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
+        self._action_half = _Half(check_int(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
 
     def __call__(self, context: Any, actions: Sequence[Any]) -> Points:
         """The points of a round, one an action."""
@@ -187,7 +195,7 @@ class CobaLearner:
         if not isinstance(policy, Policy):
             raise InvalidParameter(f"A learner is made of a policy, got {type(policy).__name__}.")
         self.policy = policy
-        self.points: PointsOf = CobaPoints() if points is None else a_function(points, "`points`")
+        self.points: PointsOf = CobaPoints() if points is None else check_callable(points, "`points`")
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -240,7 +248,7 @@ def from_coba(interactions: Iterable[Mapping[str, Any]], *, points: PointsOf | N
     >>> log.rounds, log.actions.tolist(), log.propensities.tolist()
     ([['a', 'b']], [1], [0.25])
     """
-    to_points = CobaPoints() if points is None else a_function(points, "`points`")
+    to_points = CobaPoints() if points is None else check_callable(points, "`points`")
     listed = list(_read(interactions))
     for t, interaction in enumerate(listed):
         _require(interaction, ("action", "actions", "reward", "probability"), t)
@@ -269,7 +277,7 @@ class CobaEnvironment:
     --------
     >>> rounds = [{"context": None, "actions": [(1, 0), (0, 1)], "rewards": [0.25, 0.5]}]
     >>> world = CobaEnvironment(rounds).start(np.random.default_rng(0))
-    >>> world.show().contexts.tolist(), world.pay(1)
+    >>> world.observe().contexts.tolist(), world.reward(1)
     ([[1.0, 0.0], [0.0, 1.0]], 0.5)
     """
 
@@ -279,7 +287,7 @@ class CobaEnvironment:
                 f"An environment of coba, or a list of interactions, is needed, got {type(environment).__name__}."
             )
         self._environment = environment
-        self._points: PointsOf = CobaPoints() if points is None else a_function(points, "`points`")
+        self._points: PointsOf = CobaPoints() if points is None else check_callable(points, "`points`")
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -311,11 +319,11 @@ class CobaEnvironment:
 
 
 def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
-    given = viewed(interactions.read() if hasattr(interactions, "read") else interactions)
+    given = as_iterable(interactions.read() if hasattr(interactions, "read") else interactions)
     if not isinstance(given, Iterable) or hasattr(given, "tocsr") or getattr(given, "ndim", 1) == 0:
-        raise InvalidParameter(f"Interactions of coba are needed, got {shown(given)}.")
+        raise InvalidParameter(f"Interactions of coba are needed, got {short_repr(given)}.")
     for interaction in given:
-        yield a_mapping(interaction, "The parts of an interaction")
+        yield check_mapping(interaction, "The parts of an interaction")
 
 
 def _paid(interaction: Mapping[str, Any]) -> Vector:

@@ -16,8 +16,8 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.evaluation import Trace
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, Pairs, Points
-from kernelbandits.validation import a_list, an_instance, is_one_of, shown
-from kernelbandits.validation import shown as shown_value
+from kernelbandits.validation import check_instance, check_list, is_one_of, short_repr
+from kernelbandits.validation import short_repr as shown_value
 
 __all__ = [
     "Column",
@@ -49,7 +49,7 @@ def column_of(table: Any, name: str) -> Column:
     names = _names(table)
     if not is_one_of(name, names):
         raise InvalidParameter(
-            f"The table has no column {shown(name)}; it has {', '.join(map(repr, names)) or 'none'}."
+            f"The table has no column {short_repr(name)}; it has {', '.join(map(repr, names)) or 'none'}."
         )
     if names.count(name) > 1:
         raise InvalidParameter(f"The table has {names.count(name)} columns called {name!r}. Rename all but one.")
@@ -102,7 +102,7 @@ def truths_of(table: Any, name: str) -> NDArray[np.bool_]:
 def frame_of(columns: Mapping[str, Any], kind: FrameKind) -> Any:
     """A table of that kind with these columns."""
     if not is_one_of(kind, ("pandas", "polars", "arrow")):
-        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {shown(kind)}.")
+        raise InvalidParameter(f"The kind of a table is 'pandas', 'polars' or 'arrow', got {short_repr(kind)}.")
     if kind == "pandas":
         return import_optional("pandas", "A pandas frame", extra="adapters").DataFrame(dict(columns))
     if kind == "arrow":
@@ -163,7 +163,7 @@ def log_from_frame(
     """
     if isinstance(context, str):
         raise InvalidParameter(f"The context is a list of columns, got {context!r}. One column: [{context!r}].")
-    context = a_list(context, "The columns of the context")
+    context = check_list(context, "The columns of the context")
     for name, column in (("action", action), ("chosen", chosen)):
         if column is not None and not isinstance(column, str):
             raise InvalidParameter(f"`{name}` is the name of a column, or None, got {shown_value(column)}.")
@@ -195,7 +195,7 @@ def _refuse_uneven(table: Any, names: Sequence[str]) -> None:
 
 
 def _listed(features: str | Sequence[str]) -> list[str]:
-    return [features] if isinstance(features, str) else a_list(features, "Features")
+    return [features] if isinstance(features, str) else check_list(features, "Features")
 
 
 def _rows_of_rounds(labels: Column, name: str) -> dict[Any, Indices]:
@@ -302,7 +302,7 @@ def log_to_frame(log: Log, kind: FrameKind = "pandas") -> Any:
     >>> log_to_frame(log)[["round", "chosen", "reward", "point"]].to_dict("list")
     {'round': [0, 0, 1], 'chosen': [False, True, True], 'reward': [nan, 2.0, 3.0], 'point': ['a', 'b', 'c']}
     """
-    counts = an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.").n_actions
+    counts = check_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.").n_actions
     rounds = np.repeat(np.arange(len(log), dtype=np.int64), counts)
     rows = np.concatenate([np.arange(n, dtype=np.int64) for n in counts]) if len(log) else np.zeros(0, dtype=np.int64)
     chosen = rows == log.actions[rounds] if len(log) else np.zeros(0, dtype=bool)
@@ -326,7 +326,7 @@ def trace_to_frame(trace: Trace, kind: FrameKind = "pandas") -> Any:
     kind
         "pandas", "polars" or "arrow".
     """
-    an_instance(trace, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
+    check_instance(trace, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
     return frame_of({"round": np.arange(1, len(trace) + 1), **trace.to_columns()}, kind)
 
 

@@ -15,7 +15,7 @@ from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
-from kernelbandits.validation import a_count, a_mapping, a_vector, an_array, an_instance
+from kernelbandits.validation import check_array, check_instance, check_int, check_mapping, check_vector
 
 __all__ = ["from_obp", "to_obp"]
 
@@ -42,7 +42,7 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
     >>> feedback["n_actions"], feedback["context"].tolist(), feedback["pscore"].tolist()
     (2, [[0.5], [0.7]], [0.4, 0.6])
     """
-    if not len(an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")):
+    if not len(check_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")):
         raise InvalidParameter("An empty log tells no number of actions and of columns. Give at least one round.")
     shared = _dense(_actions(log.rounds[0]), 0)
     for t, points in enumerate(log.rounds):
@@ -58,7 +58,7 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
         "pscore": log.propensities.copy(),
     }
     if expected_reward is not None:
-        known = an_array(expected_reward, "Expected rewards")
+        known = check_array(expected_reward, "Expected rewards")
         if known.shape != (len(log), len(shared)):
             raise InvalidParameter(
                 f"Expected rewards are rounds × actions, {(len(log), len(shared))}, got shape {known.shape}."
@@ -87,8 +87,8 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
     >>> log.rounds[1].context, log.n_actions.tolist()
     (array([0.7]), [3, 3])
     """
-    a_mapping(feedback, "The arrays of feedback")
-    position = None if position is None else a_count(position, "The position", least=0)
+    check_mapping(feedback, "The arrays of feedback")
+    position = None if position is None else check_int(position, "The position", least=0)
     missing = [name for name in ("action", "reward", "pscore") if feedback.get(name) is None]
     if missing:
         raise InvalidParameter(f"A log needs action, reward and pscore; the feedback has no {', '.join(missing)}.")
@@ -98,8 +98,8 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
     return Log(
         _rounds(feedback.get("context"), actions, len(chosen)),
         chosen,
-        a_vector(feedback["pscore"], "The pscore of feedback"),
-        a_vector(feedback["reward"], "The rewards of feedback"),
+        check_vector(feedback["pscore"], "The pscore of feedback"),
+        check_vector(feedback["reward"], "The rewards of feedback"),
     )[kept]
 
 
@@ -144,8 +144,8 @@ def _action_context(feedback: Mapping[str, Any]) -> Matrix:
     if described is None and feedback.get("n_actions") is None:
         raise InvalidParameter("Feedback tells its actions by n_actions or by action_context, and has neither.")
     told = feedback.get("n_actions")
-    n_actions = None if told is None else a_count(told, "n_actions of feedback")
-    actions = np.eye(n_actions or 0) if described is None else an_array(described, "Actions of feedback")
+    n_actions = None if told is None else check_int(told, "n_actions of feedback")
+    actions = np.eye(n_actions or 0) if described is None else check_array(described, "Actions of feedback")
     if actions.ndim != 2 or len(actions) != (n_actions or len(actions)):
         raise InvalidParameter(
             f"action_context has a row for each of the {n_actions} actions, got shape {actions.shape}."
@@ -155,7 +155,7 @@ def _action_context(feedback: Mapping[str, Any]) -> Matrix:
 
 
 def _rounds(context: Any, actions: Matrix, n_rounds: int) -> list[Points]:
-    contexts = np.zeros((n_rounds, 0)) if context is None else an_array(context, "Contexts of feedback")
+    contexts = np.zeros((n_rounds, 0)) if context is None else check_array(context, "Contexts of feedback")
     if contexts.ndim != 2 or len(contexts) != n_rounds:
         raise InvalidParameter(f"The context of feedback has a row a round, {n_rounds} in all, got {contexts.shape}.")
     return [Pairs(row, actions) if len(row) else actions for row in contexts]

@@ -30,7 +30,7 @@ from kernelbandits.posterior import posterior_factory
 from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.types import Matrix, Points, Vector
-from kernelbandits.validation import a_vector, not_negative
+from kernelbandits.validation import check_nonnegative, check_vector
 
 if TYPE_CHECKING:
 
@@ -225,7 +225,7 @@ class KernelUCBRegressor(_Estimator):
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Forget what was learnt and learn from these rows and rewards."""
         X, rewards = self._checked(X, y, reset=True)
-        not_negative(self.exploration, "The exploration")
+        check_nonnegative(self.exploration, "The exploration")
         if self._is_precomputed:
             self.kernel_ = None
             self.posterior_: Any = SimilarityRidge(_square(X), rewards, regularization=self.regularization)
@@ -272,7 +272,7 @@ class KernelUCBRegressor(_Estimator):
     def decision_function(self, X: Any, *, diagonal: ArrayLike | None = None) -> Vector:
         """Upper confidence bound of every row: mean + exploration · width."""
         mean, width = self.predict(X, return_width=True, diagonal=diagonal)
-        return np.asarray(mean + not_negative(self.exploration, "The exploration") * width)
+        return np.asarray(mean + check_nonnegative(self.exploration, "The exploration") * width)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -304,7 +304,7 @@ class KernelUCBRegressor(_Estimator):
 
     def _checked(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Points, Vector]:
         if not self._takes_rows:
-            return X, a_vector(y, "The rewards")
+            return X, check_vector(y, "The rewards")
         X, y = self._validated(X, y=y, reset=reset, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
@@ -337,7 +337,7 @@ def _diagonal(diagonal: ArrayLike | None, n_points: int) -> Vector:
             "Widths need k(x, x), and precomputed similarities to the fitted rows do not tell it. Give it: "
             "diagonal=..., ones where every point has similarity 1 to itself."
         )
-    values = a_vector(np.full(n_points, diagonal) if np.ndim(diagonal) == 0 else diagonal, "The diagonal")
+    values = check_vector(np.full(n_points, diagonal) if np.ndim(diagonal) == 0 else diagonal, "The diagonal")
     if len(values) != n_points:
         raise InvalidParameter(f"The diagonal has one number for each of {n_points} points, got {len(values)}.")
     return values

@@ -16,7 +16,7 @@ __all__ = ["add_to", "run"]
 
 FORMATS: Final = ("png", "svg", "pdf")
 
-PATIENCE: Final = 2.0
+WORK_BEFORE_COMPILE: Final = 2.0
 """Seconds after which a bar shows how far the figures are."""
 
 DESCRIPTION: Final = """\
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
 
         def begin(n_pictures: int) -> Callable[[], None]:
-            return stack.enter_context(progress_bar(n_pictures, "Drawing", every=1, after=PATIENCE))
+            return stack.enter_context(progress_bar(n_pictures, "Drawing", every=1, after=WORK_BEFORE_COMPILE))
 
         found = write_report(arguments.results, arguments.into, formats=arguments.formats, begin=begin)
     if arguments.json:

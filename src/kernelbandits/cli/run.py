@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
     from kernelbandits.experiments.studies import Results, Study
@@ -126,7 +126,7 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
         state = "finished" if row["is_finished"] else "to play"
         print(f"{row['id']}  {state:8}  {row['environment']}  {row['policy']}  seed {row['seed']}")
     n_left = sum(not row["is_finished"] for row in rows)
-    print(f"{counted(len(rows), 'job')} of {counted(study.horizon, 'round')}, {n_left} of them to play.")
+    print(f"{pluralize(len(rows), 'job')} of {pluralize(study.horizon, 'round')}, {n_left} of them to play.")
 
 
 def _print_summary(study: Study, results: Results) -> None:

@@ -13,16 +13,16 @@ import numpy as np
 from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import ItemId, Pairs, Parameters, Points, Vector
-from kernelbandits.validation import an_array
+from kernelbandits.validation import check_array
 
 __all__ = [
+    "BatchWorld",
+    "DelayedWorld",
     "DrawnRounds",
     "Environment",
-    "ForeseeableWorld",
-    "LateWorld",
     "Round",
-    "WarmWorld",
     "World",
+    "WorldWithHistory",
     "n_points",
     "place_of",
     "row_of",
@@ -90,7 +90,7 @@ class Round:
     def __post_init__(self) -> None:
         if self.expected is None or (type(self.expected) is np.ndarray and self.expected.dtype == np.float64):
             return
-        object.__setattr__(self, "expected", an_array(self.expected, "Expected rewards"))
+        object.__setattr__(self, "expected", check_array(self.expected, "Expected rewards"))
 
 
 class World(Protocol):
@@ -100,10 +100,10 @@ class World(Protocol):
     get the same noise.
     """
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round; raise StopIteration if there is none."""
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the reward of an action in the last round shown, nan if it is unknown; repeated calls change nothing.
 
         An action is identified as in `Decision.action`: by its row, for a restricted catalog by its row in the whole.
@@ -111,7 +111,7 @@ class World(Protocol):
 
 
 @runtime_checkable
-class LateWorld(World, Protocol):
+class DelayedWorld(World, Protocol):
     """World with delayed rewards."""
 
     def delay(self) -> int:
@@ -119,18 +119,18 @@ class LateWorld(World, Protocol):
 
 
 @runtime_checkable
-class ForeseeableWorld(World, Protocol):
+class BatchWorld(World, Protocol):
     """World whose rewards do not depend on earlier choices, so that many rounds can be run as a batch (look-ahead)."""
 
-    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+    def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """Return the next rounds, fewer if the world ends, with the rewards of all actions; they count as shown."""
 
 
 @runtime_checkable
-class WarmWorld(World, Protocol):
+class WorldWithHistory(World, Protocol):
     """World with an initial history: observations before its first round."""
 
-    def warm_up(self) -> tuple[Points, Vector]:
+    def initial_history(self) -> tuple[Points, Vector]:
         """Return points and rewards of the initial history; they do not count as rounds."""
 
 
@@ -155,9 +155,9 @@ class DrawnRounds:
     one reward per action of the round, in order.
 
     >>> world = DrawnRounds(iter([(Round(np.eye(2)), np.array([0.0, 1.0]))]))
-    >>> world.show().contexts.shape
+    >>> world.observe().contexts.shape
     (2, 2)
-    >>> world.pay(1)
+    >>> world.reward(1)
     1.0
     """
 
@@ -165,22 +165,22 @@ class DrawnRounds:
         self._rounds = rounds
         self._latest: tuple[Round, Vector] | None = None
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round; raise StopIteration if there is none."""
         self._latest = next(self._rounds)
         return self._latest[0]
 
-    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+    def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """Return the next rounds with the rewards of all actions; they count as shown."""
         drawn = list(islice(self._rounds, n_rounds))
         if drawn:
             self._latest = drawn[-1]
         return drawn
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the reward of an action in the last round; a restricted catalog uses rows of the whole."""
         if self._latest is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
         shown, rewards = self._latest
         place = place_of(shown.contexts, action)
         if place >= len(rewards):

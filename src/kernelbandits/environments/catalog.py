@@ -29,7 +29,7 @@ from kernelbandits.kernels.points import digest_of
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.selection import Catalog
 from kernelbandits.types import Indices, ItemId, Parameters, Point, Points, Vector
-from kernelbandits.validation import a_count, a_vector, not_negative
+from kernelbandits.validation import check_int, check_nonnegative, check_vector
 
 __all__ = [
     "Candidates",
@@ -63,7 +63,7 @@ def scaled_values(values: Vector, scale: ValueScale) -> Vector:
     array([0.167, 0.667, 0.167, 1.   ])
     """
     one_of(scale, ValueScale, "The scale of values")
-    values = a_vector(values, "Values")
+    values = check_vector(values, "Values")
     if scale != "rank" or len(values) < 2:
         return values if scale == "none" else scaled(values, "minmax")
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -120,7 +120,9 @@ class CatalogSources:
             columns, categorical=categorical, categories=categories, scaling=scaling, missing=missing
         )
         return cls(
-            features, scaled_values(a_vector(found, f"The values in column {value!r}"), values), noise_scale=noise_scale
+            features,
+            scaled_values(check_vector(found, f"The values in column {value!r}"), values),
+            noise_scale=noise_scale,
         )
 
     @classmethod
@@ -250,10 +252,10 @@ class FixedCatalog(CatalogSources):
     --------
     >>> environment = FixedCatalog([[0.0], [0.5], [1.0]], [0.1, 0.7, 0.4], noise_scale=0.05)
     >>> world = environment.start(np.random.default_rng(3))
-    >>> shown = world.show()
+    >>> shown = world.observe()
     >>> len(shown.contexts), shown.expected
     (3, array([0.1, 0.7, 0.4]))
-    >>> abs(world.pay(1) - 0.7) < 0.2
+    >>> abs(world.reward(1) - 0.7) < 0.2
     True
 
     References
@@ -273,11 +275,11 @@ class FixedCatalog(CatalogSources):
 
     def __post_init__(self) -> None:
         catalog = self._catalog()
-        values = a_vector(self.values, "The values of items")
+        values = check_vector(self.values, "The values of items")
         if len(values) != len(catalog):
             raise InvalidParameter(f"There has to be one value an item: {len(catalog)} items, {len(values)} values.")
         values.setflags(write=False)
-        object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
+        object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         points = Items.of(catalog.points(catalog.kind) if catalog is self.items else self.items)
         names = None if catalog.ids is None else Items.of(catalog.ids).describe()
         described = {"items": points.describe(), "ids": names, "values": described_numbers(values)}
@@ -321,15 +323,15 @@ class CatalogWorld:
         self._shown, self._noise_scale, self._rng = shown, noise_scale, rng
         self._noise: float | None = None
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the items, and draw the noise of this round."""
         self._noise = self._noise_scale * float(self._rng.standard_normal())
         return self._shown
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the value of an item plus the noise of the last round shown."""
         if self._noise is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
         values = self._shown.expected
         assert values is not None
         return float(values[place_of(self._shown.contexts, action)] + self._noise)
@@ -359,8 +361,8 @@ class Candidates:
     --------
     >>> words = ["goal", "match", "goals", "vote", "votes", "election"]
     >>> world = Candidates(words, [1, 1, 1, 0, 0, 0], n_actions=2).start(np.random.default_rng(0))
-    >>> shown = world.show()
-    >>> shown.contexts, shown.ids, [world.pay(0), world.pay(1)]
+    >>> shown = world.observe()
+    >>> shown.contexts, shown.ids, [world.reward(0), world.reward(1)]
     (['election', 'votes'], [5, 4], [0.0, 0.0])
     """
 
@@ -374,10 +376,10 @@ class Candidates:
 
     def __post_init__(self) -> None:
         items = Items.of(self.items)
-        values = a_vector(self.values, "The values of items")
+        values = check_vector(self.values, "The values of items")
         if len(values) != len(items):
             raise InvalidParameter(f"There has to be one value an item: {len(items)} items, {len(values)} values.")
-        n_actions = a_count(self.n_actions, "The number of actions")
+        n_actions = check_int(self.n_actions, "The number of actions")
         if n_actions > len(items):
             raise InvalidParameter(
                 f"A round shows an item at most once, so {n_actions} actions need as many items, got {len(items)}."
@@ -385,7 +387,7 @@ class Candidates:
         values.setflags(write=False)
         own = {"items": items.points, "_items": items, "values": values, "n_actions": n_actions}
         own["ids"] = None if self.ids is None else Catalog(np.empty((len(items), 0)), ids=self.ids).ids  # validated
-        own["noise_scale"] = not_negative(self.noise_scale, "The noise scale")
+        own["noise_scale"] = check_nonnegative(self.noise_scale, "The noise scale")
         for name, value in own.items():
             object.__setattr__(self, name, value)
 

@@ -19,15 +19,15 @@ from kernelbandits.environments.tabular import (
     columns_of,
     encode_columns,
     fetched,
-    in_reach_of_squares,
     is_absent,
     is_frame,
+    rescale_to_avoid_overflow,
     scaled,
     without_column,
 )
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Matrix, Pairs, Parameters, Point, Points, Vector
-from kernelbandits.validation import a_flag, is_one_of, shown
+from kernelbandits.validation import check_bool, is_one_of, short_repr
 
 __all__ = ["Classification", "ClassificationSources", "Encoding", "coded_labels", "encoded", "of_length_one"]
 
@@ -48,7 +48,7 @@ def encoded(point: Point, classes: tuple[ItemId, ...], encoding: Encoding) -> Po
 
 def of_length_one(row: Vector) -> Vector:
     """Divide the row by its length; a zero row is unchanged."""
-    within_reach = in_reach_of_squares(row)
+    within_reach = rescale_to_avoid_overflow(row)
     length = np.linalg.norm(within_reach)
     return np.asarray(within_reach / length) if length > 0.0 else row
 
@@ -255,8 +255,8 @@ class Classification(ClassificationSources):
     Examples
     --------
     >>> world = Classification([[0.5, 2.0], [1.0, 0.0]], ["cat", "dog"], shuffle=False).start(np.random.default_rng(0))
-    >>> shown = world.show()
-    >>> shown.ids, world.pay(0), world.pay(1)
+    >>> shown = world.observe()
+    >>> shown.ids, world.reward(0), world.reward(1)
     (('cat', 'dog'), 1.0, 0.0)
     >>> shown.contexts
     array([[0.5, 2. , 0. , 0. ],
@@ -281,9 +281,11 @@ class Classification(ClassificationSources):
 
     def __post_init__(self) -> None:
         if not is_one_of(self.encoding, get_args(Encoding)):
-            raise InvalidParameter(f"The encoding is one of {list(get_args(Encoding))}, got {shown(self.encoding)}.")
+            raise InvalidParameter(
+                f"The encoding is one of {list(get_args(Encoding))}, got {short_repr(self.encoding)}."
+            )
         for name in ("normalize_rows", "shuffle"):
-            object.__setattr__(self, name, a_flag(getattr(self, name), f"`{name}`"))
+            object.__setattr__(self, name, check_bool(getattr(self, name), f"`{name}`"))
         items = _checked_features(self.features, self.encoding)
         if self.normalize_rows and not items.are_dense_rows:
             raise InvalidParameter(
@@ -344,7 +346,7 @@ class _OneByOne:
     """World without look-ahead."""
 
     def __init__(self, rounds: DrawnRounds) -> None:
-        self.show, self.pay = rounds.show, rounds.pay
+        self.observe, self.reward = rounds.observe, rounds.reward
 
 
 def _checked_features(features: Points, encoding: Encoding) -> Items:

@@ -17,7 +17,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import kind_of
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, ItemId, Parameters, Points, Vector
-from kernelbandits.validation import a_range, a_vector, counted, shown, viewed
+from kernelbandits.validation import as_iterable, check_range, check_vector, pluralize, short_repr
 
 __all__ = ["Log", "Logged", "LoggedWorld"]
 
@@ -58,10 +58,10 @@ class Log:
 
     def __post_init__(self) -> None:
         for name, title in (("propensities", "The propensities of a log"), ("rewards", "The rewards of a log")):
-            object.__setattr__(self, name, a_vector(getattr(self, name), title))
+            object.__setattr__(self, name, check_vector(getattr(self, name), title))
         object.__setattr__(self, "actions", _whole_numbers(self.actions))
-        object.__setattr__(self, "rounds", viewed(self.rounds))
-        object.__setattr__(self, "ids", viewed(self.ids))
+        object.__setattr__(self, "rounds", as_iterable(self.rounds))
+        object.__setattr__(self, "ids", as_iterable(self.ids))
         if not _is_list(self.rounds):
             raise InvalidParameter(
                 f"The rounds of a log are a sequence of sets of actions, got {type(self.rounds).__name__}. "
@@ -85,7 +85,7 @@ class Log:
         except (IndexError, TypeError, ValueError) as error:
             raise InvalidParameter(f"A part of a log is some of its {len(self)} rounds: {error}.") from error
         if rows.ndim != 1:
-            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {shown(part)}.")
+            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {short_repr(part)}.")
         ids = self.ids
         return Log(
             [self.rounds[row] for row in rows],
@@ -116,7 +116,7 @@ class Log:
             if names is not None and len(names) != n_actions:
                 raise InvalidParameter(
                     f"Every action of a round has a name or none has: round {t} has "
-                    f"{counted(int(n_actions), 'action')}, and {counted(len(names), 'name')}."
+                    f"{pluralize(int(n_actions), 'action')}, and {pluralize(len(names), 'name')}."
                 )
         for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
             raise InvalidParameter(
@@ -130,7 +130,7 @@ def _count(contexts: Points, t: int) -> int:
     except (InvalidContexts, TypeError, IndexError) as error:
         raise InvalidParameter(
             f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
-            f"{shown(contexts)}."
+            f"{short_repr(contexts)}."
         ) from error
 
 
@@ -140,7 +140,7 @@ def _n_lists(ids: Any) -> int:
     for t, names in enumerate(lists):
         if not _is_list(names):
             raise InvalidParameter(
-                f"The ids of a log are a list of names for every round, got {shown(names)} in round {t}."
+                f"The ids of a log are a list of names for every round, got {short_repr(names)} in round {t}."
             )
     return len(lists)
 
@@ -185,8 +185,8 @@ class Logged:
     --------
     >>> log = Log([np.eye(2), np.eye(2)], actions=[0, 1], propensities=[0.5, 0.5], rewards=[1.0, 0.25])
     >>> world = Logged(log).start(np.random.default_rng())
-    >>> shown = world.show()
-    >>> world.pay(0), world.pay(1)
+    >>> shown = world.observe()
+    >>> world.reward(0), world.reward(1)
     (1.0, nan)
     """
 
@@ -199,7 +199,7 @@ class Logged:
             raise InvalidParameter(f"This world is made of a Log, got {type(self.log).__name__}.")
         if self.reward_range is None:
             return
-        low, high = a_range(self.reward_range)
+        low, high = check_range(self.reward_range)
         object.__setattr__(self, "reward_range", (low, high))
         if not np.all((low <= self.log.rewards) & (self.log.rewards <= high)):
             raise InvalidParameter(
@@ -228,13 +228,13 @@ class LoggedWorld:
     def __init__(self, log: Log) -> None:
         self._drawn = DrawnRounds(_rounds(log))
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round of the log; raise StopIteration at its end."""
-        return self._drawn.show()
+        return self._drawn.observe()
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the logged reward of the last round shown for the logged action; nan for any other."""
-        return self._drawn.pay(action)
+        return self._drawn.reward(action)
 
 
 def _rounds(log: Log) -> Iterator[tuple[Round, Vector]]:

@@ -15,7 +15,17 @@ from numpy.typing import ArrayLike
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Matrix, Pairs, Parameters, Points, Vector
-from kernelbandits.validation import a_count, a_flag, a_seed, a_size, an_array, is_one_of, not_negative, positive, shown
+from kernelbandits.validation import (
+    check_array,
+    check_bool,
+    check_int,
+    check_nonnegative,
+    check_positive,
+    check_seed,
+    check_size,
+    is_one_of,
+    short_repr,
+)
 
 __all__ = [
     "Bump",
@@ -75,8 +85,8 @@ class JointSpace(ABC):
     published: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
-        object.__setattr__(self, "published", a_flag(self.published, "`published`"))
+        object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
+        object.__setattr__(self, "published", check_bool(self.published, "`published`"))
 
     @abstractmethod
     def value(self, context: Vector, actions: Vector) -> Vector:
@@ -117,15 +127,15 @@ class JointSpace(ABC):
         seed
             Seed of that run.
         """
-        paid = an_array(rewards, "The rewards of a run")
+        paid = check_array(rewards, "The rewards of a run")
         return self.claimed_total(len(paid), seed=seed) - np.cumsum(paid)
 
     def claimed_total(self, n_rounds: int, *, seed: int) -> Vector:
         """Return Σ (claimed best + separate noise) after each of the first rounds of the published stream."""
-        rounds = islice(_stream(self, a_seed(seed)), 1, 1 + n_rounds)
+        rounds = islice(_stream(self, check_seed(seed)), 1, 1 + n_rounds)
         return np.cumsum([self.claimed_best(context) + noise for context, _, noise in rounds])
 
-    def shown(self, context: Vector) -> tuple[Round, Vector]:
+    def short_repr(self, context: Vector) -> tuple[Round, Vector]:
         """Return the round of a context, and the expected rewards of its actions."""
         actions = _published_draws()[0]
         contexts = np.column_stack([np.tile(context, (len(actions), 1)), actions])
@@ -136,7 +146,7 @@ class JointSpace(ABC):
         self, context_rng: np.random.Generator, luck_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
-            shown, expected = self.shown(context_rng.random(self.n_columns))
+            shown, expected = self.short_repr(context_rng.random(self.n_columns))
             yield shown, expected + self.noise_scale * luck_rng.standard_normal(len(expected))
 
 
@@ -147,15 +157,15 @@ class PublishedWorld(DrawnRounds):
         self._environment, self._seed = environment, seed
         super().__init__(self._same_rounds())
 
-    def warm_up(self) -> tuple[Matrix, Vector]:
+    def initial_history(self) -> tuple[Matrix, Vector]:
         """Return the authors' first round: one row, chosen at random, and its reward."""
         context, noise, _ = next(_stream(self._environment, self._seed))
-        shown, expected = self._environment.shown(context)
+        shown, expected = self._environment.short_repr(context)
         return shown.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
 
     def _same_rounds(self) -> Iterator[tuple[Round, Vector]]:
         for context, noise, _ in islice(_stream(self._environment, self._seed), 1, None):
-            shown, expected = self._environment.shown(context)
+            shown, expected = self._environment.short_repr(context)
             yield shown, expected + noise
 
 
@@ -195,7 +205,7 @@ class Bump(JointSpace):
     Examples
     --------
     >>> world = Bump(published=True).start(np.random.default_rng(0))
-    >>> shown = world.show()
+    >>> shown = world.observe()
     >>> shown.contexts.shape, int(shown.expected.argmax())
     ((10, 6), 8)
     """
@@ -294,11 +304,11 @@ class Spherical(ABC):
 
     def __post_init__(self) -> None:
         for name in ("n_actions", "n_features"):
-            object.__setattr__(self, name, a_count(getattr(self, name), name))
-        a_size("The contexts of a round", self.n_actions, self.n_features)
-        object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
+            object.__setattr__(self, name, check_int(getattr(self, name), name))
+        check_size("The contexts of a round", self.n_actions, self.n_features)
+        object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         if self.seed is not None:
-            object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))
+            object.__setattr__(self, "seed", check_seed(self.seed, "The seed of the function"))
 
     @abstractmethod
     def function(self, rng: np.random.Generator) -> Callable[[Matrix], Vector]:
@@ -339,7 +349,7 @@ class InnerSquare(Spherical):
     Examples
     --------
     >>> world = InnerSquare(n_features=3).start(np.random.default_rng(1))
-    >>> world.show().contexts.shape
+    >>> world.observe().contexts.shape
     (4, 3)
     """
 
@@ -356,13 +366,13 @@ class QuadraticForm(Spherical):
     Examples
     --------
     >>> world = QuadraticForm(n_features=3).start(np.random.default_rng(1))
-    >>> bool((world.show().expected >= 0).all())
+    >>> bool((world.observe().expected >= 0).all())
     True
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        a_size("The entries of A", self.n_features, self.n_features)
+        check_size("The entries of A", self.n_features, self.n_features)
 
     def function(self, rng: np.random.Generator) -> Callable[[Matrix], Vector]:
         """Draw A."""
@@ -377,7 +387,7 @@ class CosineWave(Spherical):
     Examples
     --------
     >>> world = CosineWave(n_features=3).start(np.random.default_rng(1))
-    >>> bool((world.show().expected <= 1).all())
+    >>> bool((world.observe().expected <= 1).all())
     True
     """
 
@@ -440,13 +450,15 @@ class Wheel:
     encoding: Encoding = "pairs"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", not_negative(self.radius, "The radius"))
+        object.__setattr__(self, "radius", check_nonnegative(self.radius, "The radius"))
         if self.radius >= 1.0:
             raise InvalidParameter(f"The radius has to be below 1, where the disc ends, got {self.radius!r}.")
-        object.__setattr__(self, "scale", positive(self.scale, "The scale"))
-        object.__setattr__(self, "noise_scale", not_negative(self.noise_scale, "The noise scale"))
+        object.__setattr__(self, "scale", check_positive(self.scale, "The scale"))
+        object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         if not is_one_of(self.encoding, ("pairs", "rows", "disjoint")):
-            raise InvalidParameter(f'The encoding has to be "pairs", "rows" or "disjoint", got {shown(self.encoding)}.')
+            raise InvalidParameter(
+                f'The encoding has to be "pairs", "rows" or "disjoint", got {short_repr(self.encoding)}.'
+            )
 
     @property
     def reward_range(self) -> None:

@@ -16,17 +16,17 @@ from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 from kernelbandits.validation import (
     LARGEST,
-    a_count,
-    a_flag,
-    a_number,
-    a_seed,
-    a_size,
-    a_vector,
-    an_array,
+    check_array,
+    check_bool,
+    check_float,
+    check_int,
+    check_nonnegative,
+    check_positive,
+    check_seed,
+    check_size,
+    check_vector,
     is_one_of,
-    not_negative,
-    positive,
-    shown,
+    short_repr,
 )
 
 __all__ = ["Clustered", "RKHSFunction", "SyntheticRKHS", "SyntheticWorld"]
@@ -52,7 +52,7 @@ class RKHSFunction:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
         object.__setattr__(self, "centers", self.kernel.kind.check(self.centers))
-        coefficients, n_centers = a_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centers)
+        coefficients, n_centers = check_vector(self.coefficients, "Coefficients"), self.kernel.kind.count(self.centers)
         if len(coefficients) != n_centers:
             raise InvalidParameter(f"There is one coefficient per center: {n_centers}, got {len(coefficients)}.")
         if np.abs(coefficients).max() > LARGEST:
@@ -136,7 +136,7 @@ class SyntheticRKHS:
     >>> from kernelbandits.kernels import Gaussian
     >>> environment = SyntheticRKHS(Gaussian(length_scale=0.3), n_actions=5, n_features=2, norm=2.0)
     >>> world = environment.start(np.random.default_rng(1))
-    >>> round(world.norm, 12), world.show().contexts.shape
+    >>> round(world.norm, 12), world.observe().contexts.shape
     (2.0, (5, 2))
     """
 
@@ -155,21 +155,21 @@ class SyntheticRKHS:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", as_kernel(self.kernel))
         for name in ("n_actions", "n_features", "n_centers"):
-            object.__setattr__(self, name, a_count(getattr(self, name), name))
-        object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
-        a_size("The contexts of a round", self.n_actions, self.n_features)
-        a_size("The centers", self.n_centers, self.n_features)
-        a_size("The similarities of the centers", self.n_centers, self.n_centers)
+            object.__setattr__(self, name, check_int(getattr(self, name), name))
+        object.__setattr__(self, "fixed_actions", check_bool(self.fixed_actions, "`fixed_actions`"))
+        check_size("The contexts of a round", self.n_actions, self.n_features)
+        check_size("The centers", self.n_centers, self.n_features)
+        check_size("The similarities of the centers", self.n_centers, self.n_centers)
         if not is_one_of(self.noise, ("gaussian", "bernoulli")):
-            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {shown(self.noise)}.')
+            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {short_repr(self.noise)}.')
         if self.seed is not None:
-            object.__setattr__(self, "seed", a_seed(self.seed, "The seed of the function"))
+            object.__setattr__(self, "seed", check_seed(self.seed, "The seed of the function"))
         if self.action_seed is not None:
-            object.__setattr__(self, "action_seed", a_seed(self.action_seed, "The seed of the actions"))
+            object.__setattr__(self, "action_seed", check_seed(self.action_seed, "The seed of the actions"))
             if not self.fixed_actions:
                 raise InvalidParameter(
-                    f"Fresh contexts are drawn in every round, so action_seed={shown(self.action_seed)} has nothing to "
-                    "fix. Leave it out, or ask for fixed_actions=True."
+                    f"Fresh contexts are drawn in every round, so action_seed={short_repr(self.action_seed)} fixes "
+                    "nothing. Leave it out, or ask for fixed_actions=True."
                 )
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
@@ -212,10 +212,10 @@ class SyntheticRKHS:
 
     def _checked_noise_scale(self) -> float:
         if self.noise == "gaussian":
-            return 0.1 if self.noise_scale is None else not_negative(self.noise_scale, "The noise scale")
-        if self.noise_scale is not None and a_number(self.noise_scale, "The noise scale") != BERNOULLI_SCALE:
+            return 0.1 if self.noise_scale is None else check_nonnegative(self.noise_scale, "The noise scale")
+        if self.noise_scale is not None and check_float(self.noise_scale, "The noise scale") != BERNOULLI_SCALE:
             raise InvalidParameter(
-                f"Bernoulli rewards bring their own noise, got noise_scale={shown(self.noise_scale)}. Leave it out."
+                f"Bernoulli rewards have their own noise, got noise_scale={short_repr(self.noise_scale)}. Leave it out."
             )
         return BERNOULLI_SCALE
 
@@ -223,7 +223,7 @@ class SyntheticRKHS:
         largest = self._largest_similarity()
         if self.norm is None:
             return
-        object.__setattr__(self, "norm", positive(self.norm, "The norm"))
+        object.__setattr__(self, "norm", check_positive(self.norm, "The norm"))
         if self.noise == "bernoulli" and not self.fixed_actions and self.norm * sqrt(largest) > 1.0 + ROUNDING:
             raise InvalidParameter(
                 f"A function of norm {self.norm!r} can exceed 1, which is no probability. With Bernoulli noise over "
@@ -312,17 +312,17 @@ class SyntheticWorld:
         """Return the expected reward of each context."""
         return self.function(contexts)
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round."""
-        return self._drawn.show()
+        return self._drawn.observe()
 
-    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+    def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """Return the next rounds with the rewards of all actions."""
-        return self._drawn.foresee(n_rounds)
+        return self._drawn.peek_rounds(n_rounds)
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the reward of an action in the last round shown."""
-        return self._drawn.pay(action)
+        return self._drawn.reward(action)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,7 +348,7 @@ class Clustered:
     Examples
     --------
     >>> world = Clustered(n_actions=6, n_clusters=2).start(np.random.default_rng(0))
-    >>> shown = world.show()
+    >>> shown = world.observe()
     >>> shown.contexts.shape, len(set(shown.expected.tolist())) <= 2
     ((6, 2), True)
     """
@@ -362,15 +362,15 @@ class Clustered:
 
     def __post_init__(self) -> None:
         for name in ("n_actions", "n_features", "n_clusters"):
-            object.__setattr__(self, name, a_count(getattr(self, name), name))
-        object.__setattr__(self, "spread", not_negative(self.spread, "The spread"))
-        object.__setattr__(self, "fixed_actions", a_flag(self.fixed_actions, "`fixed_actions`"))
-        values = an_array(self.values, "Values")
+            object.__setattr__(self, name, check_int(getattr(self, name), name))
+        object.__setattr__(self, "spread", check_nonnegative(self.spread, "The spread"))
+        object.__setattr__(self, "fixed_actions", check_bool(self.fixed_actions, "`fixed_actions`"))
+        values = check_array(self.values, "Values")
         if values.shape != (2,) or not 0.0 <= values[0] <= values[1] <= 1.0:
-            raise InvalidParameter(f"Values are two probabilities, the lower one first, got {shown(self.values)}.")
+            raise InvalidParameter(f"Values are two probabilities, the lower one first, got {short_repr(self.values)}.")
         object.__setattr__(self, "values", tuple(values.tolist()))
-        a_size("The contexts of a round", self.n_actions, self.n_features)
-        a_size("The centers of the clusters", self.n_clusters, self.n_features)
+        check_size("The contexts of a round", self.n_actions, self.n_features)
+        check_size("The centers of the clusters", self.n_clusters, self.n_features)
 
     @property
     def reward_range(self) -> tuple[float, float]:

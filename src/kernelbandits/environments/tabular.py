@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelbandits._optional import import_optional
 from kernelbandits.errors import DataUnavailable, InvalidParameter
 from kernelbandits.types import Matrix, Vector
-from kernelbandits.validation import a_list, a_mapping, a_number, is_one_of, shown
+from kernelbandits.validation import check_float, check_list, check_mapping, is_one_of, short_repr
 
 __all__ = [
     "BUNDLED_CLASSES",
@@ -23,10 +23,10 @@ __all__ = [
     "columns_of",
     "encode_columns",
     "fetched",
-    "in_reach_of_squares",
     "is_absent",
     "is_frame",
     "one_of",
+    "rescale_to_avoid_overflow",
     "scaled",
     "without_column",
 ]
@@ -95,9 +95,9 @@ def encode_columns(
     """
     one_of(categories, Categories, "The treatment of categories")
     one_of(scaling, Scaling, "The scaling")
-    missing = a_number(missing, "What a missing entry reads")
-    columns = {name: _column(name, column) for name, column in a_mapping(columns, "Columns").items()}
-    categorical = a_list(categorical, "Categorical columns", "One column: ['color'].")
+    missing = check_float(missing, "What a missing entry reads")
+    columns = {name: _column(name, column) for name, column in check_mapping(columns, "Columns").items()}
+    categorical = check_list(categorical, "Categorical columns", "One column: ['color'].")
     unknown = [name for name in categorical if not is_one_of(name, columns)]
     if unknown:
         raise InvalidParameter(f"There is no column {unknown[0]!r} to take as categories, only {list(columns)!r}.")
@@ -118,7 +118,7 @@ def scaled(values: Vector | Matrix, scaling: Scaling) -> NDArray[np.float64]:
     one_of(scaling, Scaling, "The scaling")
     if scaling == "none" or np.all(np.isnan(values)):
         return values
-    values = in_reach_of_squares(values)
+    values = rescale_to_avoid_overflow(values)
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     origin = low if scaling == "minmax" else np.nanmean(values, axis=0)
     unit = high - low if scaling == "minmax" else np.nanstd(values, axis=0)
@@ -126,10 +126,10 @@ def scaled(values: Vector | Matrix, scaling: Scaling) -> NDArray[np.float64]:
     return np.asarray(np.where(is_constant, 0.0, values - origin) / np.where(is_constant, 1.0, unit))
 
 
-def in_reach_of_squares(values: Vector | Matrix) -> NDArray[np.float64]:
+def rescale_to_avoid_overflow(values: Vector | Matrix) -> NDArray[np.float64]:
     """Divide values, or each column of a matrix, by the largest if their squares would overflow or underflow.
 
-    >>> in_reach_of_squares(np.array([3e200, 4e200])), in_reach_of_squares(np.array([3.0, 4.0]))
+    >>> rescale_to_avoid_overflow(np.array([3e200, 4e200])), rescale_to_avoid_overflow(np.array([3.0, 4.0]))
     (array([0.75, 1.  ]), array([3., 4.]))
     """
     largest = np.nanmax(np.abs(values), axis=0)
@@ -194,7 +194,7 @@ def _filled(values: Vector, missing: float) -> Vector:
 def one_of(value: str, choices: Any, name: str) -> None:
     """Reject a value that is not a member of a literal type."""
     if not is_one_of(value, get_args(choices)):
-        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {shown(value)}.")
+        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {short_repr(value)}.")
 
 
 ARROW_NUMBERS: Final = ("int", "uint", "float", "halffloat", "double", "decimal", "bool")
@@ -244,8 +244,8 @@ def without_column(columns: Columns, name: str, drop: Collection[str] = ()) -> t
         raise InvalidParameter(f"Columns to drop are a list of names, got {drop!r}. One column: [{drop!r}].")
     for wanted in (name, *drop):
         if wanted not in columns:
-            way_out = f" Columns are named by texts here: {str(wanted)!r}." if str(wanted) in columns else ""
-            raise InvalidParameter(f"There is no column {wanted!r}, only {list(columns)!r}.{way_out}")
+            hint = f" Columns are named by texts here: {str(wanted)!r}." if str(wanted) in columns else ""
+            raise InvalidParameter(f"There is no column {wanted!r}, only {list(columns)!r}.{hint}")
     return columns[name], {key: column for key, column in columns.items() if key != name and key not in drop}
 
 
@@ -265,7 +265,7 @@ def _frame_column(values: Any, name: str) -> NDArray[Any]:
     if module == "pandas":
         column = _objects(list(values), name)
         return column if values.dtype == "category" else _numbers_where_all_are(column)
-    listed = values if kind else a_list(values, f"The values of column {name!r}")
+    listed = values if kind else check_list(values, f"The values of column {name!r}")
     array = np.asarray(listed, dtype=None if kind else _type_of(listed))
     if array.ndim != 1:
         raise InvalidParameter(f"A column is one value per row, and {name!r} has shape {array.shape}.")

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World
+from kernelbandits.environments.base import BatchWorld, Environment, Round, World
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.kernels.wrappers import function_name
 from kernelbandits.types import Parameters, Vector
-from kernelbandits.validation import a_count, an_object, shown
+from kernelbandits.validation import check_has_methods, check_int, short_repr
 
 __all__ = ["Delay", "Delayed", "DelayedWorld", "Drifting", "DriftingWorld"]
 
@@ -44,7 +44,7 @@ class Delayed:
     --------
     >>> from kernelbandits.environments import Clustered
     >>> world = Delayed(Clustered(n_actions=3), delay=(2, 5)).start(np.random.default_rng(0))
-    >>> shown = world.show()
+    >>> shown = world.observe()
     >>> world.delay() in (2, 3, 4, 5)
     True
     """
@@ -54,7 +54,9 @@ class Delayed:
     delay: Delay
 
     def __post_init__(self) -> None:
-        an_object(self.environment, "The environment", "start", "describe", way_out="Clustered(n_actions=3) is one.")
+        check_has_methods(
+            self.environment, "The environment", "start", "describe", hint="Clustered(n_actions=3) is one."
+        )
         if isinstance(self.environment, Delayed):
             raise InvalidParameter("This world tells its rewards late already. Give the sum of both delays once.")
         if not callable(self.delay):
@@ -78,7 +80,7 @@ class Delayed:
 
     def _draw(self, rng: np.random.Generator) -> int:
         if callable(self.delay):
-            return a_count(self.delay(rng), "A delay", least=0)
+            return check_int(self.delay(rng), "A delay", least=0)
         if isinstance(self.delay, tuple):
             return int(rng.integers(*self.delay, endpoint=True))
         return self.delay
@@ -93,20 +95,20 @@ class DelayedWorld:
         self._draw = draw
         self._delay: int | None = None
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round, and draw the delay of its reward."""
-        shown = self.world.show()
+        shown = self.world.observe()
         self._delay = self._draw()
         return shown
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the reward of an action in the last round shown."""
-        return self.world.pay(action)
+        return self.world.reward(action)
 
     def delay(self) -> int:
         """Return the delay of the reward of the last round shown, in rounds."""
         if self._delay is None:
-            raise DecisionError("No round has been shown yet, so no reward is on its way. Call show() first.")
+            raise DecisionError("No round has been shown yet, so no reward is on its way. Call observe() first.")
         return self._delay
 
 
@@ -121,12 +123,12 @@ def _described(delay: Any) -> Any:
 
 def _checked(delay: Any) -> int | tuple[int, int]:
     if not isinstance(delay, tuple | list):
-        return a_count(delay, "A delay", least=0)
+        return check_int(delay, "A delay", least=0)
     if len(delay) != 2:
-        raise InvalidParameter(f"A range of delays is two numbers, (low, high), got {shown(delay)}.")
-    low, high = (a_count(end, "An end of the range of delays", least=0) for end in delay)
+        raise InvalidParameter(f"A range of delays is two numbers, (low, high), got {short_repr(delay)}.")
+    low, high = (check_int(end, "An end of the range of delays", least=0) for end in delay)
     if low > high:
-        raise InvalidParameter(f"A range of delays is given lower end first, got {shown(delay)}.")
+        raise InvalidParameter(f"A range of delays is given lower end first, got {short_repr(delay)}.")
     return low, high
 
 
@@ -156,7 +158,7 @@ class Drifting:
     >>> from kernelbandits.kernels import Gaussian
     >>> half = SyntheticRKHS(Gaussian(length_scale=0.3), n_actions=5, n_features=1, fixed_actions=True, action_seed=7)
     >>> world = Drifting(half, half, change_at=2).start(np.random.default_rng(1))
-    >>> first, second, third = (world.show() for _ in range(3))
+    >>> first, second, third = (world.observe() for _ in range(3))
     >>> bool((first.contexts == third.contexts).all()), bool((first.expected == third.expected).all())
     (True, False)
     """
@@ -169,15 +171,17 @@ class Drifting:
 
     def __post_init__(self) -> None:
         for environment, name in ((self.before, "The environment before"), (self.after, "The environment after")):
-            an_object(environment, name, "start", "describe", way_out="Clustered(n_actions=3) is one.")
+            check_has_methods(environment, name, "start", "describe", hint="Clustered(n_actions=3) is one.")
         if isinstance(self.before, Delayed) or isinstance(self.after, Delayed):
             raise InvalidParameter(
                 "A world that changes does not pass on how late a reward is. Wrap the delay around the change: "
                 "Delayed(Drifting(...), delay=...)."
             )
-        object.__setattr__(self, "change_at", a_count(self.change_at, "The round of the change", least=0, most=maxsize))
         object.__setattr__(
-            self, "gradual", a_count(self.gradual, "The length of a gradual change", least=0, most=maxsize)
+            self, "change_at", check_int(self.change_at, "The round of the change", least=0, most=maxsize)
+        )
+        object.__setattr__(
+            self, "gradual", check_int(self.gradual, "The length of a gradual change", least=0, most=maxsize)
         )
 
     @property
@@ -193,7 +197,7 @@ class Drifting:
         before_rng, after_rng, turn_rng = rng.spawn(3)
         before, after = self.before.start(before_rng), self.after.start(after_rng)
         turns = self._turns(turn_rng)
-        if isinstance(before, ForeseeableWorld) and isinstance(after, ForeseeableWorld):
+        if isinstance(before, BatchWorld) and isinstance(after, BatchWorld):
             return _ForeseeableDriftingWorld(before, after, turns)
         return DriftingWorld(before, after, turns)
 
@@ -222,34 +226,34 @@ class DriftingWorld:
         self._turns = turns
         self._shown: World | None = None
 
-    def show(self) -> Round:
+    def observe(self) -> Round:
         """Return the next round of the active world."""
         world = self._world(next(self._turns))
-        shown = world.show()
+        shown = world.observe()
         self._shown = world
         return shown
 
-    def pay(self, action: int) -> float:
+    def reward(self, action: int) -> float:
         """Return the reward of an action in the last round shown."""
         if self._shown is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call show() first.")
-        return self._shown.pay(action)
+            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
+        return self._shown.reward(action)
 
     def _world(self, is_after: bool) -> World:
         return self.after if is_after else self.before
 
 
 class _ForeseeableDriftingWorld(DriftingWorld):
-    before: ForeseeableWorld
-    after: ForeseeableWorld
+    before: BatchWorld
+    after: BatchWorld
 
-    def foresee(self, n_rounds: int) -> list[tuple[Round, Vector]]:
+    def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """Return the next rounds with the rewards of all actions; they count as shown."""
         foreseen: list[tuple[Round, Vector]] = []
         for is_after, turns in groupby(islice(self._turns, n_rounds)):
             world = self.after if is_after else self.before
             asked = len(list(turns))
-            seen = world.foresee(asked)
+            seen = world.peek_rounds(asked)
             foreseen += seen
             if seen:
                 self._shown = world

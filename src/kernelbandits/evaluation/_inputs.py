@@ -16,7 +16,7 @@ from kernelbandits.kernels import PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, ItemId, Points, Vector
-from kernelbandits.validation import an_instance, an_object
+from kernelbandits.validation import check_has_methods, check_instance
 
 __all__ = [
     "DistinctRounds",
@@ -36,24 +36,28 @@ __all__ = [
 def an_environment(value: Environment) -> Environment:
     """Return the environment; raise InvalidParameter if it cannot be started and described."""
     swapped = " This is a policy: the world comes first, the policy second." if hasattr(value, "choose") else ""
-    return an_object(value, "The environment", "start", "describe", way_out=f"Clustered(n_actions=3) is one.{swapped}")
+    return check_has_methods(
+        value, "The environment", "start", "describe", hint=f"Clustered(n_actions=3) is one.{swapped}"
+    )
 
 
 def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
     """Return the policy; raise InvalidParameter if a method is missing (default: `choose`, `learn` and `describe`)."""
     swapped = " This is a world: the world comes first, the policy second." if hasattr(value, "start") else ""
     needed = methods or ("choose", "learn", "describe")
-    return an_object(value, name, *needed, way_out=f"KernelUCB(kernel) is one.{swapped}")
+    return check_has_methods(value, name, *needed, hint=f"KernelUCB(kernel) is one.{swapped}")
 
 
 def a_log(value: Log) -> Log:
     """Return the log, or raise InvalidParameter."""
-    return an_instance(value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one.")
+    return check_instance(
+        value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one."
+    )
 
 
 def a_trace(value: Trace) -> Trace:
     """Return the trace, or raise InvalidParameter."""
-    return an_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
+    return check_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
 
 
 class DistinctRounds:

@@ -21,7 +21,7 @@ from kernelbandits.evaluation.off_policy import (
 from kernelbandits.evaluation.simulation import simulate, start_world
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters, Seed, Vector
-from kernelbandits.validation import a_confidence, a_count
+from kernelbandits.validation import check_confidence, check_int
 
 __all__ = ["collect_log", "true_value"]
 
@@ -104,8 +104,8 @@ def true_value(
     >>> true_value(world, kb.UniformRandom(), horizon=10, seed=1).value
     0.5
     """
-    horizon, world = a_count(horizon, "The horizon"), start_world(environment, seed)
-    confidence = a_confidence(confidence)
+    horizon, world = check_int(horizon, "The horizon"), start_world(environment, seed)
+    confidence = check_confidence(confidence)
     a_policy(policy, "probabilities_many")
     rounds = list(_shown_by(world, horizon))
     expected = [_expected(shown) for shown in rounds]
@@ -124,7 +124,7 @@ def _shown_by(world: World, horizon: int) -> Iterator[Round]:
     """Yield the rounds of a run, to its end or the horizon."""
     for _ in range(horizon):
         try:
-            yield world.show()
+            yield world.observe()
         except StopIteration:
             return
 
@@ -153,16 +153,16 @@ class _WatchedWorld:
     def __init__(self, world: World, shown: list[Round]) -> None:
         self._world, self._shown = world, shown
 
-    def show(self) -> Round:
-        self._shown.append(self._world.show())
+    def observe(self) -> Round:
+        self._shown.append(self._world.observe())
         return self._shown[-1]
 
-    def pay(self, action: int) -> float:
-        return self._world.pay(action)
+    def reward(self, action: int) -> float:
+        return self._world.reward(action)
 
     def __getattr__(self, name: str) -> Any:
         """Forward all other attributes, such as `delay`."""
-        if name.startswith("_") or name == "foresee":
+        if name.startswith("_") or name == "peek_rounds":
             raise AttributeError(name)
         return getattr(self._world, name)
 

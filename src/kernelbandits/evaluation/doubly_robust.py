@@ -35,7 +35,7 @@ from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.types import Vector
-from kernelbandits.validation import a_confidence, a_count, a_number, positive
+from kernelbandits.validation import check_confidence, check_float, check_int, check_positive
 
 __all__ = ["DirectMethod", "DoublyRobust", "Switch"]
 
@@ -102,9 +102,11 @@ class DirectMethod:
         object.__setattr__(self, "regularization", checked_regularization(self.regularization))
         object.__setattr__(self, "posterior", posterior_factory(self.posterior))
         if self.noise_variance is not None:
-            variance = positive(self.noise_variance, "The noise variance", "None estimates it from the residuals.")
+            variance = check_positive(
+                self.noise_variance, "The noise variance", "None estimates it from the residuals."
+            )
             object.__setattr__(self, "noise_variance", variance)
-        object.__setattr__(self, "confidence", a_confidence(self.confidence))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def fit(self, log: Log) -> KernelRewards:
         """Fit the model to all rewards of the log in one call."""
@@ -164,8 +166,8 @@ class DoublyRobust:
     def __post_init__(self) -> None:
         _refuse_no_model(self.model)
         object.__setattr__(self, "clip", checked_clip(self.clip))
-        object.__setattr__(self, "folds", a_count(self.folds, "The number of folds"))
-        object.__setattr__(self, "confidence", a_confidence(self.confidence))
+        object.__setattr__(self, "folds", check_int(self.folds, "The number of folds"))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy, had it made the decisions."""
@@ -222,15 +224,15 @@ class Switch:
 
     def __post_init__(self) -> None:
         _refuse_no_model(self.model)
-        threshold = a_number(self.threshold, "The threshold")
+        threshold = check_float(self.threshold, "The threshold")
         if not threshold >= 0.0:  # also catches NaN; infinity accepts every weight
             raise InvalidParameter(
                 f"The threshold is a weight, zero or above, got {self.threshold!r}. 10.0 is a common choice, infinity "
                 "trusts all weights."
             )
         object.__setattr__(self, "threshold", threshold)
-        object.__setattr__(self, "folds", a_count(self.folds, "The number of folds"))
-        object.__setattr__(self, "confidence", a_confidence(self.confidence))
+        object.__setattr__(self, "folds", check_int(self.folds, "The number of folds"))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy, had it made the decisions."""

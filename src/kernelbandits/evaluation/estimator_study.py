@@ -13,7 +13,7 @@ from kernelbandits.evaluation import Estimate, Estimator, collect_log, share_int
 from kernelbandits.evaluation._inputs import a_policy, an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
-from kernelbandits.validation import a_count, a_function, a_mapping, a_seed, an_object
+from kernelbandits.validation import check_callable, check_has_methods, check_int, check_mapping, check_seed
 
 __all__ = ["estimator_study"]
 
@@ -71,16 +71,16 @@ def estimator_study(
     >>> rows[0]["estimator"], rows[0]["n_logs"]
     ('IPS', 3)
     """
-    n_logs, horizon = a_count(n_logs, "The number of logs"), a_count(horizon, "The horizon")
+    n_logs, horizon = check_int(n_logs, "The number of logs"), check_int(horizon, "The horizon")
     an_environment(environment)
     a_policy(target, "probabilities_many", name="The target")
-    a_function(log_with, "What makes a logging policy", "lambda seed: UniformRandom(seed=seed) is one.")
-    for name, estimator in a_mapping(estimators, "The estimators").items():
-        an_object(estimator, f"The estimator {name!r}", "estimate", way_out="IPS() is one.")
+    check_callable(log_with, "What makes a logging policy", "lambda seed: UniformRandom(seed=seed) is one.")
+    for name, estimator in check_mapping(estimators, "The estimators").items():
+        check_has_methods(estimator, f"The estimator {name!r}", "estimate", hint="IPS() is one.")
     if not estimators:
         raise InvalidParameter("A study of estimators needs at least one of them.")
-    rounds = 10 * horizon if truth_horizon is None else a_count(truth_horizon, "The rounds of the truth")
-    first = a_seed(seed)
+    rounds = 10 * horizon if truth_horizon is None else check_int(truth_horizon, "The rounds of the truth")
+    first = check_seed(seed)
     said: dict[str, list[Estimate]] = {name: [] for name in estimators}
     truths = []
     for run in range(first, first + n_logs):

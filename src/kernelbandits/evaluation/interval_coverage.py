@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.environments.base import Environment, LateWorld, Round, World
+from kernelbandits.environments.base import DelayedWorld, Environment, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation._inputs import a_trace, points_of
 from kernelbandits.evaluation.off_policy import CONFIDENCE
-from kernelbandits.evaluation.simulation import LateRewards, start_world
+from kernelbandits.evaluation.simulation import DelayedRewardQueue, start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.theory.exploration import Exploration, Situation
-from kernelbandits.validation import a_confidence, a_count, a_function, a_seed, a_vector, counted
+from kernelbandits.theory.exploration import Exploration, RoundState
+from kernelbandits.validation import check_callable, check_confidence, check_int, check_seed, check_vector, pluralize
 
 __all__ = ["Coverage", "calibration", "coverage", "share_interval"]
 
@@ -57,7 +57,7 @@ class Coverage:
     def __str__(self) -> str:
         claim = "no claim" if self.failure_probability is None else f"claimed {self.failure_probability:g} at most"
         interval = f"{self.low:.3g} to {self.high:.3g}"
-        return f"{self.n_failed} of {counted(self.n_runs, 'run')} failed: {self.share:.3g} ({interval}), {claim}"
+        return f"{self.n_failed} of {pluralize(self.n_runs, 'run')} failed: {self.share:.3g} ({interval}), {claim}"
 
 
 def coverage(
@@ -94,9 +94,9 @@ def coverage(
     >>> said.n_failed, said.is_kept
     (0, True)
     """
-    horizon, repeats = a_count(horizon, "The horizon"), a_count(repeats, "The number of repeats")
-    seed = a_seed(seed)
-    a_function(make_policy, "What makes a policy", "lambda seed: KernelUCB(kernel) is one.")
+    horizon, repeats = check_int(horizon, "The horizon"), check_int(repeats, "The number of repeats")
+    seed = check_seed(seed)
+    check_callable(make_policy, "What makes a policy", "lambda seed: KernelUCB(kernel) is one.")
     seeds = range(seed, seed + repeats)
     failures = [_first_failure(start_world(environment, run), make_policy(run), horizon) for run in seeds]
     rounds = tuple(first for first in failures if first is not None)
@@ -131,7 +131,7 @@ def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0))
     miss, width, used = np.abs(trace.mean - trace.expected)[known], trace.width[known], trace.exploration[known]
     rows: list[dict[str, Any]] = [
         {"level": level, "share": float(np.mean(miss <= level * width + ROUNDING)), "n_rounds": len(miss)}
-        for level in a_vector(levels, "Levels").tolist()
+        for level in check_vector(levels, "Levels").tolist()
     ]
     has = np.isfinite(used)
     if has.any():
@@ -149,10 +149,10 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
     """
     from scipy.special import betaincinv  # import SciPy only when needed
 
-    n_hits, n_trials = a_count(n_hits, "The hits", least=0), a_count(n_trials, "The trials", least=0)
+    n_hits, n_trials = check_int(n_hits, "The hits", least=0), check_int(n_trials, "The trials", least=0)
     if n_hits > n_trials:
         raise InvalidParameter(f"There cannot be more hits than trials, got {n_hits} in {n_trials}.")
-    confidence = a_confidence(confidence)
+    confidence = check_confidence(confidence)
     tail = (1.0 - confidence) / 2.0
     low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n_trials - n_hits + 1, tail))
     high = 1.0 if n_hits == n_trials else float(betaincinv(n_hits + 1, n_trials - n_hits, 1.0 - tail))
@@ -161,17 +161,17 @@ def share_interval(n_hits: int, n_trials: int, *, confidence: float = CONFIDENCE
 
 def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
     """Return the first round in which an interval fails, counted from 1."""
-    model, late = _model_of(policy), LateRewards(policy)
+    model, late = _model_of(policy), DelayedRewardQueue(policy)
     for t in range(1, horizon + 1):
         try:
-            shown = world.show()
+            shown = world.observe()
         except StopIteration:
             return None
         late.deliver(t)
         if not _holds(model, shown):
             return t
         decision = policy.choose(shown.contexts, ids=shown.ids)
-        reward, delay = world.pay(decision.action), world.delay() if isinstance(world, LateWorld) else 0
+        reward, delay = world.reward(decision.action), world.delay() if isinstance(world, DelayedWorld) else 0
         if isnan(reward):
             continue
         if delay:
@@ -187,7 +187,7 @@ def _holds(model: PosteriorPolicy, shown: Round) -> bool:
         raise InvalidParameter("This world does not know its expected rewards, so no interval can be checked in it.")
     posterior = model.posterior
     prediction = posterior.predict(points_of(posterior.kernel.kind, shown.contexts))
-    situation = Situation(
+    situation = RoundState(
         round_index=model.round_index,
         n_actions=len(shown.expected),
         log_det_gain=posterior.log_det_gain,

@@ -16,7 +16,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation._inputs import DistinctRounds, WeightedActions, a_log, a_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Indices, Vector
-from kernelbandits.validation import a_confidence, counted, positive
+from kernelbandits.validation import check_confidence, check_positive, pluralize
 
 __all__ = [
     "CONFIDENCE",
@@ -96,7 +96,7 @@ class Estimate:
         said = (
             f"{self.value:.4g} ± {self.standard_error:.2g} "
             f"({100 * self.confidence:.3g} %: {self.low:.4g} to {self.high:.4g}) from "
-            f"{counted(self.n_rounds, 'round')}, "
+            f"{pluralize(self.n_rounds, 'round')}, "
             f"{self.n_matched:,} matched, effective {self.effective_sample_size:.1f}"
         )
         return encodable("\n".join([said, *(f"  ! {warning}" for warning in self.warnings)]))
@@ -136,7 +136,7 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
     >>> mean_reward(log).value
     0.5
     """
-    confidence = a_confidence(confidence)
+    confidence = check_confidence(confidence)
     value, error = mean_with_error(a_log(log).rewards)
     low, high = normal_interval(value, error, confidence)
     return Estimate(
@@ -205,7 +205,7 @@ def clipped(weights: Vector, clip: float | None) -> Vector:
 
 def checked_clip(clip: float | None) -> float | None:
     """Return the largest weight as a float, or None for no clipping; or raise InvalidParameter."""
-    return None if clip is None else positive(clip, "The largest weight", "None clips no weight.")
+    return None if clip is None else check_positive(clip, "The largest weight", "None clips no weight.")
 
 
 FEW_ROUNDS: Final = 50
@@ -230,7 +230,7 @@ def log_warnings(log: Log) -> tuple[str, ...]:
     most = int(log.n_actions.max())
     said = []
     if len(log) < most:
-        rounds = counted(len(log), "round")
+        rounds = pluralize(len(log), "round")
         said.append(f"The log has {rounds} and up to {most:,} actions: most of them were never shown.")
     if shows_one_action_only(log):
         said.append(
@@ -248,13 +248,15 @@ def shows_one_action_only(log: Log) -> bool:
 def _of_length(log: Log) -> tuple[str, ...]:
     if len(log) >= FEW_ROUNDS:
         return ()
-    return (f"The log has {counted(len(log), 'round')} only: an interval from so few is a guess.",)
+    return (f"The log has {pluralize(len(log), 'round')} only: an interval from so few is a guess.",)
 
 
 def _of_overlap(weights: Vector) -> tuple[str, ...]:
     n_matched, n_rounds = int(np.count_nonzero(weights)), len(weights)
     if n_matched < min(FEW_ROUNDS, n_rounds):
-        return (f"Only {n_matched:,} of {counted(n_rounds, 'round')} had an action that the policy might have taken.",)
+        return (
+            f"Only {n_matched:,} of {pluralize(n_rounds, 'round')} had an action that the policy might have taken.",
+        )
     effective = effective_sample_size(weights)
     if effective < min(FEW_ROUNDS, n_rounds / 2):
         return (
@@ -288,7 +290,7 @@ class _Weighted(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", checked_clip(self.clip))
-        object.__setattr__(self, "confidence", a_confidence(self.confidence))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy, had it made the decisions."""

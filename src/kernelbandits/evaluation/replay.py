@@ -20,7 +20,7 @@ from kernelbandits.evaluation.off_policy import (
 )
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
-from kernelbandits.validation import a_confidence, a_flag, a_seed, counted, positive
+from kernelbandits.validation import check_bool, check_confidence, check_positive, check_seed, pluralize
 
 __all__ = ["Replay"]
 
@@ -70,13 +70,13 @@ class Replay:
 
     def __post_init__(self) -> None:
         if self.smallest_propensity is not None:
-            smallest = positive(
+            smallest = check_positive(
                 self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log."
             )
             object.__setattr__(self, "smallest_propensity", smallest)
-        object.__setattr__(self, "on_a_copy", a_flag(self.on_a_copy, "`on_a_copy`"))
-        object.__setattr__(self, "seed", a_seed(self.seed))
-        object.__setattr__(self, "confidence", a_confidence(self.confidence))
+        object.__setattr__(self, "on_a_copy", check_bool(self.on_a_copy, "`on_a_copy`"))
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy while it learns."""
@@ -122,7 +122,7 @@ class Replay:
 def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
     said = []
     if n_used < min(FEW_ROUNDS, len(log)):
-        said.append(f"Only {n_used:,} of {counted(len(log), 'round')} could be used.")
+        said.append(f"Only {n_used:,} of {pluralize(len(log), 'round')} could be used.")
     if log.propensities.max() > smallest * (1.0 + 1e-9):
         said.append(
             f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "

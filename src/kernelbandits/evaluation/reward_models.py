@@ -18,7 +18,7 @@ from kernelbandits.evaluation.off_policy import MODEL_TRUSTED, MODEL_UNKNOWN, Ta
 from kernelbandits.posterior import Posterior
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.types import Indices, Points, Vector
-from kernelbandits.validation import an_array, counted
+from kernelbandits.validation import check_array, pluralize
 
 __all__ = [
     "FittedModel",
@@ -79,7 +79,7 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
     Round t belongs to fold t mod `folds`.
     """
     if len(log) < folds:
-        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {counted(len(log), 'round')}.")
+        raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {pluralize(len(log), 'round')}.")
     of_policy, of_shown, models = np.empty(len(log)), np.empty(len(log)), []
     fold_of = np.arange(len(log)) % folds
     for fold in range(folds):
@@ -109,7 +109,7 @@ def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> 
         raise InvalidParameter(
             f"A model answers for every round: it was asked for {len(places)}, and told {len(means)}."
         )
-    rows = [an_array(row, "Rewards that a model predicts") for row in means]
+    rows = [check_array(row, "Rewards that a model predicts") for row in means]
     for row, place in zip(rows, places, strict=True):
         if row.shape != target.probabilities[place].shape or not np.isfinite(row).all():
             raise InvalidParameter(

@@ -14,7 +14,7 @@ from kernelbandits.evaluation._inputs import a_log
 from kernelbandits.evaluation.off_policy import Estimate, Target, effective_sample_size, log_warnings
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
-from kernelbandits.validation import a_probability, a_range, a_vector, positive
+from kernelbandits.validation import check_positive, check_probability, check_range, check_vector
 
 __all__ = ["ABComparison", "ConfidenceSequence", "compare_on_log"]
 
@@ -59,8 +59,8 @@ class ConfidenceSequence:
     """
 
     def __init__(self, *, failure_probability: float, reward_range: tuple[float, float]) -> None:
-        self.failure_probability = a_probability(failure_probability)
-        self.reward_range = a_range(reward_range)
+        self.failure_probability = check_probability(failure_probability)
+        self.reward_range = check_range(reward_range)
         self.n_values = 0
         """Number of values so far."""
         self._sum = 0.0  # sum of the values, scaled to [0, 1]
@@ -135,7 +135,7 @@ class ConfidenceSequence:
 
     def checked(self, values: ArrayLike) -> Vector:
         """Return the values as one row; raise InvalidReward for a value outside the range."""
-        checked = a_vector(np.atleast_1d(values), "Values")
+        checked = check_vector(np.atleast_1d(values), "Values")
         low, high = self.reward_range
         for bad in checked[(checked < low) | (checked > high)][:1].tolist():
             raise InvalidReward(f"A value has to lie between {low} and {high}, got {bad!r}. Declare a wider range.")
@@ -176,7 +176,7 @@ class ABComparison:
     """
 
     def __init__(self, *, failure_probability: float, reward_range: tuple[float, float]) -> None:
-        self.failure_probability = a_probability(failure_probability)
+        self.failure_probability = check_probability(failure_probability)
         self.first, self.second = (
             ConfidenceSequence(failure_probability=self.failure_probability / 2.0, reward_range=reward_range)
             for _ in range(2)
@@ -251,13 +251,13 @@ def compare_on_log(
     >>> said.value, said.low > 0.0
     (0.5, True)
     """
-    smallest = positive(smallest_propensity, "The smallest propensity")
+    smallest = check_positive(smallest_propensity, "The smallest propensity")
     if len(a_log(log)) and log.propensities.min() < smallest:
         raise InvalidParameter(
             f"No propensity lies below the smallest, {smallest!r}, but the log has {float(log.propensities.min())!r}. "
             "State the floor of the logging rule."
         )
-    low, high = a_range(reward_range)
+    low, high = check_range(reward_range)
     rewards = ConfidenceSequence(failure_probability=failure_probability, reward_range=(low, high)).checked(log.rewards)
     ours, theirs = Target.of(log, first), Target.of(log, second)
     largest = (high - low) / (2.0 * smallest)

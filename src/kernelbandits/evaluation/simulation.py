@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits.environments.base import (
+    BatchWorld,
+    DelayedWorld,
     DrawnRounds,
     Environment,
-    ForeseeableWorld,
-    LateWorld,
     Round,
-    WarmWorld,
     World,
+    WorldWithHistory,
 )
 from kernelbandits.errors import NotSupported
 from kernelbandits.evaluation._inputs import a_policy, an_environment
@@ -29,20 +29,20 @@ from kernelbandits.policies import CGPUCB, GPUCB, KernelUCB, LinUCB
 from kernelbandits.policies.base import Policy
 from kernelbandits.posterior import (
     AutoPosterior,
-    CompressedPosterior,
     ExactPosterior,
+    LowRankPosterior,
     PartitionedPosterior,
     PerActionPosterior,
     PrimalPosterior,
 )
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
-from kernelbandits.validation import a_count, a_function, a_seed
+from kernelbandits.validation import check_callable, check_int, check_seed
 
-__all__ = ["Driver", "InformationGain", "LateRewards", "simulate", "start_world"]
+__all__ = ["DelayedRewardQueue", "Driver", "InformationGain", "simulate", "start_world"]
 
 
-class LateRewards:
+class DelayedRewardQueue:
     """Queue of decisions with delayed rewards; `deliver` passes the rewards that are due to the policy.
 
     A reward of round t with delay d > 0 is learned at the start of round t + d, before that round's choice. Rewards
@@ -82,7 +82,7 @@ PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
 
 EXACT_POSTERIORS: Final = (
     AutoPosterior,
-    CompressedPosterior,
+    LowRankPosterior,
     ExactPosterior,
     PartitionedPosterior,
     PerActionPosterior,
@@ -140,13 +140,13 @@ class Driver:
         self._policy = policy
         self._learn_rounds = maxsize if learn_rounds is None else learn_rounds
         self._world = world
-        self._late_world = world if isinstance(world, LateWorld) else None
-        self._late = LateRewards(policy)
-        if isinstance(world, WarmWorld):
-            self._warm_up(*world.warm_up())
+        self._late_world = world if isinstance(world, DelayedWorld) else None
+        self._late = DelayedRewardQueue(policy)
+        if isinstance(world, WorldWithHistory):
+            self._learn_initial_history(*world.initial_history())
         self._gain = InformationGain(policy)
 
-    def _warm_up(self, contexts: Points, rewards: Vector) -> None:
+    def _learn_initial_history(self, contexts: Points, rewards: Vector) -> None:
         """Pass the initial history to the policy; a policy without `warm_start` starts without it."""
         try:
             self._policy.warm_start(contexts, rewards)
@@ -156,17 +156,17 @@ class Driver:
     def advance(self, most: int) -> int:
         """Run at most `most` of the next rounds; return how many were run: none if the world has ended."""
         world = self._world
-        if self._may_play_at_once and isinstance(world, ForeseeableWorld):
+        if self._may_play_at_once and isinstance(world, BatchWorld):
             # Growing blocks: a policy copies its whole state for each, to support a rollback.
             at_once = max(ROUNDS_AT_ONCE, self.n_finished // 4)
-            return self._play(world.foresee(min(most, at_once, self._n_to_learn)))
+            return self._play(world.peek_rounds(min(most, at_once, self._n_to_learn)))
         return self._step(world)
 
     @property
     def _may_play_at_once(self) -> bool:
         """Whether the policy has a compiled loop for the next rounds; it learns from all of them, immediately."""
-        # Any object with `choose` and `learn` is a policy, so it need not have `is_fused`.
-        return self._n_to_learn > 0 and self._late_world is None and getattr(self._policy, "is_fused", False)
+        # Any object with `choose` and `learn` is a policy, so it need not have `has_compiled_loop`.
+        return self._n_to_learn > 0 and self._late_world is None and getattr(self._policy, "has_compiled_loop", False)
 
     @property
     def _n_to_learn(self) -> int:
@@ -176,7 +176,7 @@ class Driver:
     def _step(self, world: World) -> int:
         """Run one round; return 0 if the world has ended."""
         try:
-            shown = world.show()
+            shown = world.observe()
         except StopIteration:
             return 0
         began = perf_counter()
@@ -186,7 +186,7 @@ class Driver:
         if has_come:
             self._gain.renew()
 
-        reward = world.pay(decision.action)
+        reward = world.reward(decision.action)
 
         began = perf_counter()
         is_learnt = self._teach(decision, reward)
@@ -202,7 +202,7 @@ class Driver:
         """Let the policy learn the reward, now or later, if it is known; return whether it has learned now."""
         if isnan(reward) or self._n_to_learn <= 0:
             return False
-        delay = 0 if self._late_world is None else a_count(self._late_world.delay(), "A delay", least=0)
+        delay = 0 if self._late_world is None else check_int(self._late_world.delay(), "A delay", least=0)
         if delay:
             self._late.send(decision, reward, due=self.n_finished + 1 + delay)
             return False
@@ -286,9 +286,9 @@ def simulate(
     """
     an_environment(environment)
     a_policy(policy)
-    horizon = a_count(horizon, "The horizon")
+    horizon = check_int(horizon, "The horizon")
     if progress is not None:
-        a_function(progress, "What is told of progress")
+        check_callable(progress, "What is told of progress")
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),
@@ -297,7 +297,7 @@ def simulate(
         "seed": _plain_seed(sequence),
         "learn_rounds": None
         if learn_rounds is None
-        else a_count(learn_rounds, "The number of rounds to learn from", least=0),
+        else check_int(learn_rounds, "The number of rounds to learn from", least=0),
     }
     driver = Driver(start_world(environment, sequence), policy, learn_rounds=spec["learn_rounds"])
     while driver.n_finished < horizon:
@@ -325,7 +325,7 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
     if seed is None:
         return np.random.SeedSequence()
-    return np.random.SeedSequence(a_seed(seed))
+    return np.random.SeedSequence(check_seed(seed))
 
 
 def _plain_seed(sequence: np.random.SeedSequence) -> Any:

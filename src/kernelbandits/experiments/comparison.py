@@ -11,7 +11,15 @@ from kernelbandits.evaluation import Trace, simulate
 from kernelbandits.evaluation._inputs import an_environment
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
-from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count, a_function, a_mapping, length_of, shown
+from kernelbandits.validation import (
+    MOST_ROUNDS,
+    MOST_RUNS,
+    check_callable,
+    check_int,
+    check_mapping,
+    length_of,
+    short_repr,
+)
 
 __all__ = ["Comparison"]
 
@@ -28,15 +36,15 @@ class Comparison:
     seeds: Sequence[int]
 
     def __post_init__(self) -> None:
-        a_count(self.horizon, "The horizon", most=MOST_ROUNDS)
+        check_int(self.horizon, "The horizon", most=MOST_ROUNDS)
         an_environment(self.environment)
-        policies = a_mapping(self.policies, "The policies", "{'KernelUCB': make}, where make(seed) does.")
+        policies = check_mapping(self.policies, "The policies", "{'KernelUCB': make}, where make(seed) does.")
         for name, make in policies.items():
-            a_function(make, f"What makes the policy {name!r}", "lambda seed: KernelUCB(kernel) is one.")
+            check_callable(make, f"What makes the policy {name!r}", "lambda seed: KernelUCB(kernel) is one.")
         if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
             raise InvalidParameter(f"The seeds are a list of whole numbers, got {self.seeds!r:.80}.")
         if length_of(self.seeds) > MOST_RUNS:
-            raise InvalidParameter(f"A comparison has at most {MOST_RUNS:,} seeds, got {shown(self.seeds)}.")
+            raise InvalidParameter(f"A comparison has at most {MOST_RUNS:,} seeds, got {short_repr(self.seeds)}.")
         if not self.policies or not self.seeds:
             raise InvalidParameter("A comparison needs at least one policy and one seed.")
 

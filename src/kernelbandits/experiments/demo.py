@@ -24,7 +24,7 @@ from kernelbandits.experiments.page import Page, render
 from kernelbandits.experiments.proofs import kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarize
 from kernelbandits.experiments.terminal import HEADINGS, cells
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ def _page(result: DemoResult, draw: Callable[..., Figure]) -> Page:
         introduction=text.INTRODUCTION,
         light_figure=svg(draw(theme=LIGHT)),
         dark_figure=svg(draw(theme=DARK)),
-        description=f"Cumulative regret over {counted(comparison.horizon, 'round')}, lowest first: "
+        description=f"Cumulative regret over {pluralize(comparison.horizon, 'round')}, lowest first: "
         + "; ".join(f"{row.name} {row.regret:.0f}" for row in result.rows),
         caption=text.caption(comparison),
         headings=("Policy", *HEADINGS),

@@ -10,7 +10,7 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import GPUCB, KernelUCB, SupKernelUCB, UniformRandom
 from kernelbandits.theory import Mixture
-from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count
+from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, check_int
 
 __all__ = ["COLORS", "HORIZON", "N_SEEDS", "PROVED", "RANDOM", "SUP_PROVED", "WORLD", "demo_comparison"]
 
@@ -53,8 +53,8 @@ def demo_comparison(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Compar
     "Tuned" policies explore by a constant that did best on other seeds; "proved" ones by the width that their theorem
     needs, which is far more careful.
     """
-    horizon = a_count(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
-    n_seeds = a_count(n_seeds, "The number of seeds", most=MOST_RUNS)
+    horizon = check_int(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
+    n_seeds = check_int(n_seeds, "The number of seeds", most=MOST_RUNS)
     width = Mixture(noise_scale=WORLD.noise_scale, norm_bound=NORM, failure_probability=FAILURE_PROBABILITY)
     kernel_ucb = partial(KernelUCB, KERNEL, regularization=REGULARIZATION)
     sup_kernel_ucb = partial(

@@ -11,7 +11,7 @@ from kernelbandits.evaluation import NO_STAGE, Trace
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo_study import FAILURE_PROBABILITY, KERNEL, NORM, RANDOM, SUP_PROVED, WORLD
 from kernelbandits.experiments.summary import CONFIDENCE
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 __all__ = ["INTRODUCTION", "TITLE", "caption", "remarks"]
 
@@ -57,7 +57,7 @@ def remarks(traces: Mapping[str, Sequence[Trace]], bounds: Mapping[str, float]) 
 
 
 def _verdict(name: str, bound: float, horizon: int) -> str:
-    after = f"{name}: the bound after {counted(horizon, 'round')}"
+    after = f"{name}: the bound after {pluralize(horizon, 'round')}"
     if bound > horizon:
         return (
             f"{after} is {bound:,.0f}. No policy can lose more than {horizon}, one a "

@@ -72,4 +72,4 @@ def sup_kernel_ucb_values(
 def chosen_contexts(environment: Environment, trace: Trace) -> Matrix:
     """Contexts of the actions taken in a run, found by showing its rounds again; traces do not hold them."""
     world = start_world(environment, trace.spec["seed"])
-    return np.array([world.show().contexts[action] for action in trace.action])
+    return np.array([world.observe().contexts[action] for action in trace.action])

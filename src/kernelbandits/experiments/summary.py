@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace
 from kernelbandits.types import Vector
-from kernelbandits.validation import a_mapping, an_array
+from kernelbandits.validation import check_array, check_mapping
 
 __all__ = ["CONFIDENCE", "Band", "Row", "mean_band", "summarize"]
 
@@ -38,7 +38,7 @@ def mean_band(values: ArrayLike) -> Band:
     >>> float(band.mean), round(float(band.half_width), 3)
     (2.0, 2.484)
     """
-    repeats = an_array(values, "Values of repeats")
+    repeats = check_array(values, "Values of repeats")
     if not repeats.ndim or not len(repeats):
         raise InvalidParameter("A mean needs at least one repeat, got none.")
     n = len(repeats)
@@ -74,7 +74,7 @@ class Row:
 
 def summarize(traces: Mapping[str, Sequence[Trace]], *, reference: str) -> tuple[Row, ...]:
     """The table, lowest regret first; shares are of the policy called `reference`."""
-    for name, runs in a_mapping(traces, "The traces", "Comparison.run gives them.").items():
+    for name, runs in check_mapping(traces, "The traces", "Comparison.run gives them.").items():
         if not runs or not all(len(getattr(run, "regret", ())) for run in runs):
             raise InvalidParameter(f"The policy {name!r} needs at least one trace, and none without rounds.")
     if reference not in traces:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kernelbandits._optional import import_optional
 from kernelbandits.experiments.summary import Row
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def after_rounds(horizon: int, n_seeds: int) -> str:
     ('after 1,000 rounds, mean over 5 seeds', 'after 1 round, one seed')
     """
     repeats = f"mean over {n_seeds} seeds" if n_seeds > 1 else "one seed"
-    return f"after {counted(horizon, 'round')}, {repeats}"
+    return f"after {pluralize(horizon, 'round')}, {repeats}"
 
 
 def regret_table(rows: Sequence[Row], *, title: str) -> Table:

@@ -22,7 +22,7 @@ from kernelbandits.experiments.studies.study import checked_seeds
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Pairs, Parameters, Points
-from kernelbandits.validation import a_mapping, a_number, a_seed, an_object, counted
+from kernelbandits.validation import check_float, check_has_methods, check_mapping, check_seed, pluralize
 
 __all__ = ["Estimator", "Ranking", "Setting", "tune"]
 
@@ -77,7 +77,7 @@ class Ranking:
 
     def best(self, seed: int = 0) -> Policy:
         """A fresh policy with the best setting."""
-        return self.make[self.settings[0].label].fresh(a_seed(seed))
+        return self.make[self.settings[0].label].fresh(check_seed(seed))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; unknown ones are None."""
@@ -211,12 +211,12 @@ def _tuned_on_log(
 ) -> Ranking:
     if estimator is None:
         raise InvalidParameter("Tuning on a log needs an estimator: an object with estimate(log, policy).")
-    an_object(estimator, "The estimator", "estimate", way_out="SelfNormalizedIPS() is one.")
-    a_mapping(candidates, "Candidates", "Or give one: Contender(KernelUCB, kernel, exploration=Grid(0.1, 1.0)).")
+    check_has_methods(estimator, "The estimator", "estimate", hint="SelfNormalizedIPS() is one.")
+    check_mapping(candidates, "Candidates", "Or give one: Contender(KernelUCB, kernel, exploration=Grid(0.1, 1.0)).")
     n_learnt = int(_a_share(learn_share) * len(log))
     if not 0 < n_learnt < len(log):
         raise InvalidParameter(
-            f"A log is split into a part to learn from and one to judge on, got {counted(len(log), 'round')} and "
+            f"A log is split into a part to learn from and one to judge on, got {pluralize(len(log), 'round')} and "
             f"learn_share={learn_share!r}."
         )
     entrants, seed = entrants_of(candidates), checked_seeds(seeds)[0]
@@ -230,7 +230,7 @@ def _tuned_on_log(
 
 
 def _a_share(value: float) -> float:
-    share = a_number(value, "The share to learn from")
+    share = check_float(value, "The share to learn from")
     if not 0.0 < share < 1.0:
         raise InvalidParameter(f"The share to learn from lies strictly between 0 and 1, got {value!r}.")
     return share

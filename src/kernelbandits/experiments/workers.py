@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from threadpoolctl import threadpool_limits
 
-from kernelbandits.validation import a_count
+from kernelbandits.validation import check_int
 
 __all__ = ["THREAD_VARIABLES", "n_workers_for", "one_thread_each", "worker_pool"]
 
@@ -34,7 +34,7 @@ MOST_WORKERS: Final = 1024
 
 def n_workers_for(n_jobs: int, workers: int | None) -> int:
     """So many processes as were asked for, None: one a processor; never more than jobs, never less than one."""
-    asked = os.cpu_count() or 1 if workers is None else a_count(workers, "The number of workers", most=MOST_WORKERS)
+    asked = os.cpu_count() or 1 if workers is None else check_int(workers, "The number of workers", most=MOST_WORKERS)
     return max(1, min(n_jobs, asked))
 
 

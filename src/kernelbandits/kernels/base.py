@@ -14,7 +14,7 @@ from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
 from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
-from kernelbandits.validation import shown
+from kernelbandits.validation import short_repr
 
 __all__ = ["Kernel", "a_kernel", "pack_value"]
 
@@ -106,7 +106,7 @@ def a_kernel(value: Kernel) -> Kernel:
     """Validate a kernel; raise InvalidParameter otherwise."""
     if not isinstance(value, Kernel):
         raise InvalidParameter(
-            f"A kernel is needed, got {shown(value)}. Wrap a function or a table first: kb.kernels.as_kernel(...)."
+            f"A kernel is needed, got {short_repr(value)}. Wrap a function or a table first: kb.kernels.as_kernel(...)."
         )
     return value
 

@@ -18,7 +18,7 @@ from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
-from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, positive, shown
+from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list, check_positive, short_repr
 
 __all__ = ["Columns", "Normalized", "Product", "Scaled", "Sum"]
 
@@ -32,7 +32,7 @@ class Scaled(Kernel):
 
     def __post_init__(self) -> None:
         a_kernel(self.kernel)
-        object.__setattr__(self, "factor", positive(self.factor, "The factor of a kernel"))
+        object.__setattr__(self, "factor", check_positive(self.factor, "The factor of a kernel"))
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
@@ -58,7 +58,7 @@ class _Several(Kernel):
     parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(a_kernel(part) for part in a_list(self.parts, "Parts"))
+        parts = tuple(a_kernel(part) for part in check_list(self.parts, "Parts"))
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]
@@ -193,11 +193,11 @@ class Columns(Kernel):
         if not isinstance(a_kernel(self.kernel).kind, Rows):
             raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
         try:
-            columns = tuple(a_count(column, "A column", least=0) for column in a_list(self.columns, "Columns"))
-            a_count(max(columns, default=-1), "The last column", least=0, most=MOST_IN_MEMORY)
+            columns = tuple(check_int(column, "A column", least=0) for column in check_list(self.columns, "Columns"))
+            check_int(max(columns, default=-1), "The last column", least=0, most=MOST_IN_MEMORY)
         except InvalidParameter as error:
             raise InvalidParameter(
-                f"Columns have to be whole numbers from 0, at least one, got {shown(self.columns)}."
+                f"Columns have to be whole numbers from 0, at least one, got {short_repr(self.columns)}."
             ) from error
         object.__setattr__(self, "columns", columns)
 

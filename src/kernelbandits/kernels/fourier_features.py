@@ -15,7 +15,7 @@ from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.composite import Scaled
 from kernelbandits.kernels.stationary import Gaussian, Matern
 from kernelbandits.types import Matrix, Parameters, Points, Seed
-from kernelbandits.validation import a_count, a_generator, a_size, shown
+from kernelbandits.validation import as_generator, check_int, check_size, short_repr
 
 __all__ = ["RandomFeatures", "an_even_count", "has_random_features", "random_features"]
 
@@ -102,15 +102,15 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
     >>> np.abs(features @ features.T - kernel.gram(points)).max() < 0.05
     np.True_
     """
-    n_columns, n_features = a_count(n_columns, "The number of columns"), an_even_count(n_features)
-    a_size("Random frequencies", n_features // 2, n_columns)
+    n_columns, n_features = check_int(n_columns, "The number of columns"), an_even_count(n_features)
+    check_size("Random frequencies", n_features // 2, n_columns)
     plain, variance = _unscaled(kernel)
     if type(plain) not in SPECTRA:
         names = ", ".join(known.__name__ for known in SPECTRA)
         raise NotSupported(
-            f"Random features are drawn for {names}, or one of these times a number, got {shown(kernel)}."
+            f"Random features are drawn for {names}, or one of these times a number, got {short_repr(kernel)}."
         )
-    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, a_generator(seed))
+    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, as_generator(seed))
     return RandomFeatures(kernel, frequencies, variance)
 
 
@@ -157,7 +157,7 @@ MOST_FEATURES: Final = 1_000_000
 
 def an_even_count(n_features: int) -> int:
     """Validate an even number of random features; raise InvalidParameter otherwise."""
-    number = a_count(n_features, "The number of features", most=MOST_FEATURES)
+    number = check_int(n_features, "The number of features", most=MOST_FEATURES)
     if number % 2:
         raise InvalidParameter(
             f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."

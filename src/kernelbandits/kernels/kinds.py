@@ -13,7 +13,7 @@ from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.sequences import Ids, Sets, Strings
 from kernelbandits.types import Pairs, Points
-from kernelbandits.validation import viewed
+from kernelbandits.validation import as_iterable
 
 __all__ = ["kind_of", "pack_kind", "unpack_kind"]
 
@@ -47,7 +47,7 @@ def kind_of(points: Points) -> PointKind:
     >>> type(kind_of(["a", "b"])).__name__, type(kind_of([[0.5, 1.0]])).__name__
     ('Strings', 'Rows')
     """
-    points = viewed(points)
+    points = as_iterable(points)
     if isinstance(points, Pairs | PairRows):
         first = points.context if isinstance(points, Pairs) else points.contexts
         return PairPoints(kind_of(first), kind_of(points.actions))

@@ -20,7 +20,7 @@ from kernelbandits.kernels.rows import Rows
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.kernels.stationary import Gaussian, Matern, RationalQuadratic
 from kernelbandits.types import Indices, Matrix, Points, Vector
-from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list
+from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list
 
 __all__ = ["Blocks", "LabeledLinear"]
 
@@ -39,8 +39,8 @@ class LabeledLinear(Kernel):
 
     def __post_init__(self) -> None:
         columns = tuple(
-            a_count(c, "A shared column", least=0, most=MOST_IN_MEMORY)
-            for c in a_list(self.shared_columns, "Shared columns")
+            check_int(c, "A shared column", least=0, most=MOST_IN_MEMORY)
+            for c in check_list(self.shared_columns, "Shared columns")
         )
         if any(column < 0 for column in columns) or len(set(columns)) < len(columns):
             raise InvalidParameter(f"Shared columns have to be different numbers from 0, got {list(columns)!r}.")
@@ -79,7 +79,7 @@ class LabeledLinear(Kernel):
 
 
 ROUND: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
-MADE_OF_ROUND: Final = (Normalized, Product, Scaled, Sum)
+COMPOSITES: Final = (Normalized, Product, Scaled, Sum)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _lengths(points: PairRows) -> Vector:
 
 def _refuse_directions(kernel: Any) -> None:
     """Raise InvalidParameter for a kernel that is not rotation invariant."""
-    if isinstance(kernel, MADE_OF_ROUND):
+    if isinstance(kernel, COMPOSITES):
         for part in kernel._parts():
             _refuse_directions(part)
     elif not isinstance(kernel, ROUND) or not isinstance(getattr(kernel, "length_scale", 1.0), float):

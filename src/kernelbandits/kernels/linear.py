@@ -17,7 +17,7 @@ from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
-from kernelbandits.validation import a_count, not_negative
+from kernelbandits.validation import check_int, check_nonnegative
 
 __all__ = ["Constant", "Cosine", "Linear", "Polynomial"]
 
@@ -62,8 +62,8 @@ class Polynomial(Kernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", a_count(self.degree, "The degree", most=MOST_DEGREE))
-        object.__setattr__(self, "offset", not_negative(self.offset, "The offset"))
+        object.__setattr__(self, "degree", check_int(self.degree, "The degree", most=MOST_DEGREE))
+        object.__setattr__(self, "offset", check_nonnegative(self.offset, "The offset"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         products = inner_products(*row_pair(first, second))
@@ -157,7 +157,7 @@ class Constant(Kernel):
     kind: PointKind = field(default=Rows(), repr=False)  # any kind of point is accepted
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", not_negative(self.value, "A constant kernel"))
+        object.__setattr__(self, "value", check_nonnegative(self.value, "A constant kernel"))
         a_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:

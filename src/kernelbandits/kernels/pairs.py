@@ -51,7 +51,7 @@ class PairPoints(Shared):
                 f"This kernel compares (context, action) pairs, got {type(points).__name__}. Give the round as "
                 "kb.Pairs(context, actions)."
             )
-        return PairRows(self.context.single(points.context), self.action.check(points.actions), is_shared=True)
+        return PairRows(self.context.as_collection(points.context), self.action.check(points.actions), is_shared=True)
 
     def count(self, points: PairRows) -> int:
         return self.action.count(points.actions)
@@ -65,13 +65,17 @@ class PairPoints(Shared):
         context = self.context.one(points.contexts, 0 if points.is_shared else row)
         return Pairs(context, self.action.one(points.actions, row))
 
-    def single(self, point: Point) -> PairRows:
+    def as_collection(self, point: Point) -> PairRows:
         if not isinstance(point, Pairs):
             raise InvalidContexts(f"A pair is kb.Pairs(context, action), got {type(point).__name__}.")
-        return PairRows(self.context.single(point.context), self.action.single(point.actions), is_shared=False)
+        return PairRows(
+            self.context.as_collection(point.context), self.action.as_collection(point.actions), is_shared=False
+        )
 
-    def again(self, point: Point) -> PairRows:
-        return PairRows(self.context.again(point.context), self.action.again(point.actions), is_shared=False)
+    def from_trusted(self, point: Point) -> PairRows:
+        return PairRows(
+            self.context.from_trusted(point.context), self.action.from_trusted(point.actions), is_shared=False
+        )
 
     def refuse_unlike(self, known: PairRows, points: PairRows) -> None:
         self.context.refuse_unlike(known.contexts, points.contexts)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from numpy.typing import NDArray
 
 from kernelbandits.types import Indices, Point, Points
-from kernelbandits.validation import an_object
+from kernelbandits.validation import check_has_methods
 
 __all__ = ["NO_CONTEXT", "PointKind", "Shared", "a_kind", "describe_kind", "digest_of"]
 
@@ -56,11 +56,11 @@ class PointKind(Protocol):
     def one(self, points: Points, row: int) -> Point:
         """Copy of a single point, in the form that users pass."""
 
-    def single(self, point: Point) -> Points:
+    def as_collection(self, point: Point) -> Points:
         """Collection that holds just this point: inverse of `one`, validated."""
 
-    def again(self, point: Point) -> Points:
-        """`single` without validation, for an unmodified point returned by `one`."""
+    def from_trusted(self, point: Point) -> Points:
+        """`as_collection` without validation, for an unmodified point returned by `one`."""
 
     def refuse_unlike(self, known: Points, points: Points) -> None:
         """Raise InvalidContexts if points are incompatible with the known ones, such as rows of another length."""
@@ -86,8 +86,8 @@ class PointKind(Protocol):
 
 def a_kind(value: PointKind) -> PointKind:
     """Validate a kind of points; raise InvalidParameter otherwise."""
-    return an_object(
-        value, "The kind of points", "check", "count", "take", "keys", way_out="Rows() is one, Strings() too."
+    return check_has_methods(
+        value, "The kind of points", "check", "count", "take", "keys", hint="Rows() is one, Strings() too."
     )
 
 

@@ -16,7 +16,7 @@ from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.kernels.rows import room
 from kernelbandits.kernels.similarity_table import SimilarityTable
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Point, Points, Vector
-from kernelbandits.validation import an_instance
+from kernelbandits.validation import check_instance
 
 __all__ = ["Precomputed", "TableIds", "TableRows"]
 
@@ -37,7 +37,7 @@ class TableIds(Shared):
     """Kind of ids in a similarity table; canonical: row numbers of the table, which stay valid when it grows."""
 
     def __init__(self, table: SimilarityTable) -> None:
-        self.table = an_instance(table, SimilarityTable, "The table", "SimilarityTable(similarities) makes one.")
+        self.table = check_instance(table, SimilarityTable, "The table", "SimilarityTable(similarities) makes one.")
 
     def check(self, points: Points) -> TableRows:
         checked = self.lookup(points)
@@ -62,10 +62,10 @@ class TableIds(Shared):
     def one(self, points: TableRows, row: int) -> ItemId:
         return self.table.id(int(points.rows[row]))
 
-    def single(self, point: Point) -> TableRows:
+    def as_collection(self, point: Point) -> TableRows:
         return self.check([point])
 
-    def again(self, point: Point) -> TableRows:
+    def from_trusted(self, point: Point) -> TableRows:
         return self.check([point])
 
     def refuse_unlike(self, known: TableRows, points: TableRows) -> None:

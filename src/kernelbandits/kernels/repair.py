@@ -19,7 +19,7 @@ from kernelbandits.kernels.similarity_table import (
     symmetric,
 )
 from kernelbandits.types import Matrix, Vector
-from kernelbandits.validation import is_one_of, not_negative, shown
+from kernelbandits.validation import check_nonnegative, is_one_of, short_repr
 
 __all__ = ["RepairReport", "detect", "repair"]
 
@@ -77,7 +77,7 @@ def repair(
     Reference: Chen et al. (2009), Similarity-based classification.
     """
     if not is_one_of(method, get_args(Method)):
-        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {shown(method)}.')
+        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {short_repr(method)}.')
     values = _values(table)
     ids = table.ids[: len(values)] if isinstance(table, SimilarityTable) else None  # it may have grown since
     spectrum, vectors = np.linalg.eigh(values)
@@ -121,5 +121,5 @@ def _values(table: SimilarityTable | ArrayLike) -> Matrix:
 
 def _limit(values: Matrix, spectrum: Vector, tolerance: float) -> float:
     """Magnitude up to which a negative eigenvalue counts as rounding."""
-    given = not_negative(tolerance, "The tolerance") * float(np.abs(values).max())
+    given = check_nonnegative(tolerance, "The tolerance") * float(np.abs(values).max())
     return max(given, rounding(spectrum, len(spectrum)))

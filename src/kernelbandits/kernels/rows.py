@@ -70,7 +70,7 @@ class Rows(Shared):
         point.setflags(write=False)  # decisions hold it, and must not change
         return point
 
-    def single(self, point: Point) -> Points:
+    def as_collection(self, point: Point) -> Points:
         if type(point) is np.ndarray and point.ndim == 1:
             row = point[None]
             return row if point.dtype is FLOAT64 and point.size and _surely_finite(row) else self.check(row)
@@ -79,7 +79,7 @@ class Rows(Shared):
             raise InvalidContexts(f"One context is one row, got {rows.shape[0]} rows.")
         return rows
 
-    def again(self, point: Point) -> Points:
+    def from_trusted(self, point: Point) -> Points:
         if type(point) is np.ndarray:
             return point[None]
         return sound(point)

@@ -14,7 +14,7 @@ from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
 from kernelbandits.types import Indices, ItemId, Point, Points
-from kernelbandits.validation import shown
+from kernelbandits.validation import short_repr
 
 __all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
 
@@ -70,10 +70,10 @@ class SequenceKind(Shared, ABC, Generic[Item]):
     def one(self, points: Points, row: int) -> Point:
         return points[row]
 
-    def single(self, point: Point) -> list[Item]:
+    def as_collection(self, point: Point) -> list[Item]:
         return [self.check_one(point)]
 
-    def again(self, point: Point) -> list[Item]:
+    def from_trusted(self, point: Point) -> list[Item]:
         return [point]
 
     def refuse_unlike(self, known: Points, points: Points) -> None:
@@ -116,7 +116,7 @@ class Strings(SequenceKind[str]):
 
     def check_one(self, point: Any) -> str:
         if not isinstance(point, str):
-            raise InvalidContexts(f"This kernel compares strings, got {_what(point)}: {shown(point)}.")
+            raise InvalidContexts(f"This kernel compares strings, got {_what(point)}: {short_repr(point)}.")
         return str(point)
 
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:
@@ -140,7 +140,7 @@ class Ids(SequenceKind[ItemId]):
             if abs(int(point)).bit_length() > LONGEST_ID:
                 raise InvalidContexts(f"An integer that is an id has at most {LONGEST_ID} bits, got a longer one.")
             return int(point)
-        raise InvalidContexts(f"An id is an integer or a string, got {_what(point)}: {shown(point)}.")
+        raise InvalidContexts(f"An id is an integer or a string, got {_what(point)}: {short_repr(point)}.")
 
     def pack(self, points: Points) -> dict[str, NDArray[Any]]:
         is_text = np.array([isinstance(item, str) for item in points], dtype=np.uint8)
@@ -161,7 +161,7 @@ class Sets(SequenceKind[frozenset[ItemId]]):
     def check_one(self, point: Any) -> frozenset[ItemId]:
         if isinstance(point, (str, bytes, Mapping)) or not isinstance(point, (set, frozenset, list, tuple)):
             raise InvalidContexts(
-                f"This kernel compares sets, got {_what(point)}: {shown(point)}. Wrap it: {{'a', 'b'}}."
+                f"This kernel compares sets, got {_what(point)}: {short_repr(point)}. Wrap it: {{'a', 'b'}}."
             )
         return frozenset(Ids().check_one(member) for member in point)
 

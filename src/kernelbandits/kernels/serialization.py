@@ -22,7 +22,7 @@ from kernelbandits.kernels.similarity_table import SimilarityTable
 from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic
 from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_mapping
+from kernelbandits.validation import check_mapping
 
 __all__ = ["unpack_kernel"]
 
@@ -68,7 +68,9 @@ def unpack_kernel(parameters: Parameters, arrays: Arrays) -> Kernel:
     >>> unpack_kernel(*(2.0 * Gaussian(length_scale=0.5) + Linear()).pack())
     Sum(parts=(Scaled(kernel=Gaussian(length_scale=0.5), factor=2.0), Linear()))
     """
-    return _unpack(a_mapping(parameters, "The parameters of a kernel"), a_mapping(arrays, "The arrays of a kernel"), {})
+    return _unpack(
+        check_mapping(parameters, "The parameters of a kernel"), check_mapping(arrays, "The arrays of a kernel"), {}
+    )
 
 
 def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Kernel:

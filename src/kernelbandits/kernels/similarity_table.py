@@ -26,7 +26,7 @@ from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import GrowingMatrix, GrowingNames, is_sparse
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Points, Vector
-from kernelbandits.validation import an_object
+from kernelbandits.validation import check_has_methods
 
 __all__ = [
     "Growth",
@@ -414,7 +414,7 @@ class SimilarityTable(Shared):
         names = _new_ids(range(len(values)) if ids is None else ids, len(values), GrowingNames())
         _refuse_negative_diagonal(values, names)
         if rule is not None:
-            an_object(rule, "The rule", "extend", "pack", way_out="`repair` gives it.")
+            check_has_methods(rule, "The rule", "extend", "pack", hint="`repair` gives it.")
         self._n_first = len(values)
         self._origin: str | None = None
         self._known = _Known(GrowingMatrix(values), GrowingNames(names), names == list(range(len(names))), rule)

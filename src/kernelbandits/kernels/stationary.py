@@ -14,7 +14,7 @@ from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, 
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
-from kernelbandits.validation import a_count, a_generator, a_list, a_number, positive, shown
+from kernelbandits.validation import as_generator, check_float, check_int, check_list, check_positive, short_repr
 
 __all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "feature_distances", "median_length_scale"]
 
@@ -29,12 +29,12 @@ class _Stationary(Kernel):
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
-            scales = a_list(self.length_scale, "Length scales")  # type: ignore[arg-type]
-            checked: LengthScale = tuple(positive(scale, "Every length scale") for scale in scales)
+            scales = check_list(self.length_scale, "Length scales")  # type: ignore[arg-type]
+            checked: LengthScale = tuple(check_positive(scale, "Every length scale") for scale in scales)
             if not checked:
                 raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
         else:
-            checked = positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
+            checked = check_positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
         object.__setattr__(self, "length_scale", checked)
 
     def diagonal(self, points: Points) -> Vector:
@@ -86,7 +86,7 @@ class RationalQuadratic(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "mixture", positive(self.mixture, "The mixture"))
+        object.__setattr__(self, "mixture", check_positive(self.mixture, "The mixture"))
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         squared = self._squared_distances(first, second)
@@ -122,12 +122,12 @@ class Matern(_Stationary):
         super().__post_init__()
         given = self.smoothness
         try:
-            object.__setattr__(self, "smoothness", a_number(given, "The smoothness"))
+            object.__setattr__(self, "smoothness", check_float(given, "The smoothness"))
         except InvalidParameter:
             object.__setattr__(self, "smoothness", nan)
         if self.smoothness not in MATERN:
             raise InvalidParameter(
-                f"The smoothness has to be 0.5, 1.5 or 2.5, got {shown(given)}. Beyond 2.5 take the Gaussian."
+                f"The smoothness has to be 0.5, 1.5 or 2.5, got {short_repr(given)}. Beyond 2.5 take the Gaussian."
             )
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -143,9 +143,9 @@ def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = Non
     2.0
     """
     rows = Rows().check(points)
-    sample = a_count(sample, "The sample", least=2)
+    sample = check_int(sample, "The sample", least=2)
     if rows.shape[0] > sample:
-        chosen = a_generator(seed).choice(rows.shape[0], size=sample, replace=False)
+        chosen = as_generator(seed).choice(rows.shape[0], size=sample, replace=False)
         rows = rows[np.sort(chosen)]
     apart = distances(rows, rows)[np.triu_indices(rows.shape[0], k=1)]
     apart = apart[apart > 0]

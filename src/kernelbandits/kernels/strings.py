@@ -22,7 +22,7 @@ from kernelbandits.kernels._distances import Bag, Numbers, bag_products
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.sequences import Strings, pack_strings, unpack_strings
 from kernelbandits.types import Matrix, Parameters, Points, Vector
-from kernelbandits.validation import a_count, a_flag, positive
+from kernelbandits.validation import check_bool, check_int, check_positive
 
 __all__ = ["NgramIndex", "Positionwise", "Spectrum", "TfIdf", "ngram_lengths", "ngrams"]
 
@@ -43,9 +43,9 @@ LEAST_DATA: Final = 16
 def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
     """Shortest and longest n-gram defined by `n`; raises InvalidParameter."""
     if not isinstance(n, (tuple, list)):
-        length = a_count(n, "The length n of n-grams")
+        length = check_int(n, "The length n of n-grams")
         return length, length
-    if len(n) != 2 or a_count(n[0], "The shortest n-gram") > a_count(n[1], "The longest n-gram"):
+    if len(n) != 2 or check_int(n[0], "The shortest n-gram") > check_int(n[1], "The longest n-gram"):
         raise InvalidParameter(f"n has to be a whole number or (shortest, longest), as in (2, 5), got {n!r}.")
     return int(n[0]), int(n[1])
 
@@ -183,7 +183,7 @@ class Spectrum(_Ngrams):
     def __post_init__(self) -> None:
         shortest, longest = ngram_lengths(self.n)
         object.__setattr__(self, "n", (shortest, longest) if isinstance(self.n, (tuple, list)) else shortest)
-        object.__setattr__(self, "normalized", a_flag(self.normalized, "`normalized`"))
+        object.__setattr__(self, "normalized", check_bool(self.normalized, "`normalized`"))
         object.__setattr__(self, "_index", NgramIndex(shortest, longest))
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
@@ -287,7 +287,7 @@ class Positionwise(Kernel):
     kind = Strings()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length_scale", positive(self.length_scale, "The length scale"))
+        object.__setattr__(self, "length_scale", check_positive(self.length_scale, "The length scale"))
 
     @property
     def is_certified(self) -> bool:

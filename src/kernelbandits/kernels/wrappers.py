@@ -19,7 +19,7 @@ from kernelbandits.kernels.precomputed import Precomputed
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.similarity_table import SimilarityTable
 from kernelbandits.types import Matrix, Parameters, Points, Vector
-from kernelbandits.validation import a_function
+from kernelbandits.validation import check_callable
 
 __all__ = ["FromCallable", "FromScikitLearn", "KernelLike", "as_kernel", "function_name"]
 
@@ -77,7 +77,7 @@ class FromCallable(_Wrapped):
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))
         if diagonal is not None:
-            a_function(diagonal, "The diagonal")
+            check_callable(diagonal, "The diagonal")
         object.__setattr__(self, "_diagonal", diagonal)
 
     @property

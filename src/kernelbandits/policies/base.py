@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import isfinite, nan
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, overload
@@ -27,6 +27,7 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.policies.decisions import MOST_LEARNT, Ledger, Rewards, digest_of_choice, is_issued
+from kernelbandits.policies.events import Event, Listener
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
@@ -48,7 +49,7 @@ from kernelbandits.types import (
     Slate,
     Vector,
 )
-from kernelbandits.validation import a_count, a_flag, a_list, is_number, shown
+from kernelbandits.validation import check_bool, check_float, check_int, check_list, is_number, short_repr
 
 __all__ = ["Policy", "Saved"]
 
@@ -77,7 +78,7 @@ class Policy(Transactional, ABC):
 
     `choose` does not change any later result. `learn`, `amend` and `unlearn` change the model atomically: an
     interrupted call leaves the model as it was. Every public method is thread-safe; calls are serialized by a lock. A
-    subclass implements `_kind`, `_parameters`, `_pick`, `_take_in`, `_state` and `_restore`; the base class provides
+    subclass implements `_kind`, `_parameters`, `_pick`, `_update`, `_state` and `_restore`; the base class provides
     everything else.
     """
 
@@ -132,7 +133,9 @@ class Policy(Transactional, ABC):
 
     @remember.setter
     def remember(self, n_decisions: int) -> None:
-        self._ledger.set_remember(a_count(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNT))
+        self._ledger.set_remember(
+            check_int(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNT)
+        )
 
     # -- methods that a subclass must implement --------------------------------------------------------------------
 
@@ -149,7 +152,7 @@ class Policy(Transactional, ABC):
         """Return the selected index into `actions.points`, the eligible actions of the round, with its estimates."""
 
     @abstractmethod
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         """Update the model. Id and reward are already validated. Partial changes are rolled back on an error."""
 
     @abstractmethod
@@ -172,7 +175,7 @@ class Policy(Transactional, ABC):
         probabilities[self._pick(actions).row] = 1.0
         return probabilities
 
-    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+    def _probabilities_batch(self, rounds: Sequence[Actions]) -> list[Vector]:
         """Return `_probabilities` of many rounds, all evaluated on the same model."""
         return [self._probabilities(actions) for actions in rounds]
 
@@ -210,26 +213,26 @@ class Policy(Transactional, ABC):
     def _validate_decision(self, decision: Decision) -> None:
         """Raise DecisionError for a decision that this policy cannot have made."""
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+    def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         """Update the model with a batch of decisions and rewards."""
         for decision, reward in zip(decisions, rewards, strict=True):
-            self._take_in(decision, float(reward))
+            self._update(decision, float(reward))
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
         """Return the observation numbers of decisions just learned, if a correction has to identify the observation."""
         return [None] * len(decisions)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         """Replace a learned reward; `number` is the result of `_numbers_of` when it was learned, if known."""
         raise NotSupported(f"{type(self).__name__} cannot amend a reward: its update depends on the order.")
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        """Remove a learned reward from the model; `number` as in `_correct`."""
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
+        """Remove a learned reward from the model; `number` as in `_amend_reward`."""
         raise NotSupported(
             f"{type(self).__name__} cannot unlearn a reward: its update depends on the order of rewards."
         )
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         """Learn from historical data."""
         raise NotSupported(f"{type(self).__name__} cannot learn from rewards of other policies' decisions.")
 
@@ -260,7 +263,7 @@ class Policy(Transactional, ABC):
             arguments["kernel"] = saved.kernel
         return cls(**arguments)
 
-    def _refuse_other_set(self, points: Points) -> None:
+    def _validate_action_set(self, points: Points) -> None:
         """Raise NotSupported for a whole set of actions that `needs_fixed_actions` excludes."""
 
     def _pending_key(self, decision: Decision) -> Hashable:
@@ -275,11 +278,11 @@ class Policy(Transactional, ABC):
         """Update or drop derived data after a decision became pending (change 1) or is no longer pending (−1)."""
         self._ledger.count_pending(self._pending_key(decision), change)
 
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
+    def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Return `_pick` of many rounds, all evaluated on the same model."""
         return [self._pick(actions) for actions in rounds]
 
-    def _refuse_incomparable(self, point: Points) -> None:
+    def _validate_comparable(self, point: Points) -> None:
         """Raise InvalidContexts for a point that cannot be compared with learned or pending points."""
 
     def _catalog_points(self, view: CatalogView) -> Points:
@@ -297,7 +300,11 @@ class Policy(Transactional, ABC):
     def _point(self, decision: Decision) -> Points:
         """Return the decision's point as a collection of size one: inverse of `_context`."""
         kind = self._kind(decision.context)
-        return kind.again(decision.context) if decision is self._ledger.latest else kind.single(decision.context)
+        return (
+            kind.from_trusted(decision.context)
+            if decision is self._ledger.latest
+            else kind.as_collection(decision.context)
+        )
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -358,7 +365,7 @@ class Policy(Transactional, ABC):
                     journal.roll_back()
                 chosen: Decision | Slate
                 if diverse is not False:
-                    diverse = a_flag(diverse, "`diverse`")
+                    diverse = check_bool(diverse, "`diverse`")
                 if k is not None:
                     chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
                 elif diverse:
@@ -407,7 +414,9 @@ class Policy(Transactional, ABC):
         given = self._actions(contexts, ids, eligible)
         if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
             n_actions = given.n_actions
-            raise InvalidParameter(f"k has to be a number from 1 to the {n_actions} eligible actions, got {shown(k)}.")
+            raise InvalidParameter(
+                f"k has to be a number from 1 to the {n_actions} eligible actions, got {short_repr(k)}."
+            )
         choices = self._rank(given, int(k), diverse=diverse)
         return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
 
@@ -446,7 +455,7 @@ class Policy(Transactional, ABC):
         self._note_random()
         return [
             self._decision(actions, choice, self._ledger.new_id())
-            for actions, choice in zip(given, self._pick_for_each(given), strict=True)
+            for actions, choice in zip(given, self._pick_batch(given), strict=True)
         ]
 
     def probabilities(
@@ -471,11 +480,11 @@ class Policy(Transactional, ABC):
             Per round, one id per row or None.
         """
         listed = listed_rounds(rounds)
-        names = [None] * len(listed) if ids is None else a_list(ids, "The ids of rounds")
+        names = [None] * len(listed) if ids is None else check_list(ids, "The ids of rounds")
         if len(names) != len(listed):
             raise InvalidContexts(f"Every round has its ids or None: {len(listed)} rounds, {len(names)} ids.")
         given = [self._actions(contexts, own) for contexts, own in zip(listed, names, strict=True)]
-        found = self._probabilities_for_each(given)
+        found = self._probabilities_batch(given)
         return [_spread(actions, probabilities) for actions, probabilities in zip(given, found, strict=True)]
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
@@ -500,17 +509,19 @@ class Policy(Transactional, ABC):
                     journal.roll_back()
                 ledger, mark = self._ledger, None
                 if decision is None or decision is not ledger.latest or decision.policy != self._known_fingerprint:
-                    ledger.admit(decision, self.fingerprint)
+                    ledger.validate_learnable(decision, self.fingerprint)
                     self._validate_decision(decision)
                     mark = self._mark(decision)
                 value = self._rewards.one(reward)
                 if self._has_notes_to_make:
                     self._note_model()
-                self._take_in(decision, value)
+                self._update(decision, value)
                 number = self._numbers_of((decision,))[0] if self._is_numbered else None
-                awaited = ledger.settle(decision, value, number, mark)
+                awaited = ledger.mark_learned(decision, value, number, mark)
                 if awaited is not None:
                     self._pending_changed(awaited, -1)
+                if ledger.listeners.listed:
+                    ledger.listeners.announce(Event("learn", decision, value))
                 if not is_inside:
                     journal.notes.clear()
         except BaseException:
@@ -520,7 +531,7 @@ class Policy(Transactional, ABC):
 
     def learn_many(self, decisions: Sequence[Decision], rewards: ArrayLike) -> None:
         """Update the model with many rewards atomically: all of them or none."""
-        admitted = self._ledger.admit_all(decisions, self.fingerprint)
+        admitted = self._ledger.validate_all_learnable(decisions, self.fingerprint)
         for decision in admitted:
             self._validate_decision(decision)
         values = self._rewards.many(rewards, len(admitted))
@@ -528,12 +539,14 @@ class Policy(Transactional, ABC):
         if not admitted:
             return
         self._note_model()
-        self._take_in_many(admitted, values)
+        self._update_many(admitted, values)
         numbers = self._numbers_of(admitted)
         for decision, reward, number, mark in zip(admitted, values.tolist(), numbers, marks, strict=True):
-            awaited = self._ledger.settle(decision, reward, number, mark)
+            awaited = self._ledger.mark_learned(decision, reward, number, mark)
             if awaited is not None:
                 self._pending_changed(awaited, -1)
+        learned = zip(admitted, values.tolist(), strict=True)
+        self._ledger.listeners.announce(*(Event("learn", decision, reward) for decision, reward in learned))
 
     def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
         """Choose and learn in consecutive rounds whose rewards are all known in advance.
@@ -560,10 +573,11 @@ class Policy(Transactional, ABC):
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
         self._note_random()
         self._play(known, plays)
+        self._ledger.listeners.announce(Event("play", reward=rewards, contexts=rounds))
         return plays
 
     @property
-    def is_fused(self) -> bool:
+    def has_compiled_loop(self) -> bool:
         """Whether `play` has a compiled loop for the current model, without `choose` and `learn` per round."""
         return False
 
@@ -580,11 +594,11 @@ class Policy(Transactional, ABC):
     def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
         points = known.round(t)
         if self.needs_fixed_actions:
-            self._refuse_other_set(points)
+            self._validate_action_set(points)
         given = ActionSet(self._kind(points), points, None, None)
         choice = self._pick(given)
         reward = float(known.rewards[t][choice.row])
-        self._take_in(self._decision(given, choice, ""), reward)
+        self._update(self._decision(given, choice, ""), reward)
         self._ledger.count(1)
         plays.action[t], plays.reward[t], plays.propensity[t] = choice.row, reward, choice.propensity
         plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
@@ -596,25 +610,58 @@ class Policy(Transactional, ABC):
         points = self._points(contexts, checked_ids(ids))
         values = self._rewards.many(rewards, self._kind(contexts).count(points))
         self._note_model()
-        self._start_from(points, values, times)
+        self._warm_start(points, values, times)
+        self._ledger.listeners.announce(Event("warm_start", reward=values, contexts=contexts, times=times, ids=ids))
 
-    def expect(self, decision: Decision) -> None:
-        """Mark a decision as pending: its action was taken, its reward will follow. It counts in the widths at once."""
-        self._ledger.admit(decision, self.fingerprint)
-        self._ledger.check_may_wait(decision)
+    def expect(self, decision: Decision, *, expires: float | None = None) -> None:
+        """Mark a decision as pending: its action was taken, its reward will follow. It counts in the widths at once.
+
+        Parameters
+        ----------
+        decision
+            A decision of this policy that has not been learned.
+        expires
+            Time after which `expire` withdraws the decision, on the caller's clock. None: it waits without limit.
+        """
+        self._ledger.validate_learnable(decision, self.fingerprint)
+        self._ledger.validate_pending(decision)
         self._validate_decision(decision)
+        time = None if expires is None else _a_time(expires, "The time at which a decision expires")
         point = self._point(decision)
-        self._refuse_incomparable(point)
+        self._validate_comparable(point)
         # Copy, so that later changes of the caller's arrays do not affect the pending decision.
         memo = {name: np.array(values) for name, values in decision.memo.items()}
         awaited = replace(decision, context=self._context(point, 0), memo=memo)
-        self._ledger.expect(awaited)
+        self._ledger.expect(awaited, time)
         self._pending_changed(awaited, 1)
+        self._ledger.listeners.announce(Event("expect", awaited, expires=time))
 
     def withdraw(self, decision: Decision) -> None:
         """Remove a pending decision whose reward will never arrive."""
         self._ledger.require_own(decision, self.fingerprint)
         self._mark(decision)
+        self._withdraw(decision)
+        self._ledger.listeners.announce(Event("withdraw", decision))
+
+    def expire(self, now: float) -> list[Decision]:
+        """Withdraw the pending decisions whose time has come, and return them in the order in which they expire.
+
+        The widths are then those of a policy that never expected them. The reward of an expired decision can still be
+        learned when it arrives.
+
+        Parameters
+        ----------
+        now
+            The current time on the clock of `expect(decision, expires=…)`, such as `time.time()`.
+        """
+        expired = self._ledger.expired(_a_time(now, "The current time"))
+        for decision in expired:
+            self._withdraw(decision)
+        if expired:
+            self._ledger.listeners.announce(*(Event("withdraw", decision) for decision in expired))
+        return expired
+
+    def _withdraw(self, decision: Decision) -> None:
         self._pending_changed(self._ledger.withdraw(decision), -1)
 
     @property
@@ -641,8 +688,9 @@ class Policy(Transactional, ABC):
         if reward != learnt:
             self._warn_if_inexact(learnt)
             self._note_model()
-            self._correct(decision, learnt, reward, number)
+            self._amend_reward(decision, learnt, reward, number)
             self._ledger.correct(decision, reward)
+            self._ledger.listeners.announce(Event("amend", decision, reward, learnt))
 
     def unlearn(self, decision: Decision, reward: float | None = None) -> None:
         """Remove a learned reward; the decision may be learned again. `reward` is required as `was` is in `amend`."""
@@ -650,8 +698,20 @@ class Policy(Transactional, ABC):
         learnt, number = self._require_learnt(decision, claimed)
         self._warn_if_inexact(learnt)
         self._note_model()
-        self._take_back(decision, learnt, number)
+        self._remove_reward(decision, learnt, number)
         self._ledger.take_back(decision)
+        self._ledger.listeners.announce(Event("unlearn", decision, was=learnt))
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Announce every later change to a listener, such as a store; return a function that ends the subscription.
+
+        The listener is called once per call of `learn`, `learn_many`, `expect`, `withdraw`, `expire`, `amend`,
+        `unlearn`, `warm_start` or `play`, with its events in order, under the lock of the policy: after the model has
+        changed and before the call is committed. If the listener raises, the call is rolled back and raises the same
+        error, so the model holds nothing that the listener did not accept. Listeners are not saved and not copied. A
+        policy and its wrappers have the same listeners.
+        """
+        return self._ledger.listeners.add(listener)
 
     def _warn_if_inexact(self, reward: float) -> None:
         if abs(reward) > LARGEST_EXACT:
@@ -704,12 +764,12 @@ class Policy(Transactional, ABC):
                 no_ids_beside_a_catalog(ids)
             listed = CatalogActions(contexts, eligible, self._catalog_points, self._catalog_kind)
             if self.needs_fixed_actions:
-                self._refuse_other_set(listed.catalog.points(self._kind(None)))
+                self._validate_action_set(listed.catalog.points(self._kind(None)))
             return listed
         names = None if ids is None else checked_ids(ids)
         points = self._points(contexts, names)
         if self.needs_fixed_actions:
-            self._refuse_other_set(points)
+            self._validate_action_set(points)
         is_plain = names is None and eligible is None and type(points) is np.ndarray
         return ActionSet(None if is_plain else self._kind(points), points, names, eligible)
 
@@ -754,6 +814,13 @@ class Policy(Transactional, ABC):
     def _digest(self, decision: Decision) -> int:
         key = self._kind(decision.context).keys(self._point(decision))[0]
         return digest_of_choice(decision.action, decision.item, decision.stage, key)
+
+
+def _a_time(value: float, name: str) -> float:
+    time = check_float(value, name)
+    if not isfinite(time):
+        raise InvalidParameter(f"{name} has to be a finite number, such as time.time(), got {short_repr(value)}.")
+    return time
 
 
 def _spread(given: Actions, probabilities: Vector) -> Vector:

@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import blake2b
+from heapq import heapify, heappop, heappush
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
@@ -26,9 +27,10 @@ from kernelbandits.errors import (
     NotLearnt,
 )
 from kernelbandits.kernels.sequences import pack_strings, unpack_strings
+from kernelbandits.policies.events import Listeners
 from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.types import Decision, ItemId, Matrix, Vector, check_decision
-from kernelbandits.validation import a_range, shown, unrolled
+from kernelbandits.validation import as_list, check_range, is_number, short_repr
 
 __all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
 
@@ -212,6 +214,10 @@ class Ledger:
         """Fingerprints of the policy before a parameter was assigned; decisions with them are still its own."""
         self.pending: dict[str, Decision] = {}
         """Decisions expected and not yet learned, by id."""
+        self.expires: dict[str, float] = {}
+        """Times at which pending decisions expire, by id; the others never do."""
+        self._next_to_expire: list[tuple[float, str]] | None = None  # heap, with stale entries; None: to be computed
+        self.listeners = Listeners()
         self._n_pending: dict[Any, int] | None = None  # number of pending decisions per key; None: to be counted
         self._issuer = IdIssuer()
         self.latest: Decision | None = None
@@ -232,7 +238,7 @@ class Ledger:
     def check_free(self, id: str) -> None:
         """Reject an id chosen by the caller that is not available."""
         if not isinstance(id, str) or not id:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {shown(id)}.")
+            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {short_repr(id)}.")
         if self.is_learnt(id) or id in self.pending:
             raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
 
@@ -246,7 +252,7 @@ class Ledger:
 
     # -- validation --------------------------------------------------------------------------------------------------
 
-    def admit(self, decision: Decision, fingerprint: str) -> None:
+    def validate_learnable(self, decision: Decision, fingerprint: str) -> None:
         """Reject an object that is not a decision of this policy, or was already learned."""
         self.require_own(decision, fingerprint)
         if decision.id and self.is_learnt(decision.id):
@@ -254,17 +260,17 @@ class Ledger:
                 f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, now=…)."
             )
 
-    def admit_all(self, decisions: Sequence[Decision], fingerprint: str) -> tuple[Decision, ...]:
+    def validate_all_learnable(self, decisions: Sequence[Decision], fingerprint: str) -> tuple[Decision, ...]:
         """Validate many decisions likewise, and reject duplicates."""
         if isinstance(decisions, Decision):
             raise DecisionError("Several decisions are needed, got a single one. For one: learn(decision, reward).")
         try:
-            listed = tuple(unrolled(decisions))
+            listed = tuple(as_list(decisions))
         except TypeError as error:
             raise DecisionError(f"A sequence of decisions is needed, got {type(decisions).__name__}.") from error
         ids: set[str] = set()
         for decision in listed:
-            self.admit(decision, fingerprint)
+            self.validate_learnable(decision, fingerprint)
             if decision.id in ids:
                 raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learnt once.")
             if decision.id:
@@ -305,7 +311,7 @@ class Ledger:
             )
         return claimed, None
 
-    def check_may_wait(self, decision: Decision) -> None:
+    def validate_pending(self, decision: Decision) -> None:
         """Reject a decision that cannot be identified, or is already pending."""
         if not decision.id:
             raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
@@ -314,19 +320,45 @@ class Ledger:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def expect(self, decision: Decision) -> None:
-        """Mark the decision as pending."""
-        self._journal.note(self.pending.pop, decision.id, None)
-        self.pending[decision.id] = decision
+    def expect(self, decision: Decision, expires: float | None = None) -> None:
+        """Mark the decision as pending, until a time if one is given."""
+        self._journal.note(self._remove_pending, decision.id)
+        self._add_pending(decision, expires)
 
     def withdraw(self, decision: Decision) -> Decision:
         """Remove a pending decision and return it as it was stored."""
         if decision.id not in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
         awaited = self.pending[decision.id]
-        self._journal.note(self.pending.setdefault, decision.id, awaited)
-        del self.pending[decision.id]
+        self._journal.note(self._add_pending, awaited, self.expires.get(decision.id))
+        self._remove_pending(decision.id)
         return awaited
+
+    def expired(self, now: float) -> list[Decision]:
+        """Return the pending decisions that expire at this time or before, in the order in which they do."""
+        if self._next_to_expire is None:
+            self._next_to_expire = [(time, name) for name, time in self.expires.items()]
+            heapify(self._next_to_expire)
+        heap = self._next_to_expire
+        found: list[Decision] = []
+        if heap and heap[0][0] <= now:
+            self._journal.note(setattr, self, "_next_to_expire", None)
+        while heap and heap[0][0] <= now:
+            time, name = heappop(heap)
+            if self.expires.get(name) == time and (not found or found[-1].id != name):
+                found.append(self.pending[name])
+        return found
+
+    def _add_pending(self, decision: Decision, expires: float | None) -> None:
+        self.pending[decision.id] = decision
+        if expires is not None:
+            self.expires[decision.id] = expires
+            if self._next_to_expire is not None:
+                heappush(self._next_to_expire, (expires, decision.id))
+
+    def _remove_pending(self, id: str) -> None:
+        self.pending.pop(id, None)
+        self.expires.pop(id, None)
 
     def pending_counts(self, key: Callable[[Decision], Hashable]) -> Mapping[Any, int]:
         """Return the number of pending decisions per key.
@@ -358,13 +390,14 @@ class Ledger:
         else:
             self._n_pending.pop(key, None)
 
-    def settle(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
+    def mark_learned(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
         """Mark the decision as learned; return the pending decision, if there was one."""
         name = decision.id
         awaited = self.pending.get(name) if self.pending else None
         if len(self.recent) >= self.remember > 0:
             self._make_room()
-        self._journal.notes.append((self._unsettle, (self.n_learnt, name, awaited)))
+        expires = None if awaited is None else self.expires.get(name)
+        self._journal.notes.append((self._unsettle, (self.n_learnt, name, awaited, expires)))
         self.n_learnt += 1
         if name and self.remember:
             self.recent[name] = (reward, number, mark)
@@ -372,7 +405,7 @@ class Ledger:
             self.learnt.add(name)
         self.latest = None
         if awaited is not None:
-            del self.pending[name]
+            self._remove_pending(name)
         return awaited
 
     def _make_room(self) -> None:
@@ -383,14 +416,14 @@ class Ledger:
         self.older = self.recent
         self.recent = {}
 
-    def _unsettle(self, n_learnt: int, id: str, awaited: Decision | None) -> None:
+    def _unsettle(self, n_learnt: int, id: str, awaited: Decision | None, expires: float | None) -> None:
         self.n_learnt = n_learnt
         if self.remember:
             self.recent.pop(id, None)
         else:
             self.learnt.discard(id)
         if awaited is not None:
-            self.pending.setdefault(id, awaited)
+            self._add_pending(awaited, expires)
 
     def add_former(self, fingerprint: str) -> None:
         """Accept decisions with this fingerprint from now on, as long as it is among the last 1,000 added."""
@@ -457,6 +490,7 @@ class Ledger:
             },
             "former": list(self.former),
             "pending": [decision.to_dict() for decision in self.pending.values()],
+            "expires": [self.expires.get(name) for name in self.pending],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -479,14 +513,19 @@ class Ledger:
         if "" in ids or not n_known == len(ids) <= 2 * self.remember:
             raise DamagedFile("The file remembers rewards of more decisions than it may, or of one twice.")
         self.former = dict.fromkeys(map(str, saved_value(state, "former")[:MOST_FORMER]))
-        self.pending, self._n_pending = {}, None
-        for values in saved_value(state, "pending"):
+        self.pending, self.expires, self._n_pending, self._next_to_expire = {}, {}, None, None
+        pending, expires = list(saved_value(state, "pending")), list(saved_value(state, "expires"))
+        if len(pending) != len(expires) or not all(
+            time is None or (is_number(time) and isfinite(time)) for time in expires
+        ):
+            raise DamagedFile("The file has to hold, for each pending decision, the time at which it expires or none.")
+        for values, time in zip(pending, expires, strict=True):
             decision = Decision.from_dict(values)
             check_decision(decision)
-            self.check_may_wait(decision)
+            self.validate_pending(decision)
             if self.is_learnt(decision.id):
                 raise DamagedFile(f"Decision {decision.id!r:.80} in the file is awaited and learnt.")
-            self.pending[decision.id] = decision
+            self._add_pending(decision, None if time is None else float(time))
 
 
 LARGEST: Final = 1e300
@@ -497,7 +536,7 @@ class Rewards:
     """Validation of rewards against a range; None accepts any finite number."""
 
     def __init__(self, reward_range: tuple[float, float] | None) -> None:
-        self.range = None if reward_range is None else a_range(reward_range, "A reward range")
+        self.range = None if reward_range is None else check_range(reward_range, "A reward range")
         self._low, self._high = (-LARGEST, LARGEST) if self.range is None else self.range
 
     def one(self, reward: float) -> float:

@@ -10,7 +10,7 @@ from kernelbandits._text import encodable
 from kernelbandits.errors import InvalidReward
 from kernelbandits.posterior import Posterior
 from kernelbandits.types import Point, Points, Prediction
-from kernelbandits.validation import a_count
+from kernelbandits.validation import check_int
 
 __all__ = ["Contribution", "Explanation", "explanation_of"]
 
@@ -91,7 +91,7 @@ def explanation_of(
     if prediction is None:
         prediction = posterior.predict(point)
     mean, width = float(prediction.mean[0]), float(prediction.width[0])
-    contributions = _contributions(posterior, point, most=a_count(most, "The number of past actions", least=0))
+    contributions = _contributions(posterior, point, most=check_int(most, "The number of past actions", least=0))
     return Explanation(
         mean=mean,
         width=width,

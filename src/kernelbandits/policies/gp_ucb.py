@@ -12,7 +12,7 @@ from kernelbandits.posterior import cheapest_exact
 from kernelbandits.selection.ties import Ties
 from kernelbandits.theory.exploration import Exploration, GPUCBFinite, as_exploration
 from kernelbandits.types import Parameters, Seed
-from kernelbandits.validation import is_one_of, shown
+from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = ["CGPUCB", "GPUCB"]
 
@@ -145,7 +145,7 @@ class CGPUCB(_GaussianProcessPolicy):
         seed: Seed = None,
     ) -> None:
         if not is_one_of(combine, ("product", "sum")):
-            raise InvalidParameter(f"The kernels are combined by 'product' or 'sum', got {shown(combine)}.")
+            raise InvalidParameter(f"The kernels are combined by 'product' or 'sum', got {short_repr(combine)}.")
         pair = PairProduct if combine == "product" else PairSum
         super().__init__(
             pair(as_kernel(context_kernel), as_kernel(action_kernel)),

@@ -22,7 +22,7 @@ from kernelbandits.selection.actions import one_id_per_action
 from kernelbandits.selection.ties import Ties
 from kernelbandits.theory.exploration import Exploration, SelfNormalized, as_exploration
 from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
-from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_list, is_one_of, not_negative, shown
+from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list, check_nonnegative, is_one_of, short_repr
 
 __all__ = ["OFUL", "LinUCB"]
 
@@ -74,15 +74,15 @@ class LinUCB(UpperConfidencePolicy):
         seed: Seed = None,
     ) -> None:
         if not is_one_of(model, ("shared", "disjoint", "hybrid")):
-            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {shown(model)}.")
+            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {short_repr(model)}.")
         if shared_columns is not None and not isinstance(shared_columns, Iterable):
-            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {shown(shared_columns)}.")
-        listed = [] if shared_columns is None else a_list(shared_columns, "`shared_columns`")
-        columns = [a_count(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
+            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {short_repr(shared_columns)}.")
+        listed = [] if shared_columns is None else check_list(shared_columns, "`shared_columns`")
+        columns = [check_int(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
         if (model == "hybrid") != bool(columns):
             raise InvalidParameter(
                 f"`shared_columns` names the columns that a hybrid model shares, and only there; got model={model!r}, "
-                f"shared_columns={shown(shared_columns)}."
+                f"shared_columns={short_repr(shared_columns)}."
             )
         posterior: Posterior
         if model == "shared":
@@ -115,7 +115,7 @@ class LinUCB(UpperConfidencePolicy):
     def _point(self, decision: Decision) -> Points:
         if self._model == "shared":
             return super()._point(decision)
-        return PairRows([Ids().check_one(decision.item)], Rows().single(decision.context), is_shared=False)
+        return PairRows([Ids().check_one(decision.item)], Rows().as_collection(decision.context), is_shared=False)
 
     def _parameters(self) -> Parameters:
         return {
@@ -223,7 +223,7 @@ class OFUL(UpperConfidencePolicy):
             seed=seed,
         )
         self._schedule = schedule
-        self._switching = not_negative(
+        self._switching = check_nonnegative(
             switching, "The growth of the determinant between refits", "0 refits every time."
         )
         # `posterior` is the model used for choices, as of the last refit. Rewards learned since then are buffered here.
@@ -250,19 +250,19 @@ class OFUL(UpperConfidencePolicy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         if self._switching:
             self._keep(self._point(decision), [reward])
         else:
-            super()._take_in(decision, reward)
+            super()._update(decision, reward)
             self._n_refits += 1
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+    def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         if self._switching:
             stack = self.posterior.kernel.kind.stack
             self._keep(stack(*(self._point(decision) for decision in decisions)), rewards.tolist())
         else:
-            super()._take_in_many(decisions, rewards)
+            super()._update_many(decisions, rewards)
             self._n_refits += 1
 
     def _keep(self, points: Points, rewards: list[float]) -> None:
@@ -293,7 +293,7 @@ class OFUL(UpperConfidencePolicy):
         """Whether fitting them later is guaranteed to succeed."""
         largest = float(self.posterior.kernel.diagonal(points).max())
         is_ordinary = SMALLEST_REGULARIZATION * largest <= self.posterior.regularization
-        return is_ordinary and self.posterior.is_sure and max(map(abs, rewards)) < LARGEST_REWARD
+        return is_ordinary and self.posterior.is_well_posed and max(map(abs, rewards)) < LARGEST_REWARD
 
     def _refit(self, points: Points = None, rewards: Sequence[float] = ()) -> None:
         """Fit all buffered rewards, and these."""
@@ -308,17 +308,17 @@ class OFUL(UpperConfidencePolicy):
         super()._note_model()
         self._note_references("_later", "_later_rewards", "_growth", "_n_refits")
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._refit()
-        super()._correct(decision, was, now, number)
+        super()._amend_reward(decision, was, now, number)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._refit()
-        super()._take_back(decision, reward, number)
+        super()._remove_reward(decision, reward, number)
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self._refit()
-        super()._start_from(points, rewards, times)
+        super()._warm_start(points, rewards, times)
 
     # -- description and serialization -----------------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class OFUL(UpperConfidencePolicy):
         if later:
             kind = self.posterior.kernel.kind
             points = kind.check(kind.unpack(saved_part(later, "points")))
-            self._refuse_incomparable(points)
+            self._validate_comparable(points)
             self._later_rewards = saved_array(later, "rewards", "f", (kind.count(points),)).tolist()
             self._later = [kind.take(points, np.array([row])) for row in range(len(self._later_rewards))]
 

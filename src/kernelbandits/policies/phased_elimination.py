@@ -18,9 +18,9 @@ from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import Catalog, tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selectors import Selectors
-from kernelbandits.theory.exploration import FixedDesign, Situation
+from kernelbandits.theory.exploration import FixedDesign, RoundState
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction, Selection
-from kernelbandits.validation import a_count, a_probability, not_negative, positive
+from kernelbandits.validation import check_int, check_nonnegative, check_positive, check_probability
 
 __all__ = ["PhasedElimination"]
 
@@ -111,11 +111,11 @@ class PhasedElimination(FixedActionsPolicy):
     ) -> None:
         self.kernel: Kernel = as_kernel(kernel)
         super().__init__(actions, kind=self.kernel.kind, reward_range=reward_range)
-        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self._failure_probability = a_probability(failure_probability)
-        self._norm_bound = None if norm_bound is None else not_negative(norm_bound, "The bound on the norm")
-        self._noise_scale = None if noise_scale is None else not_negative(noise_scale, "The noise scale")
-        self._scale = None if scale is None else positive(scale, "The scale")
+        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
+        self._failure_probability = check_probability(failure_probability)
+        self._norm_bound = None if norm_bound is None else check_nonnegative(norm_bound, "The bound on the norm")
+        self._noise_scale = None if noise_scale is None else check_nonnegative(noise_scale, "The noise scale")
+        self._scale = None if scale is None else check_positive(scale, "The scale")
         self._refuse_unknown_scale()
         self._form = posterior_factory(posterior)
         self._regularization = regularization
@@ -192,7 +192,7 @@ class PhasedElimination(FixedActionsPolicy):
             n_actions=n_active,
             horizon=1,  # one interval per action: at the end of the phase
         )
-        situation = Situation(
+        situation = RoundState(
             round_index=1,
             n_actions=n_active,
             log_det_gain=0.0,
@@ -271,7 +271,7 @@ class PhasedElimination(FixedActionsPolicy):
         if self._is_complete(self.posterior.n_observations, int(self._pending_plays().sum())):
             self._end_phase()
 
-    def _refuse_incomparable(self, point: Points) -> None:
+    def _validate_comparable(self, point: Points) -> None:
         self.posterior.predict(point)
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
@@ -281,7 +281,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         stage = decision.stage
         if stage is not None and stage > self.phase:
             raise DecisionError(
@@ -304,11 +304,11 @@ class PhasedElimination(FixedActionsPolicy):
         self._note_references()
         self.posterior._note_change()
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         if self._is_of_this_phase(decision):
             self.posterior.amend(self._point(decision), was=[was], now=[now])
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         if self._is_of_this_phase(decision):
             self.posterior.remove(self._point(decision), [reward])
             self._awaited = None

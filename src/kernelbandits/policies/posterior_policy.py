@@ -18,10 +18,10 @@ from kernelbandits.posterior import Pending, Placed, Posterior
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selector import Selector
-from kernelbandits.theory.exploration import Constant, Exploration, Situation, as_exploration
+from kernelbandits.theory.exploration import Constant, Exploration, RoundState, as_exploration
 from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Prediction, Seed, Vector
 
-__all__ = ["Estimate", "PendingPoints", "PosteriorPolicy"]
+__all__ = ["PendingPoints", "PosteriorPolicy", "ScoredPrediction"]
 
 NOT_PROVED: Final = (
     "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
@@ -29,7 +29,7 @@ NOT_PROVED: Final = (
 )
 
 
-class Estimate(NamedTuple):
+class ScoredPrediction(NamedTuple):
     """Mean, width and exploration: the components of a score."""
 
     prediction: Prediction
@@ -107,7 +107,7 @@ class PosteriorPolicy(Policy):
         self.posterior = posterior
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = exploration
-        self._waiting_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
+        self._pending_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
         self._awaited: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
 
@@ -139,9 +139,9 @@ class PosteriorPolicy(Policy):
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
-    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> Estimate:
+    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> ScoredPrediction:
         """Return the prediction and the exploration factor for it."""
-        return Estimate(self._predict(points, waiting), self._exploration_now(n_actions, waiting, round_index))
+        return ScoredPrediction(self._predict(points, waiting), self._exploration_now(n_actions, waiting, round_index))
 
     def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
         """Return the mean from observed data and the width from observed and pending data."""
@@ -168,7 +168,7 @@ class PosteriorPolicy(Policy):
         gain = None if selector is None else selector.log_det_gain()  # avoids a posterior update every round
         if gain is None:
             gain = self.posterior.log_det_gain
-        situation = Situation(
+        situation = RoundState(
             round_index=round_index,
             n_actions=n_actions,
             log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
@@ -182,7 +182,7 @@ class PosteriorPolicy(Policy):
             )
         if self._exploration.is_tuned:
             return exploration
-        broken = NOT_PROVED if self.posterior.forgets else self._exploration.broken_by(situation)
+        broken = NOT_PROVED if self.posterior.forgets else self._exploration.violated_assumption(situation)
         if broken and not self._has_warned:
             warn_user(broken, GuaranteeVoid)
             self._has_warned = True
@@ -199,20 +199,20 @@ class PosteriorPolicy(Policy):
 
     def _pending_tally(self) -> PendingPoints:
         """Return the distinct points of the pending decisions."""
-        if self._waiting_points is None:
+        if self._pending_points is None:
             tally = PendingPoints(self.posterior.kernel.kind)
             for decision in self._ledger.pending.values():
                 tally.add(self._point(decision), 1)
-            self._waiting_points = tally
-        return self._waiting_points
+            self._pending_points = tally
+        return self._pending_points
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self._awaited = None
-        if self._waiting_points is not None:
-            self._journal.note(setattr, self, "_waiting_points", None)  # recomputed if the call is interrupted
-            self._waiting_points.add(self._point(decision), change)
+        if self._pending_points is not None:
+            self._journal.note(setattr, self, "_pending_points", None)  # recomputed if the call is interrupted
+            self._pending_points.add(self._point(decision), change)
 
-    def _refuse_incomparable(self, point: Points) -> None:
+    def _validate_comparable(self, point: Points) -> None:
         self.posterior.predict(point)
         if self._ledger.pending:
             self.posterior.kernel.kind.stack(self._pending_tally().distinct()[0], point)
@@ -235,26 +235,26 @@ class PosteriorPolicy(Policy):
         last = self.posterior.last_number if self.posterior.forgets else None
         return super()._numbers_of(decisions) if last is None else range(last - len(decisions) + 1, last + 1)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         if self._has_plain_rows and decision is self._ledger.latest and type(decision.context) is np.ndarray:
             self.posterior._observe_one(decision.context[None], reward)  # equals `_point`, without its overhead
         else:
             self.posterior._observe_one(self._point(decision), reward)
         self._awaited = None  # widths of pending points depend on the observed data
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+    def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))
         self.posterior.observe(points, rewards)
         self._awaited = None
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self.posterior.amend(self._point(decision), was=[was], now=[now], numbers=[number])
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self.posterior.remove(self._point(decision), [reward], numbers=[number])
         self._awaited = None
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self.posterior.observe(points, rewards, times=times)
         self._awaited = None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbandits.policies.decisions import process
 from kernelbandits.types import Seed
-from kernelbandits.validation import a_generator
+from kernelbandits.validation import as_generator
 
 __all__ = ["RandomState"]
 
@@ -33,7 +33,7 @@ class RandomState:
     """
 
     def __init__(self, seed: Seed, level: int = 0) -> None:
-        self._stream = a_generator(seed)
+        self._stream = as_generator(seed)
         if level and not isinstance(seed, np.random.Generator | np.random.BitGenerator):
             self._stream = np.random.default_rng(_child(self._stream, level))
         state = repr((level, self._stream.bit_generator.state) if level else self._stream.bit_generator.state).encode()
@@ -70,7 +70,7 @@ class RandomState:
         """Restore the stream."""
         self._stream.bit_generator.state = state
 
-    def go_on(self, stream: np.random.Generator, key: bytes) -> None:
+    def resume(self, stream: np.random.Generator, key: bytes) -> None:
         """Continue from a saved stream and key."""
         self._stream, self.key, self._process = stream, key, process.number
 

@@ -15,10 +15,10 @@ from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Selection, Vector
 
-__all__ = ["Odds", "RandomizedPolicy", "UniformRandom", "drawn"]
+__all__ = ["ActionDistribution", "RandomizedPolicy", "UniformRandom", "drawn"]
 
 
-class Odds(NamedTuple):
+class ActionDistribution(NamedTuple):
     """Action probabilities of the eligible actions, with optional estimates."""
 
     probabilities: Vector
@@ -36,28 +36,28 @@ class RandomizedPolicy(Policy):
     """Base class of policies that draw the action of each round.
 
     The propensity of each decision is exact, so the log can be used to evaluate any other policy. A subclass implements
-    `_odds` instead of `_pick`.
+    `_distribution` instead of `_pick`.
     """
 
     @abstractmethod
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         """Return the action probabilities of the eligible actions. Deterministic: does not use the random generator."""
 
     def _pick(self, actions: Actions) -> Selection:
-        return self._drawn_choice(actions, self._odds(actions))
+        return self._drawn_choice(actions, self._distribution(actions))
 
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
+    def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Draw once per round; the action probabilities of a repeated round are computed once."""
         choices: list[Selection] = []
         points, odds = None, None
         for actions in rounds:
             if odds is None or actions.rows is not None or actions.points is not points:
-                odds = self._odds(actions)
+                odds = self._distribution(actions)
                 points = actions.points if actions.rows is None else None
             choices.append(self._drawn_choice(actions, odds))
         return choices
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         """Draw one action and return it with its estimates."""
         probabilities, prediction, score, memo = odds
         place = drawn(probabilities, self._rng)
@@ -67,7 +67,7 @@ class RandomizedPolicy(Policy):
         return choice if score is None else choice._replace(score=float(score[place]))
 
     def _probabilities(self, actions: Actions) -> Vector:
-        return self._odds(actions).probabilities
+        return self._distribution(actions).probabilities
 
 
 def drawn(probabilities: Vector, rng: np.random.Generator) -> int:
@@ -121,19 +121,19 @@ class UniformRandom(Policy):
     def _probabilities(self, actions: Actions) -> Vector:
         return np.full(actions.n_actions, 1.0 / actions.n_actions)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         """Do nothing: there is no model. The round still counts."""
 
     def _note_model(self) -> None:
         """Do nothing: there is no model."""
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         """Do nothing: there is no model."""
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         """Do nothing: there is no model."""
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         """Do nothing: there is no model."""
 
     def _state(self) -> Parameters:

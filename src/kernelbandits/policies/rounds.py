@@ -12,7 +12,7 @@ from kernelbandits.errors import InvalidContexts, InvalidReward
 from kernelbandits.kernels.rows import FLOAT64
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Matrix, Points, Vector
-from kernelbandits.validation import unrolled, viewed
+from kernelbandits.validation import as_iterable, as_list
 
 __all__ = [
     "KnownRounds",
@@ -28,7 +28,7 @@ def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     """Return the rounds as a list, or raise InvalidContexts."""
     try:
         if not isinstance(rounds, Catalog | CatalogView | Mapping | set | frozenset):
-            return unrolled(rounds)
+            return as_list(rounds)
     except TypeError:
         pass
     raise InvalidContexts(
@@ -54,7 +54,7 @@ class KnownRounds:
         checked_rewards: Callable[[Any, int], Vector],
         table_of: Callable[[NDArray[Any]], Matrix],
     ) -> None:
-        rounds, rewards = viewed(rounds), viewed(rewards)
+        rounds, rewards = as_iterable(rounds), as_iterable(rewards)
         if not isinstance(rounds, Sequence | np.ndarray):
             rounds = listed_rounds(rounds)
         n_rounds = _length(rounds, InvalidContexts("Rounds are a sequence with one set of actions each."))

@@ -22,7 +22,7 @@ from kernelbandits.errors import (
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel, unpack_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.types import Parameters, Seed
-from kernelbandits.validation import a_list, a_path, shown
+from kernelbandits.validation import check_list, check_path, short_repr
 
 __all__ = ["load", "packed_policy", "write_policy"]
 
@@ -78,12 +78,12 @@ def load(
     seed
         New random state, as in `reseed`, for several workers that load the same file. None: the saved one.
     """
-    own = a_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
+    own = check_list(policies, "Policy classes of your own", "One class: policies=[MyPolicy].")
     for one in own:
         if not (isinstance(one, type) and issubclass(one, Policy)):
-            raise InvalidParameter(f"Policy classes of your own inherit from Policy, got {shown(one)}.")
+            raise InvalidParameter(f"Policy classes of your own inherit from Policy, got {short_repr(one)}.")
     known = {**_known(), **{one.__name__: one for one in own}}
-    content = read_container(a_path(path))
+    content = read_container(check_path(path))
     given = None if kernel is None else as_kernel(kernel)
     if given is not None and saved_value(content, "kernel") is None:
         raise InvalidParameter("This file's policy has no kernel, so none can be given.")
@@ -133,8 +133,8 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
     policy._ledger.restore(saved_part(content, "ledger"))
     for decision in policy._ledger.pending.values():
         policy._validate_decision(decision)
-        policy._refuse_incomparable(policy._point(decision))
-    policy._random.go_on(_generator(saved_part(content, "generator")), bytes.fromhex(saved_value(content, "key")))
+        policy._validate_comparable(policy._point(decision))
+    policy._random.resume(_generator(saved_part(content, "generator")), bytes.fromhex(saved_value(content, "key")))
     policy._journal.commit()
     return policy
 

@@ -14,14 +14,14 @@ from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomizedPolicy
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant
 from kernelbandits.types import Parameters, Seed, Vector
-from kernelbandits.validation import a_count, positive
+from kernelbandits.validation import check_int, check_positive
 
 __all__ = [
     "ConstantGapWeight",
@@ -55,7 +55,7 @@ class ConstantGapWeight:
     value: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", positive(self.value, "The weight of gaps", "Large is greedy."))
+        object.__setattr__(self, "value", check_positive(self.value, "The weight of gaps", "Large is greedy."))
 
     def __call__(self, *, round_index: int, n_actions: int) -> float:
         """Return the value."""
@@ -81,9 +81,9 @@ class GrowingGapWeight:
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "The scale of gap weights", "Large is greedy."))
+        object.__setattr__(self, "scale", check_positive(self.scale, "The scale of gap weights", "Large is greedy."))
         if self.horizon is not None:
-            object.__setattr__(self, "horizon", a_count(self.horizon, "The horizon"))
+            object.__setattr__(self, "horizon", check_int(self.horizon, "The horizon"))
 
     def __call__(self, *, round_index: int, n_actions: int) -> float:
         """Return the weight of this round."""
@@ -182,7 +182,7 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
     def gap_weight(self, value: float | GapWeight) -> None:
         self._gap_weight = as_gap_weight(value)
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         prediction = self._predict(actions.points, self._waiting())
         weight = self.gap_weight(round_index=self._ledger.round_index, n_actions=actions.n_actions)
         if not 0.0 <= weight < inf:  # also catches NaN
@@ -190,7 +190,7 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
                 f"A weight of gaps has to be a finite number, zero or above, got {weight!r} from "
                 f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
             )
-        return Odds(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
+        return ActionDistribution(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
 
     def _parameters(self) -> Parameters:
         return {

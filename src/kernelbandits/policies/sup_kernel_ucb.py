@@ -20,7 +20,14 @@ from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, Selection, StageStep
-from kernelbandits.validation import a_count, a_probability, is_one_of, not_negative, positive, shown
+from kernelbandits.validation import (
+    check_int,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    is_one_of,
+    short_repr,
+)
 
 __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 
@@ -94,16 +101,18 @@ class LevelPolicy(Policy):
     ) -> None:
         super().__init__(reward_range=reward_range)
         self._span = self._rewards.span
-        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self._n_actions = None if n_actions is None else a_count(n_actions, "The number of actions")
-        self._failure_probability = a_probability(failure_probability)
-        self._norm_bound = None if norm_bound is None else not_negative(norm_bound, "The bound on the norm")
-        self._scale = None if scale is None else positive(scale, "The scale")
-        self._noise_scale = self._span / 2.0 if noise_scale is None else not_negative(noise_scale, "The noise scale")
+        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
+        self._n_actions = None if n_actions is None else check_int(n_actions, "The number of actions")
+        self._failure_probability = check_probability(failure_probability)
+        self._norm_bound = None if norm_bound is None else check_nonnegative(norm_bound, "The bound on the norm")
+        self._scale = None if scale is None else check_positive(scale, "The scale")
+        self._noise_scale = (
+            self._span / 2.0 if noise_scale is None else check_nonnegative(noise_scale, "The noise scale")
+        )
         self._mode = mode
         self._given_noise_scale = None if noise_scale is None else self._noise_scale
         self._unknown_horizon, self._explore = unknown_horizon, explore
-        self._refuse_inconsistent()
+        self._validate_consistent()
         self._blank = self._joined_level()
         self._levels: list[BaseKernelUCB] = []
         self._epoch = 0
@@ -119,15 +128,15 @@ class LevelPolicy(Policy):
         self._own_posterior(level.posterior)
         return level
 
-    def _refuse_inconsistent(self) -> None:
+    def _validate_consistent(self) -> None:
         if not is_one_of(self._mode, ("valid", "paper")):
-            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(self._mode)}.")
+            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {short_repr(self._mode)}.")
         if not is_one_of(self._unknown_horizon, ("anytime", "doubling")):
             raise InvalidParameter(
-                f"unknown_horizon has to be 'anytime' or 'doubling', got {shown(self._unknown_horizon)}."
+                f"unknown_horizon has to be 'anytime' or 'doubling', got {short_repr(self._unknown_horizon)}."
             )
         if not is_one_of(self._explore, ("widest", "lowest")):
-            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {shown(self._explore)}.")
+            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {short_repr(self._explore)}.")
         if self._horizon is None and self._mode == "paper":
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
         if self._horizon is not None and self._n_actions is None:
@@ -282,7 +291,7 @@ class LevelPolicy(Policy):
     def _kind(self, contexts: Points) -> PointKind:
         return self._blank.posterior.kernel.kind
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         epoch = self._epoch_of(decision)
         if epoch >= self._epoch:  # a reward that arrives after its epoch is not learned by any level
             levels = self._levels if epoch == self._epoch else []
@@ -304,12 +313,12 @@ class LevelPolicy(Policy):
         if decision.stage is not None:
             self._checked_stage(decision)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         level = self._level_of(decision)
         if level is not None:
             level.posterior.amend(self._point(decision), was=[was], now=[now])
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         level = self._level_of(decision)
         if level is not None:
             level.posterior.remove(self._point(decision), [reward])

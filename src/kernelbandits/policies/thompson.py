@@ -12,8 +12,8 @@ from kernelbandits._saved_state import saved_count
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
-from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomizedPolicy
+from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
@@ -22,7 +22,7 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import Ties, best_of_each, checked_ties, tie_probabilities, worst_tied_of_each
 from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
 from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, Vector
-from kernelbandits.validation import a_count, a_generator, is_one_of, shown
+from kernelbandits.validation import as_generator, check_int, is_one_of, short_repr
 
 __all__ = ["KernelThompson"]
 
@@ -112,7 +112,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     ) -> None:
         if not is_one_of(draws, ("auto", "joint", "features")):
             raise InvalidParameter(
-                f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {shown(draws)}."
+                f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {short_repr(draws)}."
             )
         self.kernel: Kernel = as_kernel(kernel)
         if draws == "features" and not _may_have_features(self.kernel):
@@ -129,7 +129,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         )
         self._draws = draws
         self._n_features = an_even_count(n_features)
-        self._propensity_draws = a_count(propensity_draws, "The number of draws", most=MOST_DRAWS)
+        self._propensity_draws = check_int(propensity_draws, "The number of draws", most=MOST_DRAWS)
         self._ties = checked_ties(ties)
         self._entropy = int(self._rng.integers(2**63))  # seed of the generators of the draws
 
@@ -143,25 +143,27 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
 
     def draw(self, contexts: Points, n_draws: int = 1, *, seed: Seed = None) -> Matrix:
         """Sample rewards of these actions from the current posterior: one row per draw, one column per action."""
-        rng = a_generator(seed)
+        rng = as_generator(seed)
         points = self._points(contexts, None)
         return self._drawn(
-            points, self._kind(points).count(points), a_count(n_draws, "The number of draws", most=MOST_DRAWS), rng
+            points, self._kind(points).count(points), check_int(n_draws, "The number of draws", most=MOST_DRAWS), rng
         )
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         points, n_actions = actions.points, actions.n_actions
         if n_actions > 2 and self._draws_paths(points, n_actions):
-            return Odds(self._shares(self._round_draws(points, n_actions)))
+            return ActionDistribution(self._shares(self._round_draws(points, n_actions)))
         prediction = self._predict(points, self._waiting())
         if n_actions == 1:
-            return Odds(np.ones(1), prediction)
+            return ActionDistribution(np.ones(1), prediction)
         if n_actions == 2:
-            return Odds(self._shares_of_two(prediction.mean, self._covariance(points, n_actions)), prediction)
+            return ActionDistribution(
+                self._shares_of_two(prediction.mean, self._covariance(points, n_actions)), prediction
+            )
         draws = self._joint_draws(points, prediction.mean, self._propensity_draws, self._round_generator())
-        return Odds(self._shares(draws), prediction)
+        return ActionDistribution(self._shares(draws), prediction)
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         return self._with_estimate(choice, actions.points) if isnan(choice.mean) else choice
 
@@ -249,10 +251,10 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     def _is_constant(self) -> bool:
         return isinstance(self.exploration, Constant)
 
-    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> Estimate:
+    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> ScoredPrediction:
         """As in `PosteriorPolicy`; the exploration term is one standard deviation of the draw."""
         prediction, exploration = super()._estimate(points, n_actions, waiting, round_index)
-        return Estimate(prediction, self._widths(exploration))
+        return ScoredPrediction(prediction, self._widths(exploration))
 
     # -- probabilities ---------------------------------------------------------------------------------------------
 

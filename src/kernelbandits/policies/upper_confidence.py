@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.posterior_policy import Estimate, PosteriorPolicy
+from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
@@ -30,7 +30,7 @@ from kernelbandits.types import (
     Vector,
     new_cost,
 )
-from kernelbandits.validation import is_one_of, shown
+from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = ["KernelUCB", "UpperConfidencePolicy"]
 
@@ -84,25 +84,25 @@ class UpperConfidencePolicy(PosteriorPolicy):
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
 
-    def _pick_for_each(self, rounds: Sequence[Actions]) -> list[Selection]:
+    def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Compute all means and widths in one posterior query, at matrix-matrix speed, where most widths are needed."""
         if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
-            return super()._pick_for_each(rounds)
+            return super()._pick_batch(rounds)
         if not self.posterior.size:  # nothing learned: rounds need not have the same shape
-            return super()._pick_for_each(rounds)
+            return super()._pick_batch(rounds)
         return [
             self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
             for estimate in self._estimates(rounds)
         ]
 
-    def _estimates(self, rounds: Sequence[Actions]) -> Iterator[Estimate]:
+    def _estimates(self, rounds: Sequence[Actions]) -> Iterator[ScoredPrediction]:
         """Yield the estimate of each round, from one posterior query."""
         waiting = self._waiting()
         whole, first = self._predict(self._stacked(rounds), waiting), 0
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
             exploration = self._exploration_now(actions.n_actions, waiting, self._ledger.round_index)
-            yield Estimate(Prediction(whole.mean[part], whole.width[part]), exploration)
+            yield ScoredPrediction(Prediction(whole.mean[part], whole.width[part]), exploration)
             first = part.stop
 
     def _stacked(self, rounds: Sequence[Actions]) -> Points:
@@ -128,13 +128,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
                 # Treat the items placed so far as pending: they reduce the widths; the means do not change.
                 placed.place(choices[-1].row)
                 exploration = self._exploration_now(n_actions - place, placed, self._ledger.round_index + place)
-                estimate = Estimate(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
+                estimate = ScoredPrediction(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
             best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
             choices.append(self._choice(estimate, int(left[best]), propensity))
             left = np.delete(left, best)
         return choices
 
-    def _choice(self, estimate: Estimate, row: int, propensity: float) -> Selection:
+    def _choice(self, estimate: ScoredPrediction, row: int, propensity: float) -> Selection:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
         n_actions = len(estimate.prediction.mean)
         cost = _screened(n_actions, n_actions)
@@ -144,10 +144,10 @@ class UpperConfidencePolicy(PosteriorPolicy):
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
         return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
 
-    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
+    def _probabilities_batch(self, rounds: Sequence[Actions]) -> list[Vector]:
         """Compute ties in batches; exact ties, where the last digit may decide, in separate queries per round."""
         if len(rounds) < 2 or self._ties == "exact" or not self.posterior.size:  # rounds need not have the same shape
-            return super()._probabilities_for_each(rounds)
+            return super()._probabilities_batch(rounds)
         found = [self._probabilities(rounds[0])]  # separately: the first query may change the form of the posterior
         for part in self._side_by_side(rounds[1:]):
             if len(part) == 1:
@@ -186,7 +186,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     # -- learning --------------------------------------------------------------------------------------------------
 
     @property
-    def is_fused(self) -> bool:
+    def has_compiled_loop(self) -> bool:
         """As in `Policy`: True if the posterior supports it and there is no schedule, random tie or pending reward."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
         return is_plain and self._uses_selectors and self.posterior.plays
@@ -194,7 +194,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _play(self, known: KnownRounds, plays: Plays) -> None:
         t, notes, n_notes = 0, self._journal.notes, -1
         while t < len(known):
-            if self.is_fused:
+            if self.has_compiled_loop:
                 exploration = self._exploration_now(1, None, self._ledger.round_index)  # the same in all rounds
                 for start, contexts, rewards in known.blocks(t):
                     rows, means, widths = self.posterior._play(contexts, rewards, exploration)
@@ -281,7 +281,9 @@ class KernelUCB(UpperConfidencePolicy):
         engine: Literal["auto", "exhaustive"] = "auto",
     ) -> None:
         if not is_one_of(engine, ("auto", "exhaustive")):
-            raise InvalidParameter(f"The engine is 'auto', or 'exhaustive' to score every action, got {shown(engine)}.")
+            raise InvalidParameter(
+                f"The engine is 'auto', or 'exhaustive' to score every action, got {short_repr(engine)}."
+            )
         self.kernel: Kernel = as_kernel(kernel)
         self._form = posterior_factory(posterior)
         super().__init__(

@@ -13,14 +13,14 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Ids, PointKind
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
-from kernelbandits.policies.posterior_policy import Estimate
-from kernelbandits.policies.randomized import Odds, RandomizedPolicy
+from kernelbandits.policies.posterior_policy import ScoredPrediction
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import pick_tied, tie_probabilities, tied_rows
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Selection, Vector
-from kernelbandits.validation import a_generator, a_number, is_one_of, not_negative, positive, shown
+from kernelbandits.validation import as_generator, check_float, check_nonnegative, check_positive, is_one_of, short_repr
 
 __all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPolicy"]
 
@@ -65,11 +65,11 @@ class WrappedPolicy(Policy):
     def _point(self, decision: Decision) -> Points:
         return self.policy._point(decision)
 
-    def _refuse_other_set(self, points: Points) -> None:
-        self.policy._refuse_other_set(points)
+    def _validate_action_set(self, points: Points) -> None:
+        self.policy._validate_action_set(points)
 
-    def _refuse_incomparable(self, point: Points) -> None:
-        self.policy._refuse_incomparable(point)
+    def _validate_comparable(self, point: Points) -> None:
+        self.policy._validate_comparable(point)
 
     def _estimate_of(self, actions: Actions, place: int) -> tuple[float, float]:
         return self.policy._estimate_of(actions, place)
@@ -85,20 +85,20 @@ class WrappedPolicy(Policy):
     def _validate_decision(self, decision: Decision) -> None:
         self.policy._validate_decision(decision)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
-        self.policy._take_in(decision, reward)
+    def _update(self, decision: Decision, reward: float) -> None:
+        self.policy._update(decision, reward)
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        self.policy._take_in_many(decisions, rewards)
+    def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+        self.policy._update_many(decisions, rewards)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        self.policy._correct(decision, was, now, number)
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self.policy._amend_reward(decision, was, now, number)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        self.policy._take_back(decision, reward, number)
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
+        self.policy._remove_reward(decision, reward, number)
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        self.policy._start_from(points, rewards, times)
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        self.policy._warm_start(points, rewards, times)
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self.policy._pending_changed(decision, change)
@@ -113,7 +113,7 @@ class WrappedPolicy(Policy):
 
     def reseed(self, seed: Seed = None) -> None:
         """As in `Policy`; the wrapped policy gets its own seed, derived from this one."""
-        own, inner = a_generator(seed).spawn(2)
+        own, inner = as_generator(seed).spawn(2)
         super().reseed(own)
         self.policy.reseed(inner)
 
@@ -187,7 +187,7 @@ class Mixed(WrappedPolicy):
                 "from actions that it did not choose. A policy of your own that does sets learns_from_any_action = "
                 "True."
             )
-        self._epsilon = a_number(epsilon, "Epsilon")
+        self._epsilon = check_float(epsilon, "Epsilon")
         if not 0.0 <= self._epsilon <= 1.0:  # also catches NaN
             raise InvalidParameter(f"Epsilon is a probability from 0 to 1, got {epsilon!r}. 0.05 is a good start.")
 
@@ -213,10 +213,10 @@ class Mixed(WrappedPolicy):
         return (1.0 - self._epsilon) * own + self._epsilon / n_actions
 
     def _probabilities(self, actions: Actions) -> Vector:
-        return self._probabilities_for_each([actions])[0]
+        return self._probabilities_batch([actions])[0]
 
-    def _probabilities_for_each(self, rounds: Sequence[Actions]) -> list[Vector]:
-        found = self.policy._probabilities_for_each(rounds)
+    def _probabilities_batch(self, rounds: Sequence[Actions]) -> list[Vector]:
+        found = self.policy._probabilities_batch(rounds)
         return [
             np.asarray((1.0 - self._epsilon) * own + self._epsilon / actions.n_actions)
             for own, actions in zip(found, rounds, strict=True)
@@ -239,7 +239,7 @@ class UpperConfidenceWrapper(WrappedPolicy):
             )
         super().__init__(policy, seed=seed)
 
-    def _estimate(self, actions: Actions) -> Estimate:
+    def _estimate(self, actions: Actions) -> ScoredPrediction:
         """Return mean and width of all eligible actions, and the exploration of this round."""
         policy = self.policy
         return policy._estimate(actions.points, actions.n_actions, policy._waiting(), policy.round_index)
@@ -273,20 +273,20 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
 
     def __init__(self, policy: UpperConfidencePolicy, *, temperature: float, seed: Seed = None) -> None:
         super().__init__(policy, seed=seed)
-        way_out = "For the highest score alone take its policy."
-        self._temperature = positive(temperature, "The temperature", way_out, may_be_tiny=True)
+        hint = "For the highest score alone take its policy."
+        self._temperature = check_positive(temperature, "The temperature", hint, may_be_tiny=True)
 
     @property
     def temperature(self) -> float:
         """Divisor of the scores."""
         return self._temperature
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         estimate = self._estimate(actions)
         scores = estimate.scores
         with np.errstate(over="ignore"):  # with a tiny temperature, all weight is on the best
             weights = np.exp((scores - scores.max()) / self._temperature)
-        return Odds(weights / weights.sum(), estimate.prediction, scores)
+        return ActionDistribution(weights / weights.sum(), estimate.prediction, scores)
 
     def _parameters(self) -> Parameters:
         return {**self._wrapped_parameters(), "temperature": self._temperature}
@@ -296,7 +296,7 @@ class _Judged(NamedTuple):
     """Result of scoring a round: the rows tied for the best, and their estimates."""
 
     tied: Indices
-    estimate: Estimate
+    estimate: ScoredPrediction
 
 
 class Guarded(UpperConfidenceWrapper):
@@ -353,13 +353,15 @@ class Guarded(UpperConfidenceWrapper):
         try:
             self._baseline: ItemId = Ids().check_one(baseline)
         except InvalidContexts as error:
-            name = shown(baseline)
+            name = short_repr(baseline)
             raise InvalidParameter(
                 f"The baseline is named by its id, a whole number or a string, got {name}."
             ) from error
-        self._margin = not_negative(margin, "The margin")
+        self._margin = check_nonnegative(margin, "The margin")
         if not is_one_of(absent, ("refuse", "free")):
-            raise InvalidParameter(f"A round without the baseline is 'refuse'd or 'free', got absent={shown(absent)}.")
+            raise InvalidParameter(
+                f"A round without the baseline is 'refuse'd or 'free', got absent={short_repr(absent)}."
+            )
         self._absent = absent
 
     @property
@@ -403,8 +405,8 @@ class Guarded(UpperConfidenceWrapper):
         """Raise if the baseline is missing: a guard that is disabled silently would be worse than no guard."""
         if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
             raise InvalidContexts(
-                f"The baseline {shown(self._baseline)} is no action of this round. Name the actions, ids=[…], with the "
-                "baseline among them, or take absent='free' for a baseline that comes and goes."
+                f"The baseline {short_repr(self._baseline)} is not an action of this round. Pass ids=[…] that "
+                "contain it, or take absent='free' for a baseline that comes and goes."
             )
 
     def _parameters(self) -> Parameters:

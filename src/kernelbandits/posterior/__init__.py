@@ -2,7 +2,7 @@
 
 `AutoPosterior` is the recommended default: it uses the cheapest of three exact forms, `ExactPosterior` (any kernel, a
 growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with finitely many features) and
-`CompressedPosterior` (many points of low numerical rank), and switches between them as data arrive.
+`LowRankPosterior` (many points of low numerical rank), and switches between them as data arrive.
 `WindowedPosterior` and `ForgettingPosterior` are for rewards that change with time: the exact posterior of the latest
 observations, and one in which older observations have smaller weights. `PartitionedPosterior` holds one posterior per
 label if different labels have similarity zero. `PerActionPosterior` is the linear model with weights per action.
@@ -21,7 +21,7 @@ from kernelbandits.posterior.factory import (
     posterior_factory,
     posterior_from,
 )
-from kernelbandits.posterior.low_rank import CompressedPosterior
+from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.model_selection import KernelFit, fit_kernel
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_label import PartitionedPosterior, PerActionPosterior
@@ -29,10 +29,10 @@ from kernelbandits.posterior.primal import PrimalPosterior
 
 __all__ = [
     "AutoPosterior",
-    "CompressedPosterior",
     "ExactPosterior",
     "ForgettingPosterior",
     "KernelFit",
+    "LowRankPosterior",
     "NamedPosterior",
     "PartitionedPosterior",
     "Pending",

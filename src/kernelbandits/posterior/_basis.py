@@ -155,7 +155,7 @@ class Coordinates:
         """Drop all slots except these."""
         self._store, self.n_slots = self._store[:, slots], len(slots)
 
-    def admit(self, points: Points, past: Points) -> bool:
+    def validate_learnable(self, points: Points, past: Points) -> bool:
         """Add points to the basis; `past` are the points of the slots.
 
         Returns whether the existing rows of φ are unchanged, apart from new rows after them.
@@ -166,14 +166,14 @@ class Coordinates:
         past = kind.take(past, np.arange(self.n_slots))
         stays = first > 0
         if not stays:
-            first = self._express_anew(past)
+            first = self._recompute(past)
         self._make_room(self.n_slots)
         if first < self.rank:
             for block, part in blocks(kind, past, self.rank):
                 self._store[first : self.rank, block] = self.basis.more_coordinates(self._store[:first, block], part)
         return stays
 
-    def _express_anew(self, past: Points) -> int:
+    def _recompute(self, past: Points) -> int:
         """Recompute all rows of φ, and add points that the rebuilt basis leaves outside.
 
         Returns the previous number of rows.

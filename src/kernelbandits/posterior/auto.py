@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.base import Posterior, RecordedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
-from kernelbandits.posterior.low_rank import CompressedPosterior
+from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
@@ -70,7 +70,7 @@ class AutoPosterior(Posterior):
     @property
     def form(self) -> str:
         """Current form: "exact", "primal" or "compressed"."""
-        if isinstance(self._form, CompressedPosterior):
+        if isinstance(self._form, LowRankPosterior):
             return "compressed"
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
 
@@ -107,18 +107,18 @@ class AutoPosterior(Posterior):
         if self.size:
             self._take_cheaper_form(self._form.record.kept()[0], self.size)
 
-    def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
+    def observe_weighted(self, points: Points, rewards: Vector, weights: Vector) -> None:
         """See `RecordedPosterior`."""
         self._take_cheaper_form(points, self.size + len(set(self.kernel.kind.keys(points))))
-        self._form.weigh_in(points, rewards, weights)
+        self._form.observe_weighted(points, rewards, weights)
 
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
+    def set_totals(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
         """See `RecordedPosterior`."""
-        self._form.retotal(keys, counts, sums)
+        self._form.set_totals(keys, counts, sums)
 
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
+    def discount(self, rate: float, gone: Sequence[Hashable]) -> None:
         """See `RecordedPosterior`."""
-        self._form.fade(rate, gone)
+        self._form.discount(rate, gone)
 
     def _join(self, journal: Journal) -> None:
         self._journal = journal
@@ -161,18 +161,18 @@ class AutoPosterior(Posterior):
         if isinstance(form, ExactPosterior):
             if self._form.record.size < self._next_look:
                 return
-            with few_threads(self._form.record.size**2.5):  # many small products
-                compressed = CompressedPosterior.over(form, self._asked, most=LOW_RANK * self._form.record.size)
+            with limit_blas_threads(self._form.record.size**2.5):  # many small products
+                compressed = LowRankPosterior.over(form, self._asked, most=LOW_RANK * self._form.record.size)
             if compressed is not None:
                 self._replace_form(compressed)
-        elif isinstance(form, CompressedPosterior) and self._is_too_much_for(form):
+        elif isinstance(form, LowRankPosterior) and self._is_too_much_for(form):
             self._replace_form(form.whole)
         else:
             return
         self._next_look, self._asked = int(LOOK_AGAIN * self._form.record.size), []
 
-    def _is_too_much_for(self, form: CompressedPosterior) -> bool:
-        return form.has_strayed or form.shows or form.rank > HIGH_RANK * self._form.record.size
+    def _is_too_much_for(self, form: LowRankPosterior) -> bool:
+        return form.needs_exact_fallback or form.shows or form.rank > HIGH_RANK * self._form.record.size
 
     def _remember(self, points: Points) -> None:
         """Store some of the points for the next measurement of the rank."""
@@ -206,8 +206,8 @@ class AutoPosterior(Posterior):
 
     @property
     @handles_transaction
-    def is_sure(self) -> bool:
-        return self._form.is_sure
+    def is_well_posed(self) -> bool:
+        return self._form.is_well_posed
 
     @property
     @handles_transaction

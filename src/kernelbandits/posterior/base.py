@@ -33,7 +33,7 @@ from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
-from kernelbandits.validation import LARGEST, an_array, positive, shown
+from kernelbandits.validation import LARGEST, check_array, check_positive, short_repr
 
 __all__ = [
     "SMALLEST_REGULARIZATION",
@@ -173,7 +173,7 @@ class Posterior(Transactional, ABC):
 
     @property
     @handles_transaction
-    def is_sure(self) -> bool:
+    def is_well_posed(self) -> bool:
         """Whether the kernel is PSD-certified and the system is well conditioned; then no call is rejected."""
         return False
 
@@ -285,7 +285,7 @@ class RecordedPosterior(Posterior):
 
     @property
     @handles_transaction
-    def is_sure(self) -> bool:
+    def is_well_posed(self) -> bool:
         return self._is_certified and self.regularization >= SMALLEST_REGULARIZATION * self._largest_similarity
 
     @abstractmethod
@@ -307,11 +307,11 @@ class RecordedPosterior(Posterior):
             self._follow(Batch([], None, NOTHING, NOTHING, NOTHING, np.array([slot]), count, total, error, 1))
 
     @abstractmethod
-    def _forget(self) -> None:
+    def _observations_removed(self) -> None:
         """Update the algebra after observations were removed from the record."""
 
     @abstractmethod
-    def _retarget(self) -> None:
+    def _rewards_changed(self) -> None:
         """Update the algebra after reward sums of the record, and nothing else, have changed."""
 
     @abstractmethod
@@ -342,7 +342,7 @@ class RecordedPosterior(Posterior):
         points = self.kernel.kind.check(points)
         n_points = self.kernel.kind.count(points)
         values, repeats = checked_rewards(rewards, n_points), checked_times(times, n_points)
-        self._take_in(self.record.sort(points, values, repeats))
+        self._update(self.record.sort(points, values, repeats))
 
     def _observe_one(self, point: Points, reward: float) -> None:
         record, before = self.record, self._largest_similarity
@@ -368,9 +368,9 @@ class RecordedPosterior(Posterior):
 
     def absorb(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> None:
         """Adopt distinct points with their totals; only before any observation."""
-        self._take_in(self.record.totals(points, counts, sums, errors), is_new=False)
+        self._update(self.record.totals(points, counts, sums, errors), is_new=False)
 
-    def _take_in(self, batch: Batch, *, is_new: bool = True) -> None:
+    def _update(self, batch: Batch, *, is_new: bool = True) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
             refuse_overflow(diagonal)
@@ -389,7 +389,7 @@ class RecordedPosterior(Posterior):
         slots = self._find(points)
         self._note()
         self.record.change(slots, -before, after)
-        self._retarget()
+        self._rewards_changed()
 
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
@@ -403,7 +403,7 @@ class RecordedPosterior(Posterior):
         self._note()
         self.record.subtract(slots, values)
         with self._refusing():
-            self._forget()
+            self._observations_removed()
 
     def _find(self, points: Points) -> Indices:
         """Slots of observed points; raises NotLearnt."""
@@ -418,27 +418,27 @@ class RecordedPosterior(Posterior):
 
     # -- for callers that weight observations -------------------------------------------------------------------------
 
-    def weigh_in(self, points: Points, rewards: Vector, weights: Vector) -> None:
+    def observe_weighted(self, points: Points, rewards: Vector, weights: Vector) -> None:
         """`observe` for validated points and rewards with weights that need not be integers."""
-        self._take_in(self.record.sort(points, rewards, weights))
+        self._update(self.record.sort(points, rewards, weights))
 
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
+    def set_totals(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
         """Set the counts and reward sums of known points; a count of 0 removes the point."""
         self._note()
-        self.record.retotal(keys, counts, sums)
+        self.record.set_totals(keys, counts, sums)
         with self._refusing():
-            self._forget()
+            self._observations_removed()
 
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
+    def discount(self, rate: float, gone: Sequence[Hashable]) -> None:
         """Multiply the weights of all observations by `rate`, and remove these points, whose weight is negligible."""
         self._note()
-        self.record.fade(rate, gone)
+        self.record.discount(rate, gone)
         with self._refusing():
             self._fade(rate)
 
     def _fade(self, rate: float) -> None:
         """Update the algebra after the record was discounted."""
-        self._forget()
+        self._observations_removed()
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -549,11 +549,11 @@ def too_small(regularization: float, diagonal: Vector, counts: Vector) -> Numeri
 def checked_regularization(regularization: float) -> float:
     """Validate a positive finite number; raise InvalidParameter otherwise."""
     try:
-        value = positive(regularization, "The regularization")
+        value = check_positive(regularization, "The regularization")
     except InvalidParameter as error:
         raise InvalidParameter(
             f"The regularization has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
-            f"{shown(regularization)}. It keeps the Gram matrix invertible; 1.0 is a good start."
+            f"{short_repr(regularization)}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
 
@@ -576,9 +576,9 @@ def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
 
 def _numbers(values: ArrayLike) -> Vector:
     try:
-        return an_array(values, "Rewards")
+        return check_array(values, "Rewards")
     except InvalidParameter as error:
-        raise InvalidReward(f"A reward has to be a real number, got {shown(values)}.") from error
+        raise InvalidReward(f"A reward has to be a real number, got {short_repr(values)}.") from error
 
 
 def saved_totals(kind: PointKind, state: Mapping[str, NDArray[Any]]) -> tuple[Points, Vector, Vector, Vector]:
@@ -595,11 +595,11 @@ def checked_times(times: ArrayLike, n_points: int) -> Vector:
     """Validate a positive integer per point; raise InvalidParameter otherwise."""
     if isinstance(times, int) and times == 1:
         return np.ones(n_points)
-    repeats = an_array(times, "`times`")
+    repeats = check_array(times, "`times`")
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
-        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {shown(times)}.")
+        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {short_repr(times)}.")
     if repeats.size and repeats.max() > MOST_TIMES:
-        raise InvalidParameter(f"`times` has to be at most {MOST_TIMES:,}, got {shown(times)}.")
+        raise InvalidParameter(f"`times` has to be at most {MOST_TIMES:,}, got {short_repr(times)}.")
     if repeats.ndim and repeats.shape != (n_points,):
         raise InvalidParameter(
             f"`times` has to be one number, or one per context ({n_points}), got shape {repeats.shape}."

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits.types import Matrix, Vector
 
 __all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
@@ -70,7 +70,7 @@ class GrowingCholesky:
         If `until` is given, only rows before it are solved; the others are unchanged.
         """
         last = self.size if until is None else until
-        with few_threads(float(last) ** 2 * right.shape[1]):
+        with limit_blas_threads(float(last) ** 2 * right.shape[1]):
             self._solve(right, solved, last)
         return right
 
@@ -88,7 +88,7 @@ class GrowingCholesky:
 
     def solve_transposed(self, right: Matrix) -> Matrix:
         """Replace B by L⁻ᵀ B in place; B must be C-contiguous."""
-        with few_threads(float(self.size) ** 2 * right.shape[1]):
+        with limit_blas_threads(float(self.size) ** 2 * right.shape[1]):
             for panel in reversed(self._panels):
                 block = right[panel.rows]
                 solve_lower_transposed(panel.triangle(), block)
@@ -116,7 +116,7 @@ class GrowingCholesky:
         pivot, pivots that rounding has pushed below are replaced by it, unless rounding dominates and the factor
         overflows.
         """
-        with few_threads(float(self.size + len(within)) ** 2 * len(within)):
+        with limit_blas_threads(float(self.size + len(within)) ** 2 * len(within)):
             whitened = self.solve(cross)
             left = within - whitened.T @ whitened
             try:

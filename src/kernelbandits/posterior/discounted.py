@@ -20,7 +20,7 @@ from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_r
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
-from kernelbandits.validation import a_count, a_list, a_number, shown
+from kernelbandits.validation import check_float, check_int, check_list, short_repr
 
 __all__ = ["Entry", "ForgettingPosterior", "History", "Known", "OrderedPosterior", "WindowedPosterior", "exact_sum"]
 
@@ -273,7 +273,7 @@ class OrderedPosterior(Posterior):
     def _enter(self, points: Points, values: Vector, n_new: int) -> None:
         """Add the last of `n_new` new observations."""
         keys = self.kernel.kind.keys(points)
-        self._change(points, n_new, lambda: self._inner.weigh_in(points, values, self._weights(len(values))))
+        self._change(points, n_new, lambda: self._inner.observe_weighted(points, values, self._weights(len(values))))
         entries = list(zip(keys, values.tolist(), strict=True))
         self._history.append(entries, skipped=n_new - len(entries))
 
@@ -307,12 +307,12 @@ class OrderedPosterior(Posterior):
     def _known(self, points: Points, rewards: ArrayLike, numbers: Sequence[int | None]) -> list[Known]:
         points = self.kernel.kind.check(points)
         values = checked_rewards(rewards, self.kernel.kind.count(points)).tolist()
-        named = a_list(numbers, "Numbers of observations") or [None] * len(values)
+        named = check_list(numbers, "Numbers of observations") or [None] * len(values)
         is_right = all(one is None or (isinstance(one, int) and not isinstance(one, bool)) for one in named)
         if len(named) != len(values) or not is_right:
             raise InvalidParameter(
                 f"`numbers` are those that `last_number` gave, or None, one per point ({len(values)}), got "
-                f"{shown(numbers)}."
+                f"{short_repr(numbers)}."
             )
         return [Known(*one) for one in zip(self.kernel.kind.keys(points), values, named, strict=True)]
 
@@ -322,7 +322,7 @@ class OrderedPosterior(Posterior):
         keys = list(self._history.oldest(len(self._history)))
         both = np.array([totals.get(key, (0.0, 0.0)) for key in keys])
         self._journal.note(setattr, self, "_history", self._history)
-        self._inner.retotal(keys, both[:, 0], both[:, 1])
+        self._inner.set_totals(keys, both[:, 0], both[:, 1])
         self._history = history
 
     # -- queries -----------------------------------------------------------------------------------------------------
@@ -461,7 +461,7 @@ class WindowedPosterior(OrderedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularization: float, length: int) -> None:
         super().__init__(ExactPosterior(kernel, regularization=regularization))
-        self.length = a_count(length, "The length of the window", way_out="200 is a good start.")
+        self.length = check_int(length, "The length of the window", hint="200 is a good start.")
 
     @property
     def _most(self) -> float:
@@ -483,7 +483,7 @@ class WindowedPosterior(OrderedPosterior):
         left = [self._history.rest(key, times) for key, times in leaving.items()]
         # Sums over what remains: subtracting would leave rounding errors of removed observations behind.
         counts, sums = np.array([float(len(part)) for part in left]), np.array([exact_sum(part) for part in left])
-        self._inner.retotal(list(leaving), counts, sums)
+        self._inner.set_totals(list(leaving), counts, sums)
 
 
 LEAST_WEIGHT: Final = 1e-8
@@ -547,7 +547,7 @@ class ForgettingPosterior(OrderedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularization: float, rate: float) -> None:
         super().__init__(AutoPosterior(kernel, regularization=regularization))
-        self.rate = a_number(rate, "The rate")
+        self.rate = check_float(rate, "The rate")
         if not 0.0 < self.rate <= 1.0:
             raise InvalidParameter(
                 f"The rate has to lie above 0 and be at most 1, got {rate!r}. It is what is left of a weight from one "
@@ -565,4 +565,4 @@ class ForgettingPosterior(OrderedPosterior):
         if self.rate == 1.0 or not len(self._history):
             return
         gone = [key for key, times in leaving.items() if not self._history.rest(key, times)]
-        self._inner.fade(self.rate**n, gone)
+        self._inner.discount(self.rate**n, gone)

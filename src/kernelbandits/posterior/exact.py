@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import inside_transaction
 from kernelbandits.errors import KernelBanditError, NotPositiveSemidefinite, NumericalError
 from kernelbandits.kernels import Kernel
@@ -111,7 +111,7 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0  # since the factor was built; each adds rounding errors
         self._version = -1  # version of the record that this belongs to
         self._expected: _Expected | None = None
-        self._is_at_home = False  # no factor now, but there was one for such points
+        self._had_factor = False  # no factor now, but there was one for such points
         self.era += 1
 
     # -- synchronization -----------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ class ExactPosterior(RecordedPosterior):
 
     @property
     def _may_wait(self) -> bool:
-        return (self._factor.size > 0 or self._is_at_home) and self.is_sure
+        return (self._factor.size > 0 or self._had_factor) and self.is_well_posed
 
-    def _forget(self) -> None:
-        if not self.is_sure:
+    def _observations_removed(self) -> None:
+        if not self.is_well_posed:
             self._catch_up()
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
@@ -138,7 +138,7 @@ class ExactPosterior(RecordedPosterior):
             is_at_home = self._may_wait and self.record.size > 0
             self.record = self.record.compacted()
             self._forget_factor()
-            self._is_at_home = is_at_home
+            self._had_factor = is_at_home
 
     def _undone(self, n_slots: int) -> None:
         """Drop the rows of removed slots; counts and sums are compared when the factor is next needed."""
@@ -149,7 +149,7 @@ class ExactPosterior(RecordedPosterior):
         self._version, self._expected = -1, None
         self.era += 1
 
-    def _retarget(self) -> None:
+    def _rewards_changed(self) -> None:
         self._whitened_targets = None
 
     def _catch_up(self) -> None:
@@ -187,7 +187,7 @@ class ExactPosterior(RecordedPosterior):
     def _append_new_slots(self) -> None:
         """Append rows for the slots that the factor does not have yet."""
         n_new = self.record.n_slots - self._factor.size
-        with few_threads(float(self.record.n_slots) ** 2 * n_new):
+        with limit_blas_threads(float(self.record.n_slots) ** 2 * n_new):
             self._append_all_slots()
 
     def _append_all_slots(self) -> None:
@@ -219,7 +219,12 @@ class ExactPosterior(RecordedPosterior):
         """Append the row passed to `expect` without reading L; return False unless exactly that point was observed."""
         expected, record, size = self._expected, self.record, self._factor.size
         self._expected = None
-        if expected is None or record.n_slots != size + 1 or expected.version != self._version or not self.is_sure:
+        if (
+            expected is None
+            or record.n_slots != size + 1
+            or expected.version != self._version
+            or not self.is_well_posed
+        ):
             return False
         # One change of the record that added one new slot and changed no other count.
         count, total = float(record.counts[size]), float(record.sums[size])
@@ -264,14 +269,14 @@ class ExactPosterior(RecordedPosterior):
 
     def _append_checked(self, cross: Matrix, within: Matrix, largest: float, trace: float, *, has_floor: bool) -> None:
         """Append rows, and reject indefinite similarities: for a PSD kernel every pivot is at least γ."""
-        since, is_sure = self._factor.size, self.is_sure
+        since, is_well_posed = self._factor.size, self.is_well_posed
         try:  # for a certified kernel, a pivot below γ is rounding
-            self._factor.append(cross, within, floor=self.regularization if is_sure and has_floor else None)
+            self._factor.append(cross, within, floor=self.regularization if is_well_posed and has_floor else None)
         except np.linalg.LinAlgError as error:
-            if is_sure and not has_floor:  # tried again by single panels, which have a floor
+            if is_well_posed and not has_floor:  # tried again by single panels, which have a floor
                 raise
             raise self._shortfall("falls below zero") from error
-        if is_sure:
+        if is_well_posed:
             return
         # Rounding of k(x, x), and of γ itself, which dominates if contexts are tiny.
         slack = largest * (SLACK + ROUNDING * trace / self.regularization) + ROUNDING * self.regularization
@@ -301,7 +306,7 @@ class ExactPosterior(RecordedPosterior):
             for slot in slots:
                 self._recount(int(slot), self._factored[slot], self.record.counts[slot])
         except np.linalg.LinAlgError as error:
-            if not self.is_sure:
+            if not self.is_well_posed:
                 raise self._shortfall("falls below zero") from error
             self._rebuild()  # it treats a pivot below γ as rounding
             return
@@ -338,7 +343,7 @@ class ExactPosterior(RecordedPosterior):
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularization
         mean, explained = np.empty(len(prior)), np.empty(len(prior))
-        with few_threads(self._work_of(points)):
+        with limit_blas_threads(self._work_of(points)):
             for block, part in blocks(self.kernel.kind, points, self._factor.size):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
@@ -380,7 +385,7 @@ class ExactPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         if others is None:
-            with few_threads(self._work_of(points)):
+            with limit_blas_threads(self._work_of(points)):
                 prior = self.kernel.gram(points)
                 if self.size:
                     whitened = self._whiten(points)
@@ -389,7 +394,7 @@ class ExactPosterior(RecordedPosterior):
         others = self.kernel.kind.check(others)
         if self.kernel.kind.count(points) > self.kernel.kind.count(others):
             return self.covariance(others, points).T
-        with few_threads(self._work_of(others)):
+        with limit_blas_threads(self._work_of(others)):
             prior = self.kernel.gram(points, others)
             if self.size:
                 # A⁻¹ is applied to the smaller set; the other one costs only a product with its similarities.

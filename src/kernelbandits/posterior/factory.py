@@ -12,10 +12,10 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
-from kernelbandits.posterior.per_label import PartitionedPosterior, falls_apart
+from kernelbandits.posterior.per_label import PartitionedPosterior, is_block_diagonal
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_mapping, shown
+from kernelbandits.validation import check_mapping, short_repr
 
 __all__ = [
     "NamedPosterior",
@@ -32,7 +32,7 @@ PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
 
 def cheapest_exact(kernel: Kernel, *, regularization: float) -> Posterior:
     """One posterior per label if different labels have similarity zero, otherwise the cheapest exact form."""
-    form = PartitionedPosterior if falls_apart(kernel) else AutoPosterior
+    form = PartitionedPosterior if is_block_diagonal(kernel) else AutoPosterior
     return form(kernel, regularization=regularization)
 
 
@@ -67,10 +67,13 @@ class NamedPosterior:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name not in _FORMS:
             raise InvalidParameter(
-                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got {shown(self.name)}."
+                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got "
+                f"{short_repr(self.name)}."
             )
         options = _FORMS[self.name].options
-        a_mapping(self.options, "The options of a posterior", "posterior_factory('windowed', length=200) takes one.")
+        check_mapping(
+            self.options, "The options of a posterior", "posterior_factory('windowed', length=200) takes one."
+        )
         if set(self.options) != set(options):
             takes = f"needs {', '.join(options)}" if options else "takes no options"
             example = ", length=200" if "length" in options else ", rate=0.99" if options else ""
@@ -95,7 +98,7 @@ def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularization: fl
     if not isinstance(posterior, Posterior):
         raise InvalidParameter(
             f"A posterior is 'auto', 'exact', 'primal' or a function (kernel, regularization) → Posterior, and this "
-            f"one returned {shown(posterior)}."
+            f"one returned {short_repr(posterior)}."
         )
     return posterior
 
@@ -127,7 +130,9 @@ def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
     >>> posterior_from({"name": "forgetting", "rate": 0.9}).options
     {'rate': 0.9}
     """
-    values = {"name": description} if isinstance(description, str) else dict(a_mapping(description, "The posteriors"))
+    values = (
+        {"name": description} if isinstance(description, str) else dict(check_mapping(description, "The posteriors"))
+    )
     try:
         return NamedPosterior(str(values.pop("name", "")), values)
     except InvalidParameter as error:

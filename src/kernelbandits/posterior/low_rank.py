@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
@@ -19,9 +19,9 @@ from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.types import Indices, Matrix, Points, Vector
-from kernelbandits.validation import positive
+from kernelbandits.validation import check_positive
 
-__all__ = ["CompressedPosterior", "RidgeRoot"]
+__all__ = ["LowRankPosterior", "RidgeRoot"]
 
 
 class RidgeRoot:
@@ -137,7 +137,7 @@ EMPTY_SHARE: Final = 0.25
 """Fraction of empty slots at which the record is compacted."""
 
 
-class CompressedPosterior(RecordedPosterior):
+class LowRankPosterior(RecordedPosterior):
     """Exact posterior in r coordinates, r the numerical rank of the points: O(r²) per point and query.
 
     A `Basis` of r points gives coordinates φ with k(x, z) = φ(x)ᵀφ(z) up to a fraction ε of the largest k(x, x), κ: the
@@ -162,7 +162,7 @@ class CompressedPosterior(RecordedPosterior):
     Possibly indefinite kernels are rejected: their residuals are not squares.
 
     >>> from kernelbandits.kernels import Gaussian
-    >>> posterior = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
+    >>> posterior = LowRankPosterior(Gaussian(length_scale=0.5), regularization=0.1)
     >>> points = np.linspace(0.0, 1.0, 1000)[:, None]
     >>> posterior.observe(points, points[:, 0] ** 2)
     >>> posterior.rank < 20
@@ -178,9 +178,9 @@ class CompressedPosterior(RecordedPosterior):
                 f"{type(kernel).__name__} might be no kernel, and only what is surely positive semi-definite can be "
                 "compressed. Use posterior='exact'."
             )
-        self._tolerance = positive(tolerance, "The tolerance")
+        self._tolerance = check_positive(tolerance, "The tolerance")
         self._whole: ExactPosterior | None = None
-        self.has_strayed = False
+        self.needs_exact_fallback = False
         """Whether a query had to use the exact form."""
         self._start()
 
@@ -195,7 +195,7 @@ class CompressedPosterior(RecordedPosterior):
         self._is_noisy = False  # similarities have more noise than the tolerance allows
 
     @classmethod
-    def over(cls, exact: ExactPosterior, asked: Sequence[Points], *, most: float) -> CompressedPosterior | None:
+    def over(cls, exact: ExactPosterior, asked: Sequence[Points], *, most: float) -> LowRankPosterior | None:
         """The same posterior compressed, with the same record; None if errors were visible or the rank exceeds `most`.
 
         Errors are visible if the regularization is very small relative to the similarities. `asked` are typical query
@@ -224,7 +224,7 @@ class CompressedPosterior(RecordedPosterior):
         if asked:
             points = self.kernel.kind.stack(*asked)
             self._span(points, self.kernel.diagonal(points))
-        return slots.rank <= most and not self.has_strayed
+        return slots.rank <= most and not self.needs_exact_fallback
 
     @property
     def shows(self) -> bool:
@@ -322,7 +322,7 @@ class CompressedPosterior(RecordedPosterior):
     def _admit(self, points: Points) -> None:
         """Add points to the basis, and extend everything that depends on it."""
         self._journal.note(self._start)
-        stays = self._slots.admit(points, self.record.points)
+        stays = self._slots.validate_learnable(points, self.record.points)
         self._asked, self._learnt = {}, {}
         if not stays:
             self._ridge = None
@@ -348,7 +348,7 @@ class CompressedPosterior(RecordedPosterior):
         self._has_other_sums = False
         return self._ridge
 
-    def _forget(self) -> None:
+    def _observations_removed(self) -> None:
         """Recompute the sums over what remains. The basis is a coordinate system and may retain removed points."""
         self._make_anew()
         if self.record.size >= (1.0 - EMPTY_SHARE) * self.record.n_slots:
@@ -364,7 +364,7 @@ class CompressedPosterior(RecordedPosterior):
         self._whole = None
         self._start()
 
-    def _retarget(self) -> None:
+    def _rewards_changed(self) -> None:
         self._has_other_sums = True
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class CompressedPosterior(RecordedPosterior):
         if not self.size:
             return np.zeros(len(prior)), prior / self.regularization
         mean, squared = np.empty(len(prior)), np.empty(len(prior))
-        with few_threads(float(self.rank) ** 2 * len(prior)):
+        with limit_blas_threads(float(self.rank) ** 2 * len(prior)):
             self._catch_up()
             for block, part in blocks(self.kernel.kind, points, self.rank):
                 mean[block], squared[block] = self._predict_part(part, prior[block])
@@ -414,7 +414,7 @@ class CompressedPosterior(RecordedPosterior):
             outside, residual = self._basis.outside(coordinates, prior)
             tries -= 1
         if self._is_noisy or self._is_off(residual, prior):
-            self.has_strayed = True
+            self.needs_exact_fallback = True
             return None, residual
         return coordinates, residual
 
@@ -430,7 +430,7 @@ class CompressedPosterior(RecordedPosterior):
         if coordinates is None:
             return self.whole.covariance(points, others)
         root, n_points = self._current().root, self.kernel.kind.count(points)
-        with few_threads(float(coordinates.size) * max(coordinates.shape)):
+        with limit_blas_threads(float(coordinates.size) * max(coordinates.shape)):
             left = prior - coordinates[:, :n_points].T @ coordinates[:, n_points:]
             whitened = root @ coordinates
             return left / self.regularization + whitened[:, :n_points].T @ whitened[:, n_points:]

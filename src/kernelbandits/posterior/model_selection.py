@@ -13,7 +13,7 @@ from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.posterior.base import checked_regularization, checked_rewards, refuse_overflow
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
-from kernelbandits.validation import a_count, a_generator, a_list, is_one_of, shown
+from kernelbandits.validation import as_generator, check_int, check_list, is_one_of, short_repr
 
 __all__ = ["KernelFit", "fit_kernel"]
 
@@ -64,11 +64,13 @@ def fit_kernel(
     """
     kernels = tuple(as_kernel(kernel) for kernel in _several(candidates))
     gammas = [checked_regularization(value) for value in np.atleast_1d(np.asarray(regularization, dtype=object))]
-    folds = a_count(folds, "The number of folds")
+    folds = check_int(folds, "The number of folds")
     if not kernels or not gammas:
         raise InvalidParameter("There has to be at least one candidate kernel and one regularization to choose from.")
     if not is_one_of(criterion, ("marginal_likelihood", "cross_validation")):
-        raise InvalidParameter(f"The criterion is 'marginal_likelihood' or 'cross_validation', got {shown(criterion)}.")
+        raise InvalidParameter(
+            f"The criterion is 'marginal_likelihood' or 'cross_validation', got {short_repr(criterion)}."
+        )
     tried: list[Parameters] = []
     best: tuple[float, Kernel, float] = (inf, kernels[0], gammas[0])
     for kernel in kernels:
@@ -115,7 +117,7 @@ def _errors_left_out(gram: Matrix, targets: Vector, gammas: Sequence[float], fol
 def _several(candidates: Any) -> list[Any]:
     """Candidates as a list; a single candidate becomes a list of one."""
     is_one = isinstance(candidates, Kernel | np.ndarray) or callable(candidates) or not isinstance(candidates, Iterable)
-    return [candidates] if is_one else a_list(candidates, "Candidate kernels")
+    return [candidates] if is_one else check_list(candidates, "Candidate kernels")
 
 
 def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:
@@ -132,4 +134,4 @@ def _eigen(gram: Matrix) -> tuple[Vector, Matrix]:
 def _folds(n_points: int, folds: int, seed: Seed) -> list[Indices]:
     if not 2 <= folds <= n_points:
         raise InvalidParameter(f"Cross-validation needs 2 to {n_points} folds for {n_points} points, got {folds}.")
-    return list(np.array_split(a_generator(seed).permutation(n_points), folds))
+    return list(np.array_split(as_generator(seed).permutation(n_points), folds))

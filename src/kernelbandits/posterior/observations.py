@@ -14,7 +14,7 @@ from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["MOST_COLLECTIONS", "NOTHING", "NO_SLOTS", "Batch", "Observations", "Waiting", "two_sum"]
+__all__ = ["MOST_COLLECTIONS", "NOTHING", "NO_SLOTS", "Batch", "ObservationBuffer", "Observations", "two_sum"]
 
 MOST_COLLECTIONS: Final = 512
 """Number of collections in the buffer that triggers sorting: sorting this many single points takes half a
@@ -22,7 +22,7 @@ millisecond."""
 MOST_POINTS: Final = 100_000
 
 
-class Waiting:
+class ObservationBuffer:
     """Buffer of points with one reward each; it owns its contents."""
 
     def __init__(self, kind: PointKind) -> None:
@@ -135,7 +135,7 @@ class Observations:
         self._sums: Vector = np.zeros(0)
         self._errors: Vector = np.zeros(0)  # the exact sum is _sums + _errors
         self._n_slots = 0
-        self._waiting = Waiting(kind)
+        self._waiting = ObservationBuffer(kind)
         self.n_observations = 0
         self.version = 0
         """Version, increased with every change, so that derived state can detect that it is out of date."""
@@ -324,7 +324,7 @@ class Observations:
         counts = self._counts[places] - np.bincount(slots, minlength=self._n_slots)[places]
         self._retotal(places, counts, sums, errors, self.n_observations - len(slots))
 
-    def retotal(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
+    def set_totals(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
         """Set the counts, which need not be integers, and reward sums of known points; a count of 0 drops the point."""
         if self._waiting.rewards:
             self._take_over()
@@ -345,7 +345,7 @@ class Observations:
         self.n_observations = n_observations
         self.version += 1
 
-    def fade(self, rate: float, gone: Sequence[Hashable]) -> None:
+    def discount(self, rate: float, gone: Sequence[Hashable]) -> None:
         """Multiply the weight of every observation by `rate`, and drop the points of these keys."""
         counts, sums = rate * self.counts, rate * self.sums
         lost = [self._slots[key] for key in gone]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
@@ -42,7 +42,7 @@ class Pending:
         self._roots: Vector = np.ones(len(covariance)) if counts is None else np.sqrt(counts)
         scaled = covariance * self._roots * self._roots[:, None]
         self.inflation = float(np.sqrt(1.0 + np.maximum(np.diagonal(scaled), 0.0).sum()))
-        with few_threads(float(len(scaled)) ** 3):
+        with limit_blas_threads(float(len(scaled)) ** 3):
             self._factor = _factor_beside_identity(scaled)
         self.log_det_gain = 2.0 * float(np.log(np.diagonal(self._factor)).sum())
         """ln det(I + N^½ c(P, P) N^½): the contribution of the pending points to the posterior's own."""
@@ -50,7 +50,7 @@ class Pending:
     def _whitened(self, points: Points) -> Matrix:
         """One column per point: its squared length is the part of width² that the pending points explain."""
         whitened = np.ascontiguousarray(self._roots[:, None] * self._posterior.covariance(self._points, points))
-        with few_threads(float(len(self._factor)) * whitened.size):
+        with limit_blas_threads(float(len(self._factor)) * whitened.size):
             solve_lower(self._factor, whitened)
         return whitened
 
@@ -58,7 +58,7 @@ class Pending:
         """Posterior covariance divided by γ, including the pending points."""
         settled = self._posterior.covariance(points, others)
         left, right = self._whitened(points), self._whitened(others)
-        with few_threads(float(left.size) * right.shape[1]):
+        with limit_blas_threads(float(left.size) * right.shape[1]):
             return settled - left.T @ right
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:

@@ -31,12 +31,12 @@ from kernelbandits.posterior.base import (
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.pending import Pending
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Prediction, Vector
-from kernelbandits.validation import a_count, an_instance, shown
+from kernelbandits.validation import check_instance, check_int, short_repr
 
-__all__ = ["PartitionedPosterior", "PerActionPosterior", "falls_apart"]
+__all__ = ["PartitionedPosterior", "PerActionPosterior", "is_block_diagonal"]
 
 
-def falls_apart(kernel: Kernel) -> bool:
+def is_block_diagonal(kernel: Kernel) -> bool:
     """Whether pairs of different labels have similarity zero, so that the Gram matrix is block diagonal."""
     return isinstance(kernel, PairProduct) and isinstance(kernel.action, Delta)
 
@@ -58,10 +58,10 @@ class PartitionedPosterior(Posterior):
     kernel: PairProduct
 
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
-        if not falls_apart(kernel):
+        if not is_block_diagonal(kernel):
             raise InvalidParameter(
                 f"One posterior a label needs labels that have nothing in common: PairProduct(kernel, Delta()), got "
-                f"{shown(kernel)}."
+                f"{short_repr(kernel)}."
             )
         assert isinstance(kernel, PairProduct)
         self.kernel = kernel
@@ -191,8 +191,8 @@ class PartitionedPosterior(Posterior):
         return kind.stack(*pairs), weights, counts, sums
 
     @property
-    def is_sure(self) -> bool:
-        return all(part.is_sure for part in self._parts.values()) and self.kernel.is_certified
+    def is_well_posed(self) -> bool:
+        return all(part.is_well_posed for part in self._parts.values()) and self.kernel.is_certified
 
     @property
     def log_det_gain(self) -> float:
@@ -262,9 +262,9 @@ class PerActionPosterior(RecordedPosterior):
     kernel: LabeledLinear
 
     def __init__(self, kernel: LabeledLinear, *, regularization: float, keep: int | None = None) -> None:
-        an_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")
+        check_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")
         super().__init__(kernel, regularization=regularization)
-        self.keep = None if keep is None else a_count(keep, "The number of points to keep")
+        self.keep = None if keep is None else check_int(keep, "The number of points to keep")
         self._merged: dict[str, Any] | None = None  # blocks of the merged observations
         self._blank(None)
 
@@ -347,10 +347,10 @@ class PerActionPosterior(RecordedPosterior):
             self._labels[label] = block
         return self._labels[label]
 
-    def _forget(self) -> None:
+    def _observations_removed(self) -> None:
         """Recompute the sums over what remains: subtracting would leave rounding errors of removed rewards behind."""
         self.record = self.record.compacted()
-        self._retarget()
+        self._rewards_changed()
 
     def _undone(self, n_slots: int) -> None:
         """Mark the sums as stale: single observations cannot be undone in them, so they are recomputed when needed."""
@@ -360,10 +360,10 @@ class PerActionPosterior(RecordedPosterior):
         if self._is_stale:
             if not self.record.size and self._merged is None:
                 self._n_columns = None
-            self._retarget()
+            self._rewards_changed()
             self._is_stale = False
 
-    def _retarget(self) -> None:
+    def _rewards_changed(self) -> None:
         self._start_over()
         if self.size:
             self._absorb_rows(*self.record.kept())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._saved_state import saved_array
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import handles_transaction
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
@@ -19,7 +19,7 @@ from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, RecordedPoster
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
-from kernelbandits.validation import a_count
+from kernelbandits.validation import check_int
 
 __all__ = ["Minorant", "PrimalPosterior", "minorant_of"]
 
@@ -110,7 +110,7 @@ class PrimalPosterior(RecordedPosterior):
 
     def __init__(self, kernel: Kernel, *, regularization: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularization=regularization)
-        self.keep = None if keep is None else a_count(keep, "The number of points to keep")
+        self.keep = None if keep is None else check_int(keep, "The number of points to keep")
         self._is_plain = type(kernel) is Linear  # validated rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
         self._precision: Matrix | None = None  # C
@@ -169,14 +169,14 @@ class PrimalPosterior(RecordedPosterior):
             precision = self.regularization * np.eye(features.shape[1])
             self._moments = np.zeros(features.shape[1])
         scaled = features * np.sqrt(counts)[:, None]
-        with few_threads(float(features.size) * features.shape[1]):
+        with limit_blas_threads(float(features.size) * features.shape[1]):
             precision = precision + scaled.T @ scaled
             moments = self._moments + sums @ features
         refuse_overflow(precision)
         self._precision, self._moments = precision, moments
         self._upper = self._weights = None
 
-    def _forget(self) -> None:
+    def _observations_removed(self) -> None:
         """Recompute from what remains: subtracting would leave rounding errors of removed observations behind."""
         self.record = self.record.compacted()
         self._sum_up()
@@ -226,7 +226,7 @@ class PrimalPosterior(RecordedPosterior):
             self._sum_up()
             self._is_stale = False
 
-    def _retarget(self) -> None:
+    def _rewards_changed(self) -> None:
         points, _, sums = self.record.kept()
         self._moments = sums @ self._features(points) + (0.0 if self._merged is None else self._merged[1])
         self._weights = None
@@ -237,7 +237,7 @@ class PrimalPosterior(RecordedPosterior):
         features = self._features(points)
         if self._precision is None:
             return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularization
-        with few_threads(float(features.size) * features.shape[1]):
+        with limit_blas_threads(float(features.size) * features.shape[1]):
             whitened = self._whiten(features)
             return features @ self._mean_weights(), np.einsum("dn,dn->n", whitened, whitened)
 
@@ -320,7 +320,7 @@ class PrimalPosterior(RecordedPosterior):
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularization
         left, right = self._features(points), self._features(others)
-        with few_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
+        with limit_blas_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
             covariance = self._whiten(left).T @ self._whiten(right)
         refuse_overflow(covariance)
         return covariance
@@ -410,7 +410,7 @@ class PrimalPosterior(RecordedPosterior):
             # `size` would group the buffered observations; there are never fewer observations than points.
             if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
-            with self._refusing(), few_threads(float(len(self._precision)) ** 3):
+            with self._refusing(), limit_blas_threads(float(len(self._precision)) ** 3):
                 self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))
             self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))
@@ -426,14 +426,14 @@ class PrimalPosterior(RecordedPosterior):
         from scipy.linalg import cho_solve
 
         factor = self._factor()
-        with few_threads(float(factor.size)):
+        with limit_blas_threads(float(factor.size)):
             solved: Vector = cho_solve((factor, False), right, check_finite=False)
         return solved
 
     def _width_bound(self) -> Minorant:
         if self._minorant is None or (self.record.n_observations + self.n_merged) > self._minorant_until:
             assert self._precision is not None
-            with few_threads(float(len(self._precision)) ** 3):
+            with limit_blas_threads(float(len(self._precision)) ** 3):
                 self._minorant = minorant_of(self._precision, self.regularization)
             self._minorant_until = int(GROWTH * (self.record.n_observations + self.n_merged)) + 8
         return self._minorant

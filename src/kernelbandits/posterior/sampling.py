@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits.kernels import Kernel
 from kernelbandits.kernels.fourier_features import has_random_features, random_features
 from kernelbandits.posterior._chunks import blocks
@@ -32,7 +32,7 @@ def draw_jointly(mean: Vector, covariance: Matrix, n_draws: int, rng: np.random.
     """
     normal = rng.standard_normal((n_draws, len(mean)))
     jitter = JITTER * float(np.trace(covariance))
-    with few_threads(float(covariance.size) * (len(mean) + n_draws)):
+    with limit_blas_threads(float(covariance.size) * (len(mean) + n_draws)):
         while jitter > 0.0:
             try:
                 return np.asarray(mean + normal @ cholesky(covariance + jitter * np.eye(len(mean))).T)

@@ -225,7 +225,7 @@ def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int
 
 
 @part()
-def _take_in(
+def _update(
     columns: Matrix, state: Matrix, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: Vector
 ) -> None:
     """Add the squares of entries [begin, end) of the solutions to the explained variance, and update the bounds."""
@@ -264,7 +264,7 @@ def _advance(
                 return stop
             last = min(row + 64, n_rows, end - start)
             substitute_loop(left, corner, start, row, last, columns[first:stop])
-            _take_in(columns, state, first, stop, start + row, start + last, start + last <= size, terms)
+            _update(columns, state, first, stop, start + row, start + last, start + last <= size, terms)
             if start + last <= size and start + last < columns.shape[1]:
                 stop = _prune(columns, state, order, first, stop, bar)
     return stop

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits.selection import batch_updates
 from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.batch_updates import SMALL_PRODUCT, mixed
@@ -26,7 +26,7 @@ from kernelbandits.selection.column_log import (
     columns_for,
     part_of,
 )
-from kernelbandits.selection.synchronized_columns import Follower
+from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
@@ -204,7 +204,7 @@ class Front:
         bar = worst_tied(best) - FRONT_SLACK * max(1.0, abs(best))
         if self.rest(self.factor_by_sums(beta)) < bar:
             return True
-        with few_threads(SMALL_PRODUCT):
+        with limit_blas_threads(SMALL_PRODUCT):
             return self.rest(self.factor(beta)) < bar
 
     def rest(self, factor: float) -> float:
@@ -300,7 +300,7 @@ PAUSE: Final = 64
 class Fronts:
     """Builds and refreshes active sets, and synchronizes the full log with them."""
 
-    def __init__(self, items: Follower) -> None:
+    def __init__(self, items: SynchronizedColumns) -> None:
         self._items = items
         self._memory: Matrix | None = None  # buffer of the last active set, reused by the next
         self._period = LONG  # running mean of the pulls that a bound lasted
@@ -348,7 +348,7 @@ class Fronts:
             self._period = LONG
         if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
-        with few_threads(batch_updates.SMALL_PRODUCT):
+        with limit_blas_threads(batch_updates.SMALL_PRODUCT):
             front.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
         front.points = items.kernel.kind.take(items.points, front.rows)
         return True

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits._threads import few_threads, for_each_part
+from kernelbandits._threads import for_each_part, limit_blas_threads
 from kernelbandits.posterior.base import too_small
 from kernelbandits.selection._catalog_loops import BLOCK
 from kernelbandits.selection.column_log import DRIFT, LARGEST, UPDATES, ColumnLog, Similarities
@@ -21,7 +21,7 @@ COLUMNS_AT_ONCE: Final = 2048
 """Actions per part of a product, so that the result of a part stays in cache."""
 
 SMALL_PRODUCT: Final = 1e8
-"""Work passed to `few_threads`: the library's threads share the parts of a product, so each uses one BLAS thread."""
+"""Work passed to `limit_blas_threads`: threads of the library share a product, so each uses one BLAS thread."""
 
 
 def pull_many(
@@ -34,7 +34,7 @@ def pull_many(
     columns are one product, [−T C, T] times the stored columns and the similarities. Of the new slots, the `filled`
     lowest already have their similarities in the rows behind the runs.
     """
-    with few_threads(SMALL_PRODUCT):
+    with limit_blas_threads(SMALL_PRODUCT):
         _pull_many(log, slots, counts, totals, similarities, filled)
 
 
@@ -128,7 +128,7 @@ def shorten(log: ColumnLog) -> None:
     for length in reversed(TAILS):
         first = log.n_runs - length
         if first >= log.sealed and 2 * len(np.unique(slots[first:])) <= length:
-            with few_threads(SMALL_PRODUCT):
+            with limit_blas_threads(SMALL_PRODUCT):
                 _merge(log, first)
             break
     log.next_look = log.n_runs + TAILS[0]
@@ -180,7 +180,7 @@ def rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, simi
 
     With D the counts and L Lᵀ = γI + D^½ K D^½, all columns are one triangular solve.
     """
-    with few_threads(float(len(slots)) ** 2 * log.size):
+    with limit_blas_threads(float(len(slots)) ** 2 * log.size):
         _rebuild(log, slots, counts, totals, similarities)
 
 

@@ -17,7 +17,7 @@ from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import GrowingNames, is_sparse
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
-from kernelbandits.validation import viewed
+from kernelbandits.validation import as_iterable
 
 __all__ = ["Catalog", "CatalogView"]
 
@@ -314,7 +314,7 @@ def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId
 
 def _copied(items: Points) -> Points:
     """Copy of the items, independent of the caller's objects."""
-    items = viewed(items)
+    items = as_iterable(items)
     if isinstance(items, Pairs):
         raise InvalidContexts(
             "A catalog holds what can be chosen, without a context. Give the actions: Catalog(actions), and the "

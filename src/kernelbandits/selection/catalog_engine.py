@@ -17,7 +17,7 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.active_set import Front, Fronts
 from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
-from kernelbandits.selection.synchronized_columns import Follower
+from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
 from kernelbandits.types import (
     EMPTY,
@@ -59,8 +59,8 @@ def _finished(
 class CatalogEngine(Selector):
     """Mean and width of every item of a catalog, synchronized with the observations of a posterior.
 
-    It stores no data of its own: a query compares the record with what was applied (`Follower`). So delayed, amended
-    and removed rewards, and points that are in no catalog, need no special handling.
+    It stores no data of its own: a query compares the record with what was applied (`SynchronizedColumns`). So delayed,
+    amended and removed rewards, and points that are in no catalog, need no special handling.
 
     Cost per round: a pass over all N items, about 40 bytes each, if the item was also pulled last; q more columns if q
     runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is expensive, because new items
@@ -87,7 +87,7 @@ class CatalogEngine(Selector):
         self.is_finished = True
         """Whether every query and update so far has completed."""
         self._root = sqrt(regularization)
-        self._items = Follower(points, kernel, regularization)
+        self._items = SynchronizedColumns(points, kernel, regularization)
         self.n_items = self._items.n_items
         """Number of items that the engine covers; the catalog may have grown since."""
         self._record = self._items.record

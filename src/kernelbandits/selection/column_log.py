@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits._threads import few_threads, for_each_part, threads_for
+from kernelbandits._threads import for_each_part, limit_blas_threads, threads_for
 from kernelbandits.posterior.base import too_small
 from kernelbandits.selection._catalog_loops import BLOCK, Flags, loops
 from kernelbandits.selection.ties import lowered
@@ -305,7 +305,7 @@ class ColumnLog:
         lifts = np.zeros(last - run)
         lifts[0] = step * self.regularization / self.scales[run]
         lifts[1:] = -step * self.weights[run + 1 : last] * self.rows[run + 1 : last, position]
-        with few_threads(float(len(lifts)) * self.size):
+        with limit_blas_threads(float(len(lifts)) * self.size):
             self.mean += lifts @ self.rows[run:last, : self.size]
         self.lifts[run:last] += lifts
         self.totals[run] += change
@@ -321,7 +321,7 @@ class ColumnLog:
         columns = self.rows[:end, positions]
         weights = columns[:, first:].T * self.weights[:end]
         weights[np.arange(end) <= known[:, None]] = 0.0
-        with few_threads(float(weights.size) * len(positions)):
+        with limit_blas_threads(float(weights.size) * len(positions)):
             covariances = -(weights @ columns)
         old = known >= 0
         covariances[old] += (self.regularization / self.scales[known[old]])[:, None] * columns[known[old]]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._threads import few_threads
+from kernelbandits._threads import limit_blas_threads
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
 from kernelbandits.posterior.cholesky import GrowingCholesky
@@ -156,7 +156,7 @@ PART: Final = 128
 """Size of a later batch."""
 
 WORK_PER_SIMILARITY: Final = 10.0
-"""Multiplications per similarity, for `few_threads`: a distance over a few columns and a profile."""
+"""Multiplications per similarity, for `limit_blas_threads`: a distance over a few columns and a profile."""
 
 KEPT: Final = 16
 """Tied actions whose solution is stored in case they are observed next."""
@@ -165,7 +165,12 @@ KEPT: Final = 16
 def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     """Posterior that is screened for a round with n_actions actions; None if all actions have to be scored."""
     exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
-    if not isinstance(exact, ExactPosterior) or n_actions < 2 or exact.record.size < LEAST_SIZE or not exact.is_sure:
+    if (
+        not isinstance(exact, ExactPosterior)
+        or n_actions < 2
+        or exact.record.size < LEAST_SIZE
+        or not exact.is_well_posed
+    ):
         return None
     if not screening_loops.is_compiled:
         screening_loops.note(n_actions * exact.record.size)
@@ -246,7 +251,7 @@ class Screening(Selector):
         self._scores, self._columns = {}, {}
         exact.whitening()  # may use many threads
         work = WORK_PER_SIMILARITY * float(exact.record.size) * n_actions
-        with few_threads(work), np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
+        with limit_blas_threads(work), np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
             tied = self._tied(exact, points, exploration)
         self.is_finished = True
         return tied
@@ -351,21 +356,21 @@ def tied_in_each(
     posterior.kernel.kind.refuse_unlike(posterior.record.points, points)
     posterior.whitening()  # may use many threads
     work = float(posterior.size) ** 2 * len(sizes)
-    with few_threads(work), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(work), np.errstate(over="ignore", invalid="ignore"):
         contest = _Contest(posterior, points, np.repeat(exploration, sizes))
         if not np.isfinite(contest.upper).all():
             return None
         starts = np.cumsum(sizes) - sizes
         round_of = np.repeat(np.arange(len(sizes)), sizes)
-        contest.go_on(np.arange(len(round_of)), 0, FIRST_ROWS)
+        contest.resume(np.arange(len(round_of)), 0, FIRST_ROWS)
         leaders = _leaders(contest.upper, starts, round_of)
         n_rows = min(FIRST_ROWS, contest.size)
-        contest.go_on(leaders, n_rows, contest.size)
+        contest.resume(leaders, n_rows, contest.size)
         bars = np.array([lowered(score) for score in contest.upper[leaders]])[round_of]
         others = np.setdiff1d(np.arange(len(round_of)), leaders)
         while n_rows < contest.size and len(others):
             others = others[contest.upper[others] >= bars[others]]
-            contest.go_on(others, n_rows, min(2 * n_rows, contest.size))
+            contest.resume(others, n_rows, min(2 * n_rows, contest.size))
             n_rows = min(2 * n_rows, contest.size)
         contest.upper[contest.upper < bars] = -np.inf
     return [tied_for_best(scores) for scores in np.split(contest.upper, starts[1:])]
@@ -389,7 +394,7 @@ class _Contest:
         self.upper: Vector = self._bound(np.arange(len(self._prior)))
         """Upper bound of every point; its score once all rows of the factor are applied."""
 
-    def go_on(self, places: Indices, first: int, last: int) -> None:
+    def resume(self, places: Indices, first: int, last: int) -> None:
         """Continue the substitution of some points from row `first` to row `last` of the factor."""
         last = min(last, self.size)
         if first >= last or not len(places):

@@ -11,7 +11,7 @@ from kernelbandits._compile import Background, uninterrupted
 __all__ = ["ScreeningLoops", "screening_loops"]
 
 
-PATIENCE: Final = 20_000_000
+WORK_BEFORE_COMPILE: Final = 20_000_000
 """Work before compilation, as in `_compile`, for kernels that take ten times as long to compile: about a second of
 work."""
 
@@ -20,7 +20,7 @@ class ScreeningLoops(Background):
     """Six compiled kernels; they exist once `is_compiled` is true."""
 
     def __init__(self) -> None:
-        super().__init__(patience=PATIENCE)
+        super().__init__(patience=WORK_BEFORE_COMPILE)
         self.scan: Callable[..., None]
         self.rows: Callable[..., None]
         self.rank: Callable[..., tuple[float, int]]

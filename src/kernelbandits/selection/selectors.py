@@ -62,7 +62,7 @@ class Selectors:
         regularization: exhaustive scoring computes every width, so it detects indefinite similarities and overflow.
         """
         record = getattr(posterior, "record", None)
-        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_sure:
+        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_well_posed:
             return None
         if not loops.is_compiled:
             loops.note(catalog.n_items * (1 + record.size))

@@ -16,7 +16,7 @@ from kernelbandits.selection.column_log import DRIFT, DRIFT_LIMIT, UPDATES, Colu
 from kernelbandits.selection.similarities import Collection
 from kernelbandits.types import Indices, Matrix, Points
 
-__all__ = ["Follower", "RowIndex"]
+__all__ = ["RowIndex", "SynchronizedColumns"]
 
 ROWS_AT_ONCE: Final = 65_536
 """Rows whose fingerprints are computed together: a few megabytes at a time."""
@@ -101,7 +101,7 @@ BLOCK_OF_CHANGES: Final = 4
 """Number of changed points from which they are applied together, by matrix products."""
 
 
-class Follower:
+class SynchronizedColumns:
     """Column log of all catalog items, synchronized with a record by applying the differences.
 
     More observations of a point are a pull, a changed sum alone changes the means, and any other change (removed

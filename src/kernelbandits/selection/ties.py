@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidParameter, NumericalError
 from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
-from kernelbandits.validation import is_one_of, shown
+from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = [
     "Ties",
@@ -72,7 +72,9 @@ def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
     """Validate the tie rule; raise InvalidParameter otherwise."""
     if not is_one_of(ties, ("lowest", "random", "exact") if may_be_exact else ("lowest", "random")):
         exact = ", or only 'exact' ones count" if may_be_exact else ""
-        raise InvalidParameter(f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={shown(ties)}.")
+        raise InvalidParameter(
+            f"Ties go to the 'lowest' row or to one at 'random'{exact}, got ties={short_repr(ties)}."
+        )
     return ties
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from kernelbandits.environments.base import Environment, ForeseeableWorld, Round, World, n_points, row_of
+from kernelbandits.environments.base import BatchWorld, Environment, Round, World, n_points, row_of
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Pairs, Points
 
@@ -59,13 +59,13 @@ class EnvironmentContract:
         curious = environment.start(np.random.default_rng(12))
 
         for shown, again in zip(_rounds(patient, self.n_rounds), _rounds(curious, self.n_rounds), strict=True):
-            rewards = [curious.pay(action) for action in reversed(_actions(again))]
+            rewards = [curious.reward(action) for action in reversed(_actions(again))]
             assert _same_points(shown.contexts, again.contexts)
-            assert _same_rewards([patient.pay(_actions(shown)[0])], rewards[-1:])
+            assert _same_rewards([patient.reward(_actions(shown)[0])], rewards[-1:])
 
     def test_paying_twice_changes_nothing(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(13))
-        shown = world.show()
+        shown = world.observe()
 
         assert _same_rewards(_pay_all(world, shown), _pay_all(world, shown))
 
@@ -77,7 +77,7 @@ class EnvironmentContract:
             if shown.expected is None:
                 pytest.skip("this world does not know its expectations")
             place = int(chooser.integers(len(shown.expected)))
-            surprises.append(world.pay(row_of(shown.contexts, place)) - shown.expected[place])
+            surprises.append(world.reward(row_of(shown.contexts, place)) - shown.expected[place])
 
         error = np.std(surprises) / np.sqrt(len(surprises))
         assert abs(np.mean(surprises)) <= self.standard_errors * error + 1e-12
@@ -99,15 +99,15 @@ class EnvironmentContract:
         world = environment.start(np.random.default_rng(18))
 
         with pytest.raises(ValueError, match="show"):
-            world.pay(0)
+            world.reward(0)
 
     @pytest.mark.parametrize("beyond", ["below", "above"])
     def test_an_action_that_was_not_shown_is_refused(self, environment: Environment, beyond: str) -> None:
         world = environment.start(np.random.default_rng(19))
-        shown = world.show()
+        shown = world.observe()
 
         with pytest.raises(ValueError, match="action"):
-            world.pay(-1 if beyond == "below" else _actions(shown)[-1] + 1)
+            world.reward(-1 if beyond == "below" else _actions(shown)[-1] + 1)
 
     def test_two_runs_do_not_disturb_each_other(self, environment: Environment) -> None:
         alone = _play(environment.start(np.random.default_rng(20)), self.n_rounds)
@@ -121,11 +121,11 @@ class EnvironmentContract:
 
     def test_foreseen_rounds_are_those_that_would_be_shown(self, environment: Environment) -> None:
         foreseeing = environment.start(np.random.default_rng(22))
-        if not isinstance(foreseeing, ForeseeableWorld):
+        if not isinstance(foreseeing, BatchWorld):
             pytest.skip("this world foresees nothing")
         shown_one_by_one = _play(environment.start(np.random.default_rng(22)), self.n_rounds + 2)
 
-        foreseen = foreseeing.foresee(self.n_rounds)
+        foreseen = foreseeing.peek_rounds(self.n_rounds)
         latest = _pay_all(foreseeing, foreseen[-1][0])
         foreseen += [(shown, np.array(paid)) for shown, paid in _play(foreseeing, 2)]
 
@@ -148,7 +148,7 @@ def _rounds(world: World, most: int) -> Iterator[Round]:
     """Yield the next rounds of a world, at most `most`."""
     for _ in range(most):
         try:
-            yield world.show()
+            yield world.observe()
         except StopIteration:
             return
 
@@ -159,7 +159,7 @@ def _play(world: World, most: int) -> list[tuple[Round, list[float]]]:
 
 
 def _pay_all(world: World, shown: Round) -> list[float]:
-    return [world.pay(action) for action in _actions(shown)]
+    return [world.reward(action) for action in _actions(shown)]
 
 
 def _same_rewards(first: list[float], second: list[float]) -> bool:

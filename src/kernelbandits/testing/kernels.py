@@ -138,7 +138,7 @@ class KernelContract:
     def test_one_point_can_be_taken_out_and_given_back(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)
 
-        back = [kernel.kind.single(kernel.kind.one(checked, row)) for row in range(kernel.kind.count(checked))]
+        back = [kernel.kind.as_collection(kernel.kind.one(checked, row)) for row in range(kernel.kind.count(checked))]
 
         assert all(kernel.kind.count(single) == 1 for single in back)
         assert [key for single in back for key in kernel.kind.keys(single)] == kernel.kind.keys(checked)

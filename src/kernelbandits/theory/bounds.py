@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.validation import a_count, a_flag, a_probability, a_vector, is_one_of, not_negative, positive, shown
+from kernelbandits.validation import (
+    check_bool,
+    check_int,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    check_vector,
+    is_one_of,
+    short_repr,
+)
 
 __all__ = [
     "balanced_regularization",
@@ -50,7 +59,9 @@ def kappa(*, regularization: float, largest_similarity: float = 1.0) -> float:
     >>> round(kappa(regularization=0.5), 4)
     1.8205
     """
-    u = positive(largest_similarity, "The largest similarity") / positive(regularization, "The regularization")
+    u = check_positive(largest_similarity, "The largest similarity") / check_positive(
+        regularization, "The regularization"
+    )
     return u / log1p(u)
 
 
@@ -61,8 +72,8 @@ def horizon_logarithm(*, horizon: int, effective_dimension: float, regularizatio
     d̃ ln T. Assumes at most T points of k(x, x) ≤ 1.
     """
     horizon = _horizon(horizon)
-    dimension = positive(effective_dimension, "The effective dimension")
-    return max(log1p(horizon / (dimension * positive(regularization, "The regularization"))), log(horizon))
+    dimension = check_positive(effective_dimension, "The effective dimension")
+    return max(log1p(horizon / (dimension * check_positive(regularization, "The regularization"))), log(horizon))
 
 
 def n_stages(horizon: int) -> int:
@@ -74,7 +85,7 @@ def n_stages(horizon: int) -> int:
     >>> [n_stages(horizon) for horizon in (1, 4, 5, 10_000)]
     [1, 1, 2, 7]
     """
-    horizon = a_count(horizon, "The horizon")
+    horizon = check_int(horizon, "The horizon")
     return max(1, ((horizon - 1).bit_length() + 1) // 2)  # ⌈log₂ T⌉ in integers, halved and rounded up
 
 
@@ -101,10 +112,10 @@ def sup_kernel_ucb_scale(
     >>> round(scale, 4)
     3.9867
     """
-    horizon, n_actions = a_count(horizon, "The horizon"), a_count(n_actions, "The number of actions")
-    failure_probability = a_probability(failure_probability)
+    horizon, n_actions = check_int(horizon, "The horizon"), check_int(n_actions, "The number of actions")
+    failure_probability = check_probability(failure_probability)
     if not is_one_of(mode, ("valid", "paper")):
-        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {shown(mode)}.")
+        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {short_repr(mode)}.")
     if mode == "paper":
         return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
     union = n_actions * horizon * n_stages(horizon)
@@ -125,9 +136,9 @@ def sup_kernel_ucb_anytime_scale(
     η_t = sqrt(2 ln(2 N S_t π² t² / (6δ))), S_t = max(1, ⌈½ log₂ t⌉): round t gets the fraction 6δ/(π² t²) of δ. It
     never decreases, and N may be the largest number of actions so far. Assumes A2, A3 and A4.
     """
-    t = a_count(round_index, "The round")
-    union = a_count(n_actions, "The number of actions") * n_stages(t) * t**2 * pi**2 / 6.0
-    return _scale(union, a_probability(failure_probability), regularization, norm_bound, noise_scale)
+    t = check_int(round_index, "The round")
+    union = check_int(n_actions, "The number of actions") * n_stages(t) * t**2 * pi**2 / 6.0
+    return _scale(union, check_probability(failure_probability), regularization, norm_bound, noise_scale)
 
 
 def theorem_1_bound(
@@ -149,10 +160,10 @@ def theorem_1_bound(
 
     Reference: Valko et al. (2013), Theorem 1.
     """
-    horizon, n_actions = _horizon(horizon), a_count(n_actions, "The number of actions")
-    regularization, norm = positive(regularization, "The regularization"), not_negative(norm, "The norm")
-    effective_dimension = positive(effective_dimension, "The effective dimension")
-    q = 2.0 * log(2.0 * horizon * n_actions * (1.0 + log(horizon)) / a_probability(failure_probability))
+    horizon, n_actions = _horizon(horizon), check_int(n_actions, "The number of actions")
+    regularization, norm = check_positive(regularization, "The regularization"), check_nonnegative(norm, "The norm")
+    effective_dimension = check_positive(effective_dimension, "The effective dimension")
+    q = 2.0 * log(2.0 * horizon * n_actions * (1.0 + log(horizon)) / check_probability(failure_probability))
     l_T = horizon_logarithm(horizon=horizon, effective_dimension=effective_dimension, regularization=regularization)
     bias = 2.0 + 2.0 * (1.0 + sqrt(regularization / q)) * norm
     noise = 8.0 * sqrt((12.0 + 15.0 / regularization) * l_T**3 * q)
@@ -192,7 +203,7 @@ def sup_kernel_ucb_bound(
         Length of an interval that contains all rewards: the bound then holds for the realized regret. δ is split into
         two halves, and `pseudo_to_realized` is added.
     """
-    failure_probability = a_probability(failure_probability)
+    failure_probability = check_probability(failure_probability)
     moved = 0.0
     if realized_span is not None:
         failure_probability /= 2.0
@@ -209,7 +220,7 @@ def sup_kernel_ucb_bound(
     spread = sqrt(
         2.0 * kappa(regularization=regularization) * n_stages(horizon) * float(effective_dimension) * l_T * horizon
     )
-    unit = positive(threshold_unit, "The threshold unit")
+    unit = check_positive(threshold_unit, "The threshold unit")
     return 2.0 * unit * sqrt(horizon) + _gap_factor(largest_gap, unit) * scale * spread + moved
 
 
@@ -234,15 +245,15 @@ def sup_kernel_ucb_data_bound(
     scale with δ/2 and add `pseudo_to_realized(failure_probability=δ/2)`. For the anytime variant pass the scale of
     round T; its exploit rounds cost 4 u sqrt(T) together. Other parameters as in `sup_kernel_ucb_bound`.
     """
-    horizon, scale = a_count(horizon, "The horizon"), not_negative(scale, "The scale")
-    sizes, gains = a_vector(stage_sizes, "The stage sizes"), a_vector(stage_log_det_gains, "The stage gains")
+    horizon, scale = check_int(horizon, "The horizon"), check_nonnegative(scale, "The scale")
+    sizes, gains = check_vector(stage_sizes, "The stage sizes"), check_vector(stage_log_det_gains, "The stage gains")
     if sizes.shape != gains.shape or np.any(sizes < 0) or np.any(gains < 0):
         raise InvalidParameter(
             f"Every stage has one size and one log-determinant gain, zero or above, got {sizes} and {gains}."
         )
     factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
-    unit = positive(threshold_unit, "The threshold unit")
-    exploited = (4.0 if a_flag(is_anytime, "`is_anytime`") else 2.0) * unit * sqrt(horizon)
+    unit = check_positive(threshold_unit, "The threshold unit")
+    exploited = (4.0 if check_bool(is_anytime, "`is_anytime`") else 2.0) * unit * sqrt(horizon)
     return exploited + _gap_factor(largest_gap, unit) * scale * float(np.sum(np.sqrt(factor * sizes * gains)))
 
 
@@ -260,10 +271,10 @@ def kernel_ucb_bound(
     `SelfNormalized` or `Mixture` (with A2, A3), not `FixedDesign` and not a tuned constant. L_T and η_T may be upper
     bounds, so a data-independent gain can be used.
     """
-    horizon = a_count(horizon, "The horizon")
-    gain = not_negative(log_det_gain, "The log-determinant gain")
+    horizon = check_int(horizon, "The horizon")
+    gain = check_nonnegative(log_det_gain, "The log-determinant gain")
     factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
-    return 2.0 * not_negative(exploration, "The exploration") * sqrt(factor * horizon * gain)
+    return 2.0 * check_nonnegative(exploration, "The exploration") * sqrt(factor * horizon * gain)
 
 
 def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
@@ -275,7 +286,7 @@ def kernel_ucb_trace_bound(explorations: ArrayLike, widths: ArrayLike) -> float:
     >>> kernel_ucb_trace_bound([1.0, 2.0], [0.5, 0.25])
     2.0
     """
-    eta, width = a_vector(explorations, "The explorations"), a_vector(widths, "The widths")
+    eta, width = check_vector(explorations, "The explorations"), check_vector(widths, "The widths")
     if eta.shape != width.shape or np.any(eta < 0) or np.any(width < 0):
         raise InvalidParameter(
             f"Every round has one exploration and one width, zero or above; got {eta.size} and {width.size} numbers."
@@ -289,8 +300,8 @@ def pseudo_to_realized(*, horizon: int, failure_probability: float, reward_span:
     Assumes rewards in an interval of length ℓ = `reward_span`. In each round the difference of two rewards minus its
     expectation then lies in an interval of length 2ℓ, and Azuma–Hoeffding gives the bound.
     """
-    span = positive(reward_span, "The length of the reward range")
-    spread = 2.0 * a_count(horizon, "The horizon") * log(2.0 / a_probability(failure_probability))
+    span = check_positive(reward_span, "The length of the reward range")
+    spread = 2.0 * check_int(horizon, "The horizon") * log(2.0 / check_probability(failure_probability))
     return span * sqrt(spread)
 
 
@@ -301,8 +312,8 @@ def balanced_regularization(
 
     Remark 3 of the paper suggests γ of the order 1/B, which its own theorem does not support (erratum E20).
     """
-    noise = positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
-    bound = positive(norm_bound, "The norm bound")
+    noise = check_positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
+    bound = check_positive(norm_bound, "The norm bound")
     eta = sup_kernel_ucb_scale(
         horizon=horizon, n_actions=n_actions, failure_probability=failure_probability, norm_bound=0.0, noise_scale=1.0
     )
@@ -315,8 +326,8 @@ def simple_regularization(*, noise_scale: float, norm_bound: float) -> float:
     >>> simple_regularization(noise_scale=0.5, norm_bound=2.0)
     0.0625
     """
-    noise = positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
-    return (noise / positive(norm_bound, "The norm bound")) ** 2
+    noise = check_positive(noise_scale, "The noise scale", "Without noise any small regularization serves.")
+    return (noise / check_positive(norm_bound, "The norm bound")) ** 2
 
 
 def _scale(
@@ -327,13 +338,13 @@ def _scale(
             "The valid scale needs norm_bound, a bound on ‖f‖; without one only mode='paper' is defined."
         )
     eta = sqrt(2.0 * log(2.0 * union / failure_probability))
-    bias = sqrt(positive(regularization, "The regularization")) * not_negative(norm_bound, "The norm bound")
-    return not_negative(noise_scale, "The noise scale") * eta + bias
+    bias = sqrt(check_positive(regularization, "The regularization")) * check_nonnegative(norm_bound, "The norm bound")
+    return check_nonnegative(noise_scale, "The noise scale") * eta + bias
 
 
 def _gap_factor(largest_gap: float, unit: float) -> float:
-    return 8.0 * max(1.0, positive(largest_gap, "The largest gap") / (4.0 * unit))
+    return 8.0 * max(1.0, check_positive(largest_gap, "The largest gap") / (4.0 * unit))
 
 
 def _horizon(horizon: int) -> int:
-    return a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero.")
+    return check_int(horizon, "The horizon", least=2, hint="With a single round ln T is zero.")

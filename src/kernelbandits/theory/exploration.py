@@ -29,7 +29,15 @@ import numpy as np
 
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_count, a_mapping, a_number, a_probability, not_negative, positive, shown
+from kernelbandits.validation import (
+    check_float,
+    check_int,
+    check_mapping,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    short_repr,
+)
 
 __all__ = [
     "IGPUCB",
@@ -39,15 +47,15 @@ __all__ = [
     "GPUCBAgnostic",
     "GPUCBFinite",
     "Mixture",
+    "RoundState",
     "SelfNormalized",
-    "Situation",
     "as_exploration",
     "exploration_from",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class RoundState:
     """State of a round: the inputs of a schedule."""
 
     round_index: int
@@ -65,13 +73,13 @@ class Situation:
         for name in ("round_index", "n_actions", "log_det_gain", "regularization"):
             value = getattr(self, name)
             if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
-                object.__setattr__(self, name, a_number(value, f"`{name}`"))
+                object.__setattr__(self, name, check_float(value, f"`{name}`"))
         if self.round_index < 1 or self.n_actions < 1 or not 0.0 < self.regularization < inf:
             raise InvalidParameter(
-                f"Rounds and actions are counted from 1 and the regularization is positive, got {shown(self)}."
+                f"Rounds and actions are counted from 1 and the regularization is positive, got {short_repr(self)}."
             )
         if isnan(self.log_det_gain):
-            raise InvalidParameter(f"The log-determinant gain has to be a number, got {shown(self)}.")
+            raise InvalidParameter(f"The log-determinant gain has to be a number, got {short_repr(self)}.")
 
     @property
     def gain(self) -> float:
@@ -97,14 +105,14 @@ class Exploration(Protocol):
         return True
 
     @abstractmethod
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         """η of this round, zero or above."""
 
     @abstractmethod
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
 
-    def broken_by(self, situation: Situation) -> str | None:
+    def violated_assumption(self, situation: RoundState) -> str | None:
         """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
@@ -121,7 +129,7 @@ class _Named:
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"class": type(self).__name__, **values}
 
-    def broken_by(self, situation: Situation) -> str | None:
+    def violated_assumption(self, situation: RoundState) -> str | None:
         """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
@@ -145,9 +153,9 @@ class Constant(_Named):
     is_tuned: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._keep(value=not_negative(self.value, "A constant exploration", "1.0 is a good start."))
+        self._keep(value=check_nonnegative(self.value, "A constant exploration", "1.0 is a good start."))
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         return self.value
 
 
@@ -175,15 +183,15 @@ class FixedDesign(_Named):
     def __post_init__(self) -> None:
         self._keep(
             **_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability),
-            n_actions=a_count(self.n_actions, "The number of actions"),
-            horizon=a_count(self.horizon, "The horizon"),
+            n_actions=check_int(self.n_actions, "The number of actions"),
+            horizon=check_int(self.horizon, "The horizon"),
         )
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         spread = sqrt(2.0 * log(2.0 * self.n_actions * self.horizon / self.failure_probability))
         return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
 
-    def broken_by(self, situation: Situation) -> str | None:
+    def violated_assumption(self, situation: RoundState) -> str | None:
         if situation.n_actions > self.n_actions:
             return (
                 f"The interval was built for at most {self.n_actions} actions a round, and round "
@@ -212,7 +220,7 @@ class SelfNormalized(_Named):
     def __post_init__(self) -> None:
         self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         spread = sqrt(situation.gain + 2.0 * log(1.0 / self.failure_probability))
         return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
 
@@ -230,7 +238,7 @@ class Mixture(_Named):
     Cauchy–Schwarz implies |mean − f| ≤ η_t · width at every point.
 
     >>> schedule = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
-    >>> round(schedule(Situation(round_index=1, n_actions=3, log_det_gain=0.0, regularization=0.25)), 4)
+    >>> round(schedule(RoundState(round_index=1, n_actions=3, log_det_gain=0.0, regularization=0.25)), 4)
     1.4667
     """
 
@@ -243,7 +251,7 @@ class Mixture(_Named):
     def __post_init__(self) -> None:
         self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         noise = self.noise_scale**2 * (situation.gain + 2.0 * log(1.0 / self.failure_probability))
         return sqrt(noise + situation.regularization * self.norm_bound**2)
 
@@ -268,15 +276,15 @@ class IGPUCB(_Named):
     def __post_init__(self) -> None:
         self._keep(
             **_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability),
-            horizon=a_count(self.horizon, "The horizon"),
+            horizon=check_int(self.horizon, "The horizon"),
         )
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         information = situation.gain / 2.0
         spread = sqrt(2.0 * (information + 1.0 + log(1.0 / self.failure_probability)))
         return sqrt(situation.regularization) * (self.norm_bound + self.noise_scale * spread)
 
-    def broken_by(self, situation: Situation) -> str | None:
+    def violated_assumption(self, situation: RoundState) -> str | None:
         wanted = 1.0 + 2.0 / self.horizon
         if not isclose(situation.regularization, wanted, rel_tol=1e-9):
             return (
@@ -304,8 +312,8 @@ class GPUCBFinite(_Named):
 
     def __post_init__(self) -> None:
         self._keep(
-            failure_probability=a_probability(self.failure_probability),
-            divide_by=positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; its authors use 5.0."),
+            failure_probability=check_probability(self.failure_probability),
+            divide_by=check_positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; its authors use 5.0."),
         )
 
     @property
@@ -313,7 +321,7 @@ class GPUCBFinite(_Named):
         """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 splits δ among all rounds
         beta = 2.0 * log(situation.n_actions * rounds / self.failure_probability)
         return sqrt(situation.regularization * beta / self.divide_by)
@@ -339,8 +347,8 @@ class GPUCBAgnostic(_Named):
     def __post_init__(self) -> None:
         self._keep(
             norm_bound=_norm(self.norm_bound),
-            failure_probability=a_probability(self.failure_probability),
-            divide_by=positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; larger is narrower."),
+            failure_probability=check_probability(self.failure_probability),
+            divide_by=check_positive(self.divide_by, "The divisor of β", "1.0 keeps the theorem; larger is narrower."),
         )
 
     @property
@@ -348,7 +356,7 @@ class GPUCBAgnostic(_Named):
         """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         information = situation.gain / 2.0
         growth = 300.0 * information * log(situation.round_index / self.failure_probability) ** 3
         return sqrt(situation.regularization * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
@@ -377,14 +385,16 @@ class _Foreign(Exploration):
         """Value stated by the schedule, else True."""
         return bool(getattr(self.schedule, "is_tuned", True))
 
-    def __call__(self, situation: Situation) -> float:
+    def __call__(self, situation: RoundState) -> float:
         return float(self.schedule(situation))
 
     def describe(self) -> Parameters:
         return dict(self.schedule.describe())
 
-    def broken_by(self, situation: Situation) -> str | None:
-        said: str | None = self.schedule.broken_by(situation) if hasattr(self.schedule, "broken_by") else None
+    def violated_assumption(self, situation: RoundState) -> str | None:
+        said: str | None = (
+            self.schedule.violated_assumption(situation) if hasattr(self.schedule, "violated_assumption") else None
+        )
         return said
 
 
@@ -397,10 +407,10 @@ def as_exploration(value: float | Exploration) -> Exploration:
     Constant(value=2.0)
     """
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return Constant(a_number(value, "The exploration"))
+        return Constant(check_float(value, "The exploration"))
     if isinstance(value, type) or not (callable(value) and callable(getattr(value, "describe", None))):
         raise InvalidParameter(
-            f"The exploration has to be a number or a schedule with __call__ and describe, got {shown(value)}. "
+            f"The exploration has to be a number or a schedule with __call__ and describe, got {short_repr(value)}. "
             "Mixture(noise_scale=…, norm_bound=…, failure_probability=…) is the schedule to try first."
         )
     return value if isinstance(value, Exploration) else _Foreign(value)
@@ -412,7 +422,7 @@ def exploration_from(description: Mapping[str, Any]) -> Exploration:
     >>> exploration_from({"class": "Constant", "value": 0.5})
     Constant(value=0.5)
     """
-    values = dict(a_mapping(description, "The parameters of a schedule"))
+    values = dict(check_mapping(description, "The parameters of a schedule"))
     name = values.pop("class", None)
     schedule = SCHEDULES.get(name) if isinstance(name, str) else None
     if schedule is None:
@@ -426,17 +436,19 @@ def exploration_from(description: Mapping[str, Any]) -> Exploration:
 
 def _noise_norm_and_probability(noise_scale: float, norm_bound: float, failure_probability: float) -> dict[str, float]:
     return {
-        "noise_scale": not_negative(noise_scale, "The noise scale", "0.5 is right for rewards in [0, 1]."),
+        "noise_scale": check_nonnegative(noise_scale, "The noise scale", "0.5 is right for rewards in [0, 1]."),
         "norm_bound": _norm(norm_bound),
-        "failure_probability": a_probability(failure_probability),
+        "failure_probability": check_probability(failure_probability),
     }
 
 
 def _norm(norm_bound: float) -> float:
-    return not_negative(norm_bound, "The norm bound", "It bounds ‖f‖ in the kernel's space; 1.0 is a common guess.")
+    return check_nonnegative(
+        norm_bound, "The norm bound", "It bounds ‖f‖ in the kernel's space; 1.0 is a common guess."
+    )
 
 
-def _beyond(horizon: int, situation: Situation) -> str | None:
+def _beyond(horizon: int, situation: RoundState) -> str | None:
     if situation.round_index > horizon:
         return f"The interval was built for {horizon} rounds, and this is round {situation.round_index}."
     return None

@@ -18,7 +18,16 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
 from kernelbandits.types import Prediction, StageStep, Vector
-from kernelbandits.validation import LARGEST, a_count, a_list, a_vector, an_array, an_instance, not_negative, positive
+from kernelbandits.validation import (
+    LARGEST,
+    check_array,
+    check_instance,
+    check_int,
+    check_list,
+    check_nonnegative,
+    check_positive,
+    check_vector,
+)
 
 __all__ = [
     "Check",
@@ -65,7 +74,7 @@ def elliptical_potential(
     """
     total = float(np.sum(_checked_widths(widths) ** 2))
     factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
-    right = factor * not_negative(log_det_gain, "The log-determinant gain")
+    right = factor * check_nonnegative(log_det_gain, "The log-determinant gain")
     return _check("Elliptical potential", total, right, assumes="k(x, x) is at most largest_similarity")
 
 
@@ -87,7 +96,7 @@ def shrinking_widths(before: ArrayLike, after: ArrayLike) -> Check:
 
     Left and right are the pair of widths with the smallest margin.
     """
-    old, new = a_vector(before, "The widths"), a_vector(after, "The widths")
+    old, new = check_vector(before, "The widths"), check_vector(after, "The widths")
     _same_length(old, new, "widths before and after")
     place = int(np.argmax(new - old))
     return _check(
@@ -101,7 +110,7 @@ def lemma_1(prediction: Prediction, truth: ArrayLike, *, scale: float) -> Check:
     Left and right belong to the point with the smallest margin. With `sup_kernel_ucb_scale` it holds for all actions,
     rounds and levels with probability 1 − δ; the printed form has the scale (1 + ‖θ*‖)η + sqrt(γ)‖θ*‖ (erratum E18).
     """
-    return _interval("Lemma 1", [prediction], [a_vector(truth, "The true rewards")], scale)
+    return _interval("Lemma 1", [prediction], [check_vector(truth, "The true rewards")], scale)
 
 
 def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
@@ -110,7 +119,7 @@ def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
     Left is the largest difference between the two spectra, relative to the largest eigenvalue of K; right is 0. The
     rows of Φ are coordinates in an *orthonormal* basis; in any other basis the claim is false (erratum E16).
     """
-    phi, k = an_array(features, "Features"), an_array(gram, "Similarities")
+    phi, k = check_array(features, "Features"), check_array(gram, "Similarities")
     if not (np.isfinite(phi).all() and np.isfinite(k).all()):
         raise InvalidParameter("Features and similarities have to be finite numbers.")
     if phi.ndim != 2 or k.shape != (phi.shape[0], phi.shape[0]) or phi.size == 0:
@@ -137,12 +146,12 @@ def lemma_3(
     if not order.holds:
         return order
     old, new = _aligned(before, after)
-    gamma = positive(regularization, "The regularization")
+    gamma = check_positive(regularization, "The regularization")
     if not (old + gamma > 0.0).all():
         raise InvalidParameter(f"Eigenvalues of a Gram matrix are zero or above, got {old.min()}.")
     growth = float(np.sum((new - old) / (old + gamma)))
     factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
-    left = not_negative(width, "The width") ** 2
+    left = check_nonnegative(width, "The width") ** 2
     return _check("Lemma 3", left, factor * growth, assumes="k(x, x) is at most largest_similarity")
 
 
@@ -152,7 +161,7 @@ def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularization: fl
     `widths` are those of the learned points, each just before it was learned; d̃ may be that of all T points. Proof:
     Cauchy–Schwarz, the elliptical potential, and L ≤ 2 d̃ l_T. The paper has 10 + 15/γ in place of 2κ.
     """
-    learnt = a_vector(widths, "The widths")
+    learnt = check_vector(widths, "The widths")
     room = _room(effective_dimension, regularization, horizon)
     return _check(
         "Lemma 4",
@@ -170,9 +179,11 @@ def lemma_5(
     Every round it learned had scale · width > 2^(−s), and lemma 4 bounds the sum of those widths. If the thresholds are
     multiplied by a unit, pass scale / unit.
     """
-    size = a_count(stage_size, "The size of a stage", least=0)
-    level = a_count(stage, "The stage", most=MOST_STAGES)
-    right = 4.0**level * not_negative(scale, "The scale") ** 2 * _room(effective_dimension, regularization, horizon)
+    size = check_int(stage_size, "The size of a stage", least=0)
+    level = check_int(stage, "The stage", most=MOST_STAGES)
+    right = (
+        4.0**level * check_nonnegative(scale, "The scale") ** 2 * _room(effective_dimension, regularization, horizon)
+    )
     return _check(
         f"Lemma 5, level {level}",
         float(size),
@@ -193,8 +204,10 @@ def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence
 
     Left is the number of rounds that differ; right is 0.
     """
-    level = a_count(stage, "The stage")
-    original, replaced = ([_walk(walk) for walk in a_list(run, "The rounds of a run")] for run in (original, replaced))
+    level = check_int(stage, "The stage")
+    original, replaced = (
+        [_walk(walk) for walk in check_list(run, "The rounds of a run")] for run in (original, replaced)
+    )
     if len(original) != len(replaced):
         raise InvalidParameter(
             f"Both runs have to cover the same rounds, got {len(original)} and {len(replaced)} of them."
@@ -221,7 +234,7 @@ def lemma_7(
     s ≥ 2; at level 1 nothing has been eliminated yet, and the gap of 4u is an assumption of the regret bound on f. u is
     the factor of the thresholds.
     """
-    f, unit = a_vector(truth, "The true rewards"), positive(threshold_unit, "The threshold unit")
+    f, unit = check_vector(truth, "The true rewards"), check_positive(threshold_unit, "The threshold unit")
     walk = _walk(walk)
     if not walk:
         raise InvalidParameter("A walk has at least one level; this one is empty.")
@@ -244,8 +257,10 @@ def lemma_7(
 
 def _walk(walk: Sequence[StageStep]) -> list[StageStep]:
     """Validate the steps of a round; raise InvalidParameter otherwise."""
-    way_out = "`SupKernelUCB.walk` gives them."
-    return [an_instance(step, StageStep, "A step of a walk", way_out) for step in a_list(walk, "The steps of a walk")]
+    hint = "`SupKernelUCB.walk` gives them."
+    return [
+        check_instance(step, StageStep, "A step of a walk", hint) for step in check_list(walk, "The steps of a walk")
+    ]
 
 
 def _check(name: str, left: float, right: float, *, assumes: str) -> Check:
@@ -254,9 +269,9 @@ def _check(name: str, left: float, right: float, *, assumes: str) -> Check:
 
 
 def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vector], scale: float) -> Check:
-    scale = not_negative(scale, "The scale")
+    scale = check_nonnegative(scale, "The scale")
     for prediction, truth in zip(predictions, truths, strict=True):
-        an_instance(prediction, Prediction, "The prediction", "`posterior.predict(points)` gives one.")
+        check_instance(prediction, Prediction, "The prediction", "`posterior.predict(points)` gives one.")
         _same_length(prediction.mean, truth, "predictions and true rewards")
     errors = np.abs(np.concatenate([p.mean for p in predictions]) - np.concatenate(list(truths)))
     limits = scale * np.concatenate([p.width for p in predictions])
@@ -271,7 +286,7 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
 
 
 def _checked_widths(widths: ArrayLike) -> Vector:
-    checked = a_vector(widths, "The widths")
+    checked = check_vector(widths, "The widths")
     if checked.size and not (checked.min() >= 0.0 and checked.max() <= LARGEST):
         raise InvalidParameter(f"Widths have to lie between 0 and {LARGEST:g}, got {checked.min()} to {checked.max()}.")
     return checked
@@ -285,7 +300,7 @@ def _room(effective_dimension: float, regularization: float, horizon: int) -> fl
 
 def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:
     """Two decreasing spectra, the shorter one padded with zeros."""
-    one, other = a_vector(first, "The eigenvalues"), a_vector(second, "The eigenvalues")
+    one, other = check_vector(first, "The eigenvalues"), check_vector(second, "The eigenvalues")
     size = max(one.size, other.size)
     if size == 0:
         raise InvalidParameter("Both spectra are empty; give at least one eigenvalue.")

@@ -17,7 +17,15 @@ from kernelbandits._text import encodable
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import kernel_ucb_bound, sup_kernel_ucb_bound, theorem_1_bound
 from kernelbandits.types import Parameters
-from kernelbandits.validation import a_count, a_list, a_mapping, a_probability, a_vector, not_negative, positive
+from kernelbandits.validation import (
+    check_int,
+    check_list,
+    check_mapping,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    check_vector,
+)
 
 __all__ = [
     "compare_bounds",
@@ -39,11 +47,11 @@ def ucb1_bound(gaps: ArrayLike, *, horizon: int) -> float:
     In expectation, for fixed actions with independent rewards in [0, 1]; Δᵢ is the gap between the best mean reward and
     that of action i. Quoted from Auer, Cesa-Bianchi and Fischer (2002).
     """
-    below = a_vector(gaps, "The gaps")
+    below = check_vector(gaps, "The gaps")
     if np.any(below < 0):
         raise InvalidParameter(f"A gap is how far an action lies below the best, so it is not negative; got {below}.")
     below = below[below > 0]
-    horizon = a_count(horizon, "The horizon")
+    horizon = check_int(horizon, "The horizon")
     with np.errstate(over="ignore"):  # a gap of 1e-320: infinite bound
         inverse = float(np.sum(1.0 / below))
     return float(8.0 * log(horizon) * inverse + (1.0 + pi**2 / 3.0) * np.sum(below))
@@ -75,15 +83,15 @@ def oful_bound(
     The data form of the same argument is `kernel_ucb_bound`, which is verified.
     """
     horizon, _, d = _problem(horizon, 1, n_features)
-    gamma = positive(regularization, "The regularization")
+    gamma = check_positive(regularization, "The regularization")
     if gamma + horizon / d <= 1.0:
         raise InvalidParameter(
             f"The OFUL bound wants regularization + horizon / n_features above 1, got {gamma} + {horizon}/{d}. "
             "It is meant for runs longer than the number of features."
         )
-    information = 2.0 * log(1.0 / a_probability(failure_probability)) + d * log(1.0 + horizon / (gamma * d))
-    bias = sqrt(gamma) * not_negative(norm_bound, "The norm bound")
-    interval = bias + not_negative(noise_scale, "The noise scale") * sqrt(information)
+    information = 2.0 * log(1.0 / check_probability(failure_probability)) + d * log(1.0 + horizon / (gamma * d))
+    bias = sqrt(gamma) * check_nonnegative(norm_bound, "The norm bound")
+    interval = bias + check_nonnegative(noise_scale, "The noise scale") * sqrt(information)
     return 4.0 * sqrt(horizon * d * log(gamma + horizon / d)) * interval
 
 
@@ -93,7 +101,7 @@ def confidence_ball_bound(*, horizon: int, n_features: int, failure_probability:
     With probability 1 − δ, for rewards in [−1, 1] and a fixed set of actions. Quoted from Dani et al. (2008).
     """
     horizon, _, d = _problem(horizon, 1, n_features)
-    logarithm = log(horizon**2 / a_probability(failure_probability))
+    logarithm = log(horizon**2 / check_probability(failure_probability))
     beta = max(128.0 * d * log(horizon) * logarithm, (8.0 / 3.0 * logarithm) ** 2)
     return sqrt(8.0 * d * horizon * beta * log(horizon))
 
@@ -107,9 +115,9 @@ def gp_ucb_bound(
     maximum information gain of T points. Quoted from Srinivas et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
-    constant = 8.0 / log1p(1.0 / positive(noise_variance, "The noise variance"))
-    beta = 2.0 * log(n_actions * horizon**2 * pi**2 / (6.0 * a_probability(failure_probability)))
-    return sqrt(constant * horizon * beta * not_negative(information_gain, "The information gain"))
+    constant = 8.0 / log1p(1.0 / check_positive(noise_variance, "The noise variance"))
+    beta = 2.0 * log(n_actions * horizon**2 * pi**2 / (6.0 * check_probability(failure_probability)))
+    return sqrt(constant * horizon * beta * check_nonnegative(information_gain, "The information gain"))
 
 
 def exp4_bound(*, horizon: int, n_actions: int, n_experts: int) -> float:
@@ -124,7 +132,7 @@ def exp4p_bound(*, horizon: int, n_actions: int, n_experts: int, failure_probabi
     Requires ln(M/δ) ≤ N T and a uniform expert in the set. Quoted from Beygelzimer et al. (2010).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
-    return 6.0 * sqrt(horizon * n_actions * log(_experts(n_experts) / a_probability(failure_probability)))
+    return 6.0 * sqrt(horizon * n_actions * log(_experts(n_experts) / check_probability(failure_probability)))
 
 
 def policy_elimination_bound(*, horizon: int, n_actions: int, n_policies: int, failure_probability: float) -> float:
@@ -133,8 +141,10 @@ def policy_elimination_bound(*, horizon: int, n_actions: int, n_policies: int, f
     Assumes contexts and rewards drawn independently from one distribution. Quoted from Dudík et al. (2011).
     """
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
-    experts = a_count(n_policies, "The number of policies")
-    return 16.0 * sqrt(2.0 * horizon * n_actions * log(4.0 * horizon**2 * experts / a_probability(failure_probability)))
+    experts = check_int(n_policies, "The number of policies")
+    return 16.0 * sqrt(
+        2.0 * horizon * n_actions * log(4.0 * horizon**2 * experts / check_probability(failure_probability))
+    )
 
 
 def compare_bounds(
@@ -180,9 +190,9 @@ def compare_bounds(
     """
     horizon, n_actions, n_features = _problem(horizon, n_actions, n_features)
     size: dict[str, Any] = {"horizon": horizon, "n_actions": n_actions}
-    failure_probability = a_probability(failure_probability)
-    regularization = positive(regularization, "The regularization")
-    noise_scale = not_negative(noise_scale, "The noise scale")
+    failure_probability = check_probability(failure_probability)
+    regularization = check_positive(regularization, "The regularization")
+    noise_scale = check_nonnegative(noise_scale, "The noise scale")
     delta: dict[str, Any] = {"failure_probability": failure_probability}
     kernel: dict[str, Any] = {
         **size,
@@ -240,7 +250,7 @@ def format_bounds(rows: Iterable[Mapping[str, Any]]) -> str:
     EXP4                 43.8      in expectation         quoted    2.63 sqrt(T N ln M)
     Epoch-Greedy            –      in expectation         quoted    O(T^(2/3) (N ln M)^(1/3))
     """
-    listed = [a_mapping(row, "The columns of a row") for row in a_list(rows, "The rows")]
+    listed = [check_mapping(row, "The columns of a row") for row in check_list(rows, "The rows")]
     missing = [name for name in ("system", "holds", "standing", "bound") if any(name not in row for row in listed)]
     if missing:
         raise InvalidParameter(f"Rows are those of `compare_bounds`, and some here have no {', '.join(missing)}.")
@@ -384,11 +394,11 @@ def _figure(row: Mapping[str, Any]) -> str:
 
 def _problem(horizon: int, n_actions: int, n_features: int) -> tuple[int, int, int]:
     return (
-        a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero."),
-        a_count(n_actions, "The number of actions"),
-        a_count(n_features, "The number of features"),
+        check_int(horizon, "The horizon", least=2, hint="With a single round ln T is zero."),
+        check_int(n_actions, "The number of actions"),
+        check_int(n_features, "The number of features"),
     )
 
 
 def _experts(n_experts: int) -> int:
-    return a_count(n_experts, "The number of experts")
+    return check_int(n_experts, "The number of experts")

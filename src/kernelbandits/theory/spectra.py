@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel
 from kernelbandits.types import Matrix, Points, Vector
-from kernelbandits.validation import a_count, a_vector, an_array, not_negative, positive
+from kernelbandits.validation import check_array, check_int, check_nonnegative, check_positive, check_vector
 
 __all__ = [
     "NEGLIGIBLE",
@@ -119,8 +119,8 @@ def effective_dimension(
 
     Reference: Valko et al. (2013), the definition before Theorem 1, with erratum E11.
     """
-    regularization = positive(regularization, "The regularization")
-    horizon = a_count(horizon, "The horizon", least=2, way_out="With a single round ln T is zero.")
+    regularization = check_positive(regularization, "The regularization")
+    horizon = check_int(horizon, "The horizon", least=2, hint="With a single round ln T is zero.")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
     step = regularization * log(horizon)
 
@@ -150,7 +150,7 @@ def statistical_dimension(
     >>> statistical_dimension(np.diag([3.0, 1.0]), regularization=1.0)
     1.25
     """
-    regularization = positive(regularization, "The regularization")
+    regularization = check_positive(regularization, "The regularization")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
     return known.largest_sum(lambda mu: mu / (mu + regularization), slope=1.0 / regularization)
 
@@ -172,7 +172,7 @@ def log_det_gain(
     >>> round(log_det_gain(np.diag([3.0, 1.0]), regularization=0.5), 6) == round(log(7.0 * 3.0), 6)
     True
     """
-    regularization = positive(regularization, "The regularization")
+    regularization = check_positive(regularization, "The regularization")
     known = _known(gram, spectrum=spectrum, trace=trace, size=size, counts=counts)
     return known.largest_sum(lambda mu: np.log1p(mu / regularization), slope=1.0 / regularization)
 
@@ -194,7 +194,7 @@ def information_gain(
     >>> information_gain(np.eye(2), noise_variance=1.0) == log(2.0)
     True
     """
-    noise_variance = positive(noise_variance, "The noise variance")
+    noise_variance = check_positive(noise_variance, "The noise variance")
     gain = log_det_gain(gram, regularization=noise_variance, spectrum=spectrum, trace=trace, size=size, counts=counts)
     return gain / 2.0
 
@@ -212,7 +212,7 @@ def leading_spectrum(gram: ArrayLike, n: int, *, counts: ArrayLike | None = None
     """
     weighted = _weighted(_square(gram), counts)
     size = weighted.shape[0]
-    n = a_count(n, "The number of eigenvalues")
+    n = check_int(n, "The number of eigenvalues")
     if n > size:
         raise InvalidParameter(f"A matrix of {size} rows has {size} eigenvalues, and {n} were asked for.")
     largest = float(np.max(np.diagonal(weighted)))
@@ -291,7 +291,7 @@ def _known(
 
 
 def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | None) -> _Known:
-    leading = np.flip(np.sort(a_vector(spectrum, "The eigenvalues")))
+    leading = np.flip(np.sort(check_vector(spectrum, "The eigenvalues")))
     leading = _without_rounding(leading, float(leading[0]) if leading.size else 0.0, leading.size)
     if trace is None:
         if size is not None:
@@ -299,13 +299,13 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
         if not leading.size:
             raise InvalidParameter("The spectrum is empty. Give at least one eigenvalue, or the trace.")
         return _Known(leading, 0.0, 0)
-    trace, total = not_negative(trace, "The trace"), float(np.sum(leading))
+    trace, total = check_nonnegative(trace, "The trace"), float(np.sum(leading))
     if trace < total * (1.0 - TRACE_SLACK):
         raise InvalidParameter(
             f"The trace is the sum of all eigenvalues, but {trace=} is less than the {total} of those given. It is the "
             "sum of the Gram matrix's diagonal."
         )
-    n_rest = inf if size is None else a_count(size, "The size", least=max(1, leading.size)) - leading.size
+    n_rest = inf if size is None else check_int(size, "The size", least=max(1, leading.size)) - leading.size
     rest = max(trace - total, 0.0)
     if n_rest == 0:
         if rest > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: the last one gets the missing mass
@@ -315,7 +315,7 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
 
 
 def _square(gram: ArrayLike) -> Matrix:
-    matrix = an_array(gram, "The entries of a Gram matrix")
+    matrix = check_array(gram, "The entries of a Gram matrix")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InvalidParameter(f"A Gram matrix is square and not empty, got shape {matrix.shape}.")
     if not np.all(np.isfinite(matrix)):
@@ -333,7 +333,7 @@ def _weighted(gram: Matrix, counts: ArrayLike | None) -> Matrix:
     """D^½ K D^½: has the spectrum of the Gram matrix with repeats, without expanding them."""
     if counts is None:
         return gram
-    repeats = a_vector(counts, "The counts")
+    repeats = check_vector(counts, "The counts")
     if repeats.shape != (gram.shape[0],) or np.any(repeats < 0.0):
         raise InvalidParameter(
             f"There has to be one count, zero or above, for each of the {gram.shape[0]} points, got {repeats}."

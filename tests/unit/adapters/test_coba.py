@@ -224,7 +224,7 @@ def test_interactions_that_lack_something_are_refused():
     with pytest.raises(InvalidParameter, match="not among the 2"):
         from_coba([{**LOGGED[0], "action": (1, 1)}])
     with pytest.raises(InvalidParameter, match="Interaction 0 has no rewards"):
-        CobaEnvironment(LOGGED).start(np.random.default_rng(0)).show()
+        CobaEnvironment(LOGGED).start(np.random.default_rng(0)).observe()
     with pytest.raises(InvalidParameter, match="is needed, got int"):
         CobaEnvironment(3)
 
@@ -244,7 +244,7 @@ def test_logs_of_coba_itself_are_read(coba):
 def simulated(n_rounds=200, seed=9):
     """Rounds of a world of ours as coba would show them."""
     world = Clustered(n_actions=4, n_clusters=3).start(np.random.default_rng(seed))
-    rounds = world.foresee(n_rounds)
+    rounds = world.peek_rounds(n_rounds)
     return [
         {"context": None, "actions": [tuple(row) for row in shown.contexts.tolist()], "rewards": rewards.tolist()}
         for shown, rewards in rounds

@@ -50,8 +50,8 @@ def test_a_long_part_is_told_in_short():
 def test_a_drawn_world_pays_the_action_that_a_decision_names():
     part = CATALOG.only([1, 2, 3])
     world = DrawnRounds(iter([(Round(part), np.array([0.1, 0.2, 0.3]))]))
-    world.show()
+    world.observe()
 
-    assert [world.pay(row) for row in (1, 2, 3)] == [0.1, 0.2, 0.3]
+    assert [world.reward(row) for row in (1, 2, 3)] == [0.1, 0.2, 0.3]
     with pytest.raises(DecisionError, match="got action 0"):
-        world.pay(0)
+        world.reward(0)

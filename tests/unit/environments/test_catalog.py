@@ -30,7 +30,7 @@ def test_every_round_and_every_run_shows_the_same_catalog():
     environment = FixedCatalog(ITEMS, VALUES)
     worlds = [environment.start(np.random.default_rng(seed)) for seed in (1, 2)]
 
-    shown = [world.show() for world in worlds for _ in range(3)]
+    shown = [world.observe() for world in worlds for _ in range(3)]
 
     assert all(each.contexts is environment.catalog for each in shown)
     assert_array_equal(shown[0].expected, VALUES)
@@ -40,9 +40,9 @@ def test_noise_is_common_to_a_round_normal_and_fresh_in_the_next():
     world = FixedCatalog(ITEMS, VALUES, noise_scale=0.7).start(np.random.default_rng(3))
     noises = []
     for _ in range(4_000):
-        world.show()
-        noise = world.pay(4) - VALUES[4]
-        assert world.pay(17) - VALUES[17] == pytest.approx(noise)
+        world.observe()
+        noise = world.reward(4) - VALUES[4]
+        assert world.reward(17) - VALUES[17] == pytest.approx(noise)
         noises.append(noise)
 
     assert abs(np.mean(noises)) < 5 * 0.7 / np.sqrt(4_000)
@@ -93,8 +93,8 @@ def test_an_environment_travels_to_other_processes():
 
     assert traveled.describe() == environment.describe()
     worlds = [each.start(np.random.default_rng(1)) for each in (environment, traveled)]
-    assert worlds[0].show().expected.tolist() == worlds[1].show().expected.tolist()
-    assert worlds[0].pay(2) == worlds[1].pay(2)
+    assert worlds[0].observe().expected.tolist() == worlds[1].observe().expected.tolist()
+    assert worlds[0].reward(2) == worlds[1].reward(2)
 
 
 def test_equal_data_have_equal_descriptions_and_other_data_others():

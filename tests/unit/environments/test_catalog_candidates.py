@@ -26,11 +26,11 @@ def test_a_round_shows_different_items_with_their_numbers_and_values():
     world = Candidates(WORDS, VALUES, n_actions=5).start(np.random.default_rng(1))
 
     for _ in range(50):
-        shown = world.show()
+        shown = world.observe()
         assert len(set(shown.ids)) == 5
         assert shown.contexts == [WORDS[item] for item in shown.ids]
         assert shown.expected.tolist() == [VALUES[item] for item in shown.ids]
-        assert [world.pay(action) for action in range(5)] == shown.expected.tolist()
+        assert [world.reward(action) for action in range(5)] == shown.expected.tolist()
 
 
 def test_every_item_and_every_pair_is_equally_likely():
@@ -38,7 +38,7 @@ def test_every_item_and_every_pair_is_equally_likely():
     together = np.zeros((9, 9))
     n_rounds = 6_000
     for _ in range(n_rounds):
-        ids = world.show().ids
+        ids = world.observe().ids
         together[np.ix_(ids, ids)] += 1
 
     expected = np.where(np.eye(9, dtype=bool), 3 / 9, (3 * 2) / (9 * 8))
@@ -48,7 +48,7 @@ def test_every_item_and_every_pair_is_equally_likely():
 
 def test_given_ids_name_the_items():
     names = [f"w{place}" for place in range(9)]
-    shown = Candidates(WORDS, VALUES, n_actions=9, ids=names).start(np.random.default_rng(3)).show()
+    shown = Candidates(WORDS, VALUES, n_actions=9, ids=names).start(np.random.default_rng(3)).observe()
 
     assert dict(zip(shown.ids, shown.contexts, strict=True)) == dict(zip(names, WORDS, strict=True))
 
@@ -57,8 +57,8 @@ def test_noise_belongs_to_each_candidate():
     world = Candidates(WORDS, VALUES, n_actions=9, noise_scale=0.5).start(np.random.default_rng(4))
     noises = []
     for _ in range(1_000):
-        shown = world.show()
-        noises.append([world.pay(action) - shown.expected[action] for action in range(9)])
+        shown = world.observe()
+        noises.append([world.reward(action) - shown.expected[action] for action in range(9)])
 
     correlations = np.corrcoef(np.array(noises).T)
     assert np.std(noises) == pytest.approx(0.5, rel=5 / np.sqrt(2 * 9_000))
@@ -87,8 +87,8 @@ def test_an_environment_travels_to_other_processes():
 
     assert traveled.describe() == environment.describe()
     worlds = [each.start(np.random.default_rng(1)) for each in (environment, traveled)]
-    assert worlds[0].show().expected.tolist() == worlds[1].show().expected.tolist()
-    assert worlds[0].pay(2) == worlds[1].pay(2)
+    assert worlds[0].observe().expected.tolist() == worlds[1].observe().expected.tolist()
+    assert worlds[0].reward(2) == worlds[1].reward(2)
 
 
 def test_equal_data_have_equal_descriptions_and_other_data_others():

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelbandits as kb
 from kernelbandits.environments import Classification
-from kernelbandits.environments.base import ForeseeableWorld
+from kernelbandits.environments.base import BatchWorld
 from kernelbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
 from kernelbandits.kernels import Constant, Delta, FromCallable, Ids, Linear, Matern, PairProduct
 from kernelbandits.testing import EnvironmentContract
@@ -34,10 +34,10 @@ class TestClassificationOfStrings(EnvironmentContract):
 def rounds_of(environment, seed=1):
     world = environment.start(np.random.default_rng(seed))
     for _ in range(environment.n_rows):
-        shown = world.show()
-        yield shown, [world.pay(action) for action in range(len(shown.ids))]
+        shown = world.observe()
+        yield shown, [world.reward(action) for action in range(len(shown.ids))]
     with pytest.raises(StopIteration):
-        world.show()
+        world.observe()
 
 
 def test_rounds_are_the_rows_with_a_block_a_class():
@@ -124,7 +124,7 @@ def test_large_rounds_are_not_foreseen():
     labels = np.arange(30) % 10
     worlds = [Classification(np.ones((30, columns)), labels).start(np.random.default_rng(0)) for columns in (100, 101)]
 
-    assert [isinstance(world, ForeseeableWorld) for world in worlds] == [True, False]
+    assert [isinstance(world, BatchWorld) for world in worlds] == [True, False]
 
 
 def test_an_environment_travels_to_other_processes():
@@ -266,5 +266,5 @@ def test_rows_are_normalized_however_large_or_small(unit):
     )
 
     world = environment.start(np.random.default_rng(0))
-    np.testing.assert_allclose(world.show().contexts[0], [0.6, 0.8], rtol=1e-12)
-    np.testing.assert_array_equal(world.show().contexts[0], [0.0, 0.0])
+    np.testing.assert_allclose(world.observe().contexts[0], [0.6, 0.8], rtol=1e-12)
+    np.testing.assert_array_equal(world.observe().contexts[0], [0.0, 0.0])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kernelbandits.environments import Log, Logged
-from kernelbandits.environments.base import ForeseeableWorld
+from kernelbandits.environments.base import BatchWorld
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate
 from kernelbandits.kernels import Gaussian
@@ -66,18 +66,18 @@ def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
     world = Logged(log).start(np.random.default_rng(0))
 
     for t in range(len(log)):
-        shown = world.show()
-        paid = [world.pay(action) for action in range(log.n_actions[t])]
+        shown = world.observe()
+        paid = [world.reward(action) for action in range(log.n_actions[t])]
         assert shown.contexts is log.rounds[t]
         assert (shown.ids, shown.expected) == (log.ids[t], None)
         assert paid[log.actions[t]] == log.rewards[t]
         assert sum(isnan(reward) for reward in paid) == log.n_actions[t] - 1
     with pytest.raises(StopIteration):
-        world.show()
+        world.observe()
 
 
 def test_what_is_not_known_cannot_be_foreseen():
-    assert not isinstance(Logged(a_log()).start(np.random.default_rng(0)), ForeseeableWorld)
+    assert not isinstance(Logged(a_log()).start(np.random.default_rng(0)), BatchWorld)
 
 
 def test_the_description_tells_logs_apart_by_everything_they_hold():

@@ -81,8 +81,8 @@ def test_a_set_that_was_fetched_before_is_read_from_its_folder(home, version):
     assert_array_equal(colors[0], colors[2])
     assert not np.array_equal(colors[0], colors[1])
     shown = world.start(np.random.default_rng(0))
-    shown.show()
-    assert (shown.pay(0), shown.pay(1)) == (1.0, 0.0)
+    shown.observe()
+    assert (shown.reward(0), shown.reward(1)) == (1.0, 0.0)
 
 
 def test_what_scikit_learn_refuses_is_told_with_its_reason(home):

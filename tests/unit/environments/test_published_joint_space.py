@@ -27,7 +27,7 @@ class TestPublishedStream(EnvironmentContract):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_ten_actions_are_the_published_ones_and_stand_in_the_last_column(world):
-    shown = world().start(np.random.default_rng(1)).show()
+    shown = world().start(np.random.default_rng(1)).observe()
 
     assert_allclose(world().actions, TEN_ACTIONS, atol=1e-12)
     assert_array_equal(shown.contexts[:, -1], world().actions)
@@ -89,7 +89,7 @@ def test_the_published_stream_draws_context_then_noise_then_a_noise_for_the_best
     first_context, first_noise = state.uniform(size=world.n_columns), state.normal(scale=0.1)
 
     trace = simulate(environment, UniformRandom(seed=5), horizon=50, seed=seed)
-    point, reward = start_world(environment, seed).warm_up()
+    point, reward = start_world(environment, seed).initial_history()
     printed = environment.printed_regret(trace.reward, seed=seed)
 
     chosen = np.random.RandomState(123).choice(10)

@@ -17,7 +17,7 @@ class TestSpherical(EnvironmentContract):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_published_size_is_the_usual_one(world):
-    shown = world().start(np.random.default_rng(1)).show()
+    shown = world().start(np.random.default_rng(1)).observe()
 
     assert shown.contexts.shape == (4, 20)
     assert_allclose(np.linalg.norm(shown.contexts, axis=1), 1.0)
@@ -41,12 +41,12 @@ def test_the_functions_are_those_of_the_paper():
 def test_a_seed_keeps_the_function_and_draws_new_contexts(world):
     kept = world(n_features=3, seed=4)
 
-    first, second = (kept.start(np.random.default_rng(s)).show() for s in (1, 2))
+    first, second = (kept.start(np.random.default_rng(s)).observe() for s in (1, 2))
 
     function = kept.function(np.random.default_rng(4))
     assert not np.array_equal(first.contexts, second.contexts)
     assert_array_equal(second.expected, function(second.contexts))
-    assert not np.allclose(world(n_features=3).start(np.random.default_rng(2)).show().expected, second.expected)
+    assert not np.allclose(world(n_features=3).start(np.random.default_rng(2)).observe().expected, second.expected)
 
 
 def test_bad_parameters_are_refused():

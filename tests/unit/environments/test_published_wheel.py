@@ -31,7 +31,7 @@ def test_the_rim_pays_in_the_quadrant_of_the_context_and_the_fifth_action_everyw
 
 def test_contexts_are_uniform_in_the_disc():
     world = Wheel(0.5).start(np.random.default_rng(3))
-    contexts = np.array([world.show().contexts.context for _ in range(4_000)])
+    contexts = np.array([world.observe().contexts.context for _ in range(4_000)])
 
     squares = np.sum(contexts**2, axis=1)
 
@@ -42,7 +42,7 @@ def test_contexts_are_uniform_in_the_disc():
 
 def test_the_encodings_show_the_same_context():
     pairs, rows, disjoint = (
-        Wheel(0.5, encoding=encoding).start(np.random.default_rng(4)).show()
+        Wheel(0.5, encoding=encoding).start(np.random.default_rng(4)).observe()
         for encoding in ("pairs", "rows", "disjoint")
     )
 

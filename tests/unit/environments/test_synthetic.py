@@ -20,7 +20,7 @@ def start(environment, seed=1):
 
 
 def pay_all(world):
-    return [world.pay(action) for action in range(len(world.show().contexts))]
+    return [world.reward(action) for action in range(len(world.observe().contexts))]
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "bernoulli"])
@@ -46,7 +46,7 @@ def test_the_norm_is_exactly_the_one_asked_for(kernel, norm, seed):
 def test_expectations_shown_are_those_of_the_function():
     world = start(PLAIN)
 
-    shown = world.show()
+    shown = world.observe()
 
     assert_array_equal(shown.expected, world.expected(shown.contexts))
 
@@ -54,7 +54,7 @@ def test_expectations_shown_are_those_of_the_function():
 def test_contexts_fill_the_unit_cube():
     world = start(PLAIN)
 
-    contexts = np.concatenate([world.show().contexts for _ in range(200)])
+    contexts = np.concatenate([world.observe().contexts for _ in range(200)])
 
     assert contexts.min() >= 0
     assert contexts.max() <= 1
@@ -65,7 +65,7 @@ def test_contexts_fill_the_unit_cube():
 def test_gaussian_noise_has_the_scale_asked_for(noise_scale):
     world = start(replace(PLAIN, noise_scale=noise_scale))
 
-    surprises = [world.pay(0) - shown.expected[0] for shown in (world.show() for _ in range(3000))]
+    surprises = [world.reward(0) - shown.expected[0] for shown in (world.observe() for _ in range(3000))]
 
     assert np.mean(surprises) == pytest.approx(0.0, abs=5 * noise_scale / np.sqrt(3000))
     assert np.std(surprises) == pytest.approx(noise_scale, abs=5 * noise_scale / np.sqrt(2 * 3000))
@@ -74,16 +74,16 @@ def test_gaussian_noise_has_the_scale_asked_for(noise_scale):
 def test_without_noise_the_expectation_is_paid():
     world = start(replace(PLAIN, noise_scale=0))
 
-    shown = world.show()
+    shown = world.observe()
 
-    assert [world.pay(action) for action in range(6)] == shown.expected.tolist()
+    assert [world.reward(action) for action in range(6)] == shown.expected.tolist()
 
 
 def test_bernoulli_rewards_are_zero_or_one_as_often_as_expected():
     world = start(replace(CLICKS, fixed_actions=True))
     rewards = np.array([pay_all(world) for _ in range(3000)])
 
-    expected = world.show().expected
+    expected = world.observe().expected
     error = np.sqrt(expected * (1 - expected) / 3000)
 
     assert set(rewards.ravel()) == {0.0, 1.0}
@@ -116,7 +116,7 @@ def test_bernoulli_expectations_are_probabilities_over_the_whole_cube(kernel, n_
 
 def test_bernoulli_over_fixed_actions_makes_the_best_one_good():
     for seed in range(5):
-        assert start(replace(CLICKS, fixed_actions=True), seed).show().expected.max() == pytest.approx(0.95)
+        assert start(replace(CLICKS, fixed_actions=True), seed).observe().expected.max() == pytest.approx(0.95)
 
 
 def test_a_norm_that_would_exceed_a_probability_is_refused_at_once():
@@ -144,13 +144,13 @@ def test_a_kernel_that_goes_negative_is_refused_for_bernoulli_rewards():
     world = start(replace(CLICKS, kernel=Signed(), n_centers=1))
 
     with pytest.raises(InvalidParameter, match="a kernel that is nowhere negative"):
-        [world.show() for _ in range(50)]
+        [world.observe() for _ in range(50)]
 
 
 def test_fixed_actions_stay_and_cannot_be_written_on():
     world = start(replace(PLAIN, fixed_actions=True))
 
-    first, second = world.show().contexts, world.show().contexts
+    first, second = world.observe().contexts, world.observe().contexts
 
     assert_array_equal(first, second)
     with pytest.raises(ValueError, match="read-only"):
@@ -160,7 +160,7 @@ def test_fixed_actions_stay_and_cannot_be_written_on():
 def test_fresh_actions_differ_from_round_to_round():
     world = start(PLAIN)
 
-    assert not np.array_equal(world.show().contexts, world.show().contexts)
+    assert not np.array_equal(world.observe().contexts, world.observe().contexts)
 
 
 def test_without_a_seed_each_run_draws_its_own_function():
@@ -175,8 +175,8 @@ def test_with_a_seed_the_function_is_the_same_and_the_luck_is_not(fixed_actions)
 
     assert_array_equal(first.function.centers, second.function.centers)
     assert_array_equal(first.function.coefficients, second.function.coefficients)
-    assert np.array_equal(first.show().contexts, second.show().contexts) == fixed_actions
-    assert first.pay(0) != second.pay(0)
+    assert np.array_equal(first.observe().contexts, second.observe().contexts) == fixed_actions
+    assert first.reward(0) != second.reward(0)
 
 
 def test_rewards_have_a_range_only_where_they_are_bounded():
@@ -187,7 +187,7 @@ def test_rewards_have_a_range_only_where_they_are_bounded():
 def test_the_noise_scale_is_what_a_width_asks_for():
     assert PLAIN.noise_scale == 0.1
     assert CLICKS.noise_scale == 0.5
-    with pytest.raises(InvalidParameter, match=r"Bernoulli rewards bring their own noise, got noise_scale=0\.1"):
+    with pytest.raises(InvalidParameter, match=r"Bernoulli rewards have their own noise, got noise_scale=0\.1"):
         replace(PLAIN, noise="bernoulli")
 
 
@@ -228,7 +228,7 @@ def test_a_description_is_frozen():
 def test_actions_of_their_own_seed_stay_while_functions_differ():
     environment = SyntheticRKHS(KERNEL, n_actions=5, n_features=2, fixed_actions=True, action_seed=8)
 
-    first, second = (environment.start(np.random.default_rng(run)).show() for run in (1, 2))
+    first, second = (environment.start(np.random.default_rng(run)).observe() for run in (1, 2))
 
     np.testing.assert_array_equal(first.contexts, second.contexts)
     assert np.abs(first.expected - second.expected).max() > 0.1

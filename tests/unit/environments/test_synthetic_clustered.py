@@ -15,7 +15,7 @@ class TestClustered(EnvironmentContract):
 def test_actions_of_a_group_lie_together_and_pay_alike():
     world = Clustered(n_actions=200, n_clusters=4, spread=0.001).start(np.random.default_rng(3))
 
-    shown = world.show()
+    shown = world.observe()
 
     assert len(set(shown.expected.tolist())) == 4
     for value in set(shown.expected.tolist()):
@@ -26,10 +26,10 @@ def test_actions_of_a_group_lie_together_and_pay_alike():
 def test_fixed_actions_stay_and_luck_changes():
     world = Clustered(n_actions=50, fixed_actions=True).start(np.random.default_rng(4))
 
-    first, second = world.show(), world.show()
+    first, second = world.observe(), world.observe()
 
     assert first.contexts is second.contexts
-    pays = [[world.pay(row) for row in range(50)] for _ in range(3) if world.show() is not None]
+    pays = [[world.reward(row) for row in range(50)] for _ in range(3) if world.observe() is not None]
     assert pays[0] != pays[1]
 
 

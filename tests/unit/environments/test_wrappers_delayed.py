@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kernelbandits.environments import Clustered, Delayed, SyntheticRKHS
-from kernelbandits.environments.base import ForeseeableWorld, LateWorld
+from kernelbandits.environments.base import BatchWorld, DelayedWorld
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.kernels import Gaussian
 from kernelbandits.testing import EnvironmentContract
@@ -27,8 +27,8 @@ def test_the_other_world_is_the_one_it_would_be_alone(inner):
     late = Delayed(inner, delay=(0, 9)).start(np.random.default_rng(5))
 
     for _ in range(20):
-        assert_array_equal(alone.show().contexts, late.show().contexts)
-        assert [alone.pay(a) for a in range(4)] == [late.pay(a) for a in range(4)]
+        assert_array_equal(alone.observe().contexts, late.observe().contexts)
+        assert [alone.reward(a) for a in range(4)] == [late.reward(a) for a in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_other_world_is_the_one_it_would_be_alone(inner):
 def test_delays_are_those_asked_for_and_the_same_again(delay, possible):
     def delays(seed):
         world = Delayed(GROUPS, delay=delay).start(np.random.default_rng(seed))
-        return [world.delay() for _ in range(60) if world.show() is not None]
+        return [world.delay() for _ in range(60) if world.observe() is not None]
 
     assert set(delays(1)) == possible
     assert delays(1) == delays(1)
@@ -47,10 +47,10 @@ def test_delays_are_those_asked_for_and_the_same_again(delay, possible):
 def test_a_late_world_says_so_and_foresees_nothing():
     world = Delayed(GROUPS, delay=2).start(np.random.default_rng(1))
 
-    assert isinstance(world, LateWorld)
-    assert not isinstance(world, ForeseeableWorld)
-    assert not isinstance(GROUPS.start(np.random.default_rng(1)), LateWorld)
-    with pytest.raises(DecisionError, match=r"Call show\(\) first"):
+    assert isinstance(world, DelayedWorld)
+    assert not isinstance(world, BatchWorld)
+    assert not isinstance(GROUPS.start(np.random.default_rng(1)), DelayedWorld)
+    with pytest.raises(DecisionError, match=r"Call observe\(\) first"):
         world.delay()
 
 
@@ -58,7 +58,7 @@ def test_a_function_that_gives_no_delay_is_refused_in_the_round_that_shows_it():
     world = Delayed(GROUPS, delay=lambda _: -1).start(np.random.default_rng(1))
 
     with pytest.raises(InvalidParameter, match="A delay has to be a whole number of at least 0, got -1"):
-        world.show()
+        world.observe()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.environments import Delayed, DrawnRounds, Drifting, Round, SyntheticRKHS
-from kernelbandits.environments.base import ForeseeableWorld
+from kernelbandits.environments.base import BatchWorld
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Gaussian
 from kernelbandits.testing import EnvironmentContract
@@ -56,18 +56,18 @@ class Unforeseen(Steps):
 
     def start(self, rng):
         drawn = super().start(rng)
-        return type("World", (), {"show": staticmethod(drawn.show), "pay": staticmethod(drawn.pay)})()
+        return type("World", (), {"observe": staticmethod(drawn.observe), "reward": staticmethod(drawn.reward)})()
 
 
 def numbers(world, n_rounds):
-    return [float(world.show().contexts[0, 0]) for _ in range(n_rounds)]
+    return [float(world.observe().contexts[0, 0]) for _ in range(n_rounds)]
 
 
 def test_the_first_rounds_are_of_one_world_and_all_others_of_the_other():
     world = Drifting(Steps(1.0), Steps(-1.0), change_at=3).start(np.random.default_rng(0))
 
     assert numbers(world, 7) == [1.0, 2.0, 3.0, -1.0, -2.0, -3.0, -4.0]
-    assert world.pay(0) == 4.0
+    assert world.reward(0) == 4.0
 
 
 def test_a_change_before_the_first_round_is_the_other_world():
@@ -97,23 +97,23 @@ def test_what_is_foreseen_is_what_would_be_shown(gradual):
     environment = Drifting(HALF, FIXED, change_at=6, gradual=gradual)
     shown, foreseen = (environment.start(np.random.default_rng(3)) for _ in range(2))
 
-    ahead = [pair for n_rounds in (1, 4, 9, 10) for pair in foreseen.foresee(n_rounds)]
+    ahead = [pair for n_rounds in (1, 4, 9, 10) for pair in foreseen.peek_rounds(n_rounds)]
 
     for seen, rewards in ahead:
-        again = shown.show()
+        again = shown.observe()
         np.testing.assert_array_equal(again.contexts, seen.contexts)
-        assert [shown.pay(action) for action in range(6)] == rewards.tolist()
-    assert foreseen.pay(2) == ahead[-1][1][2]
-    np.testing.assert_array_equal(shown.show().contexts, foreseen.show().contexts)
+        assert [shown.reward(action) for action in range(6)] == rewards.tolist()
+    assert foreseen.reward(2) == ahead[-1][1][2]
+    np.testing.assert_array_equal(shown.observe().contexts, foreseen.observe().contexts)
 
 
 def test_it_foresees_only_what_both_worlds_foresee():
     rng = np.random.default_rng(0)
 
-    assert isinstance(Drifting(Steps(1.0), Steps(-1.0), change_at=3).start(rng), ForeseeableWorld)
+    assert isinstance(Drifting(Steps(1.0), Steps(-1.0), change_at=3).start(rng), BatchWorld)
     for pair in ((Unforeseen(1.0), Steps(-1.0)), (Steps(1.0), Unforeseen(-1.0))):
         world = Drifting(*pair, change_at=3).start(rng)
-        assert not isinstance(world, ForeseeableWorld)
+        assert not isinstance(world, BatchWorld)
         assert numbers(world, 5) == [1.0, 2.0, 3.0, -1.0, -2.0]
 
 
@@ -121,12 +121,12 @@ def test_it_ends_when_the_world_ends_whose_turn_it_is():
     early = Drifting(Steps(1.0, 2), Steps(-1.0), change_at=4)
     late = Drifting(Steps(1.0), Steps(-1.0, 3), change_at=2)
 
-    assert [pair[0].contexts[0, 0] for pair in early.start(np.random.default_rng(0)).foresee(9)] == [1.0, 2.0]
-    assert len(late.start(np.random.default_rng(0)).foresee(9)) == 5
+    assert [pair[0].contexts[0, 0] for pair in early.start(np.random.default_rng(0)).peek_rounds(9)] == [1.0, 2.0]
+    assert len(late.start(np.random.default_rng(0)).peek_rounds(9)) == 5
     world = early.start(np.random.default_rng(0))
     assert numbers(world, 2) == [1.0, 2.0]
     with pytest.raises(StopIteration):
-        world.show()
+        world.observe()
 
 
 def test_the_reward_range_covers_both_worlds():
@@ -146,7 +146,7 @@ def test_impossible_times_are_refused(arguments):
 def test_the_same_actions_can_get_another_reward_function():
     world = Drifting(FIXED, FIXED, change_at=1).start(np.random.default_rng(1))
 
-    first, second = world.show(), world.show()
+    first, second = world.observe(), world.observe()
 
     np.testing.assert_array_equal(first.contexts, second.contexts)
     assert np.abs(first.expected - second.expected).max() > 0.1

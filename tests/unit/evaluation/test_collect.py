@@ -36,7 +36,7 @@ def test_a_log_is_the_run_that_simulate_plays():
 
     world = start_world(WORLD, 3)
     for t in range(80):
-        assert_array_equal(log.rounds[t], world.show().contexts)
+        assert_array_equal(log.rounds[t], world.observe().contexts)
     assert_array_equal(log.actions, trace.action)
     assert_array_equal(log.propensities, trace.propensity)
     assert_array_equal(log.rewards, trace.reward)
@@ -71,7 +71,7 @@ def test_the_true_value_is_the_expectation_over_the_policy():
 
     world, values = start_world(WORLD, 4), []
     for _ in range(30):
-        shown = world.show()
+        shown = world.observe()
         values.append(policy.probabilities(shown.contexts) @ shown.expected)
     assert_allclose([said.value, said.standard_error], [np.mean(values), np.std(values, ddof=1) / np.sqrt(30)])
     assert policy.round_index == 1

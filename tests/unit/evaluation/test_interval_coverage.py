@@ -58,13 +58,13 @@ def test_the_first_failure_is_where_a_loop_finds_it():
     for seed in range(3, 9):
         policy, world = with_exploration(0.6)(seed), kb.evaluation.start_world(WORLD, seed)
         for t in range(1, 31):
-            shown = world.show()
+            shown = world.observe()
             prediction = policy.posterior.predict(shown.contexts)
             if (np.abs(prediction.mean - shown.expected) > 0.6 * prediction.width).any():
                 expected.append(t)
                 break
             decision = policy.choose(shown.contexts)
-            policy.learn(decision, world.pay(decision.action))
+            policy.learn(decision, world.reward(decision.action))
     assert said.first_failures == tuple(expected)
     assert said.failure_probability is None
     assert said.is_kept is None
@@ -79,7 +79,7 @@ def test_late_rewards_are_learnt_when_they_come():
     for seed in range(6):
         world, policy, waiting = start_world(late, seed), with_exploration(0.8)(seed), []
         for t in range(1, horizon + 1):
-            shown = world.show()
+            shown = world.observe()
             if t > 7:
                 policy.learn(*waiting[t - 8])
             prediction = policy.posterior.predict(shown.contexts)
@@ -88,7 +88,7 @@ def test_late_rewards_are_learnt_when_they_come():
                 break
             decision = policy.choose(shown.contexts)
             policy.expect(decision)
-            waiting.append((decision, world.pay(decision.action)))
+            waiting.append((decision, world.reward(decision.action)))
     at_once = coverage(WORLD, with_exploration(0.8), horizon=horizon, repeats=6)
     assert said.first_failures == tuple(firsts) != at_once.first_failures
 

@@ -63,8 +63,8 @@ def test_all_policies_meet_the_same_contexts_and_the_same_luck():
     assert_array_equal(traces[0].best, traces[1].best)
     world = start_world(WORLD, 3)
     for round_index in range(30):
-        world.show()
-        assert [world.pay(0), world.pay(3)] == [trace.reward[round_index] for trace in traces]
+        world.observe()
+        assert [world.reward(0), world.reward(3)] == [trace.reward[round_index] for trace in traces]
 
 
 def test_equal_runs_give_equal_traces_and_other_seeds_do_not():
@@ -179,8 +179,8 @@ def test_every_policy_meets_the_same_luck_and_repeats_itself(name):
     assert trace.equals(simulate(CLICKS, REAL[name](), horizon=25, seed=8))
     world = start_world(CLICKS, 8)
     for action, reward, best in zip(trace.action, trace.reward, trace.best, strict=True):
-        assert world.show().expected.max() == best
-        assert world.pay(action) == reward
+        assert world.observe().expected.max() == best
+        assert world.reward(action) == reward
 
 
 def test_the_trace_of_kernel_ucb_holds_what_its_bound_is_made_of():

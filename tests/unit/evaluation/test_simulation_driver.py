@@ -80,8 +80,8 @@ class TestLearnRounds:
 
         world = start_world(WORLD, 2)
         for t in range(80):
-            decision = by_hand.choose(world.show().contexts)
-            assert (decision.action, world.pay(decision.action)) == (trace.action[t], trace.reward[t])
+            decision = by_hand.choose(world.observe().contexts)
+            assert (decision.action, world.reward(decision.action)) == (trace.action[t], trace.reward[t])
             if t < learn_rounds:
                 by_hand.learn(decision, trace.reward[t])
         assert policy.posterior.n_observations == learn_rounds
@@ -133,7 +133,7 @@ class TestRewardsThatAreNotKnown:
 
         trace = simulate(Scripted(rewards), policy, horizon=40, seed=0)
 
-        assert policy.is_fused
+        assert policy.has_compiled_loop
 
         for t in range(40):
             decision = by_hand.choose(np.eye(4))
@@ -185,11 +185,11 @@ class TestDelays:
 
         world, waiting = start_world(WORLD, 4), []
         for t in range(40):
-            shown = world.show()
+            shown = world.observe()
             if t >= delay:
                 by_hand.learn(*waiting[t - delay])
             decision = by_hand.choose(shown.contexts)
-            waiting.append((decision, world.pay(decision.action)))
+            waiting.append((decision, world.reward(decision.action)))
             by_hand.expect(decision)
             assert (trace.action[t], trace.reward[t]) == (decision.action, waiting[t][1])
             np.testing.assert_allclose(trace.width[t], decision.width, rtol=1e-10)  # the last digit is the machine's

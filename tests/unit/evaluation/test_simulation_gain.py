@@ -54,8 +54,8 @@ def test_the_gain_of_every_round_is_what_the_posterior_would_say(case):
 
     asked, world = [], Shown(contexts).start(np.random.default_rng(np.random.SeedSequence(1).spawn(1)[0]))
     for _ in range(40):
-        decision = again.choose(world.show().contexts)
-        again.learn(decision, world.pay(decision.action))
+        decision = again.choose(world.observe().contexts)
+        again.learn(decision, world.reward(decision.action))
         asked.append(again.posterior.log_det_gain)
     assert_allclose(gains, asked, rtol=1e-10)
 

@@ -27,11 +27,11 @@ class TestInUnitBall(EnvironmentContract):
 def test_every_problem_has_fixed_actions_in_the_unit_ball_and_rewards_of_0_and_1(problem):
     world = PROBLEMS[problem].environment.start(np.random.default_rng(2))
 
-    first, second = world.show(), world.show()
+    first, second = world.observe(), world.observe()
 
     np.testing.assert_array_equal(first.contexts, second.contexts)
     assert np.linalg.norm(first.contexts, axis=1).max() <= 1.0
-    assert {world.pay(row) for row in range(len(first.contexts))} <= {0.0, 1.0}
+    assert {world.reward(row) for row in range(len(first.contexts))} <= {0.0, 1.0}
     assert first.expected.max() - first.expected.min() > 0.05
 
 
@@ -57,7 +57,7 @@ def _setting(problem):
     from kernelbandits.experiments.policy_study import Setting
 
     world = PROBLEMS[problem].environment.start(np.random.default_rng(0))
-    return Setting(np.array(world.show().contexts), 50, 0)
+    return Setting(np.array(world.observe().contexts), 50, 0)
 
 
 @pytest.mark.parametrize("contender", FIELD, ids=lambda contender: contender.name)

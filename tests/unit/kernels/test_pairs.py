@@ -126,7 +126,7 @@ def test_a_round_of_pairs_is_given_as_pairs(points):
 
 def test_one_pair_is_a_pair():
     with pytest.raises(InvalidContexts, match=r"A pair is kb.Pairs\(context, action\), got str"):
-        KIND.single("boat")
+        KIND.as_collection("boat")
 
 
 @pytest.mark.parametrize(

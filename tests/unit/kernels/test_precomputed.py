@@ -67,7 +67,7 @@ def test_an_unknown_item_is_named(kernel):
     with pytest.raises(UnknownItem, match="The similarity table holds no item 1; it holds 3 items, from 2 to 0"):
         kernel.kind.check([0, 1])
     with pytest.raises(UnknownItem, match="no item 'milk'"):
-        kernel.kind.single("milk")
+        kernel.kind.as_collection("milk")
     with pytest.raises(UnknownItem, match="no item 'milk'"):
         kernel.gram(["milk"])
 

@@ -179,11 +179,11 @@ def test_unlike_rows_are_not_kept_together(known, points, message):
 @pytest.mark.parametrize("point", [DENSE, SPARSE, DENSE[:2].tolist()])
 def test_a_single_context_is_a_single_row(point):
     with pytest.raises(InvalidContexts, match="One context is one row, got"):
-        KIND.single(point)
+        KIND.as_collection(point)
 
 
 def test_a_single_row_may_be_given_flat():
-    assert_array_equal(KIND.single([1.0, 2.0]), [[1.0, 2.0]])
+    assert_array_equal(KIND.as_collection([1.0, 2.0]), [[1.0, 2.0]])
     assert KIND.one(DENSE, 3).shape == (3,)
     assert KIND.one(SPARSE, 3).shape == (1, 3)
 

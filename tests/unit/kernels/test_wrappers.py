@@ -90,12 +90,12 @@ def test_what_a_diagonal_returns_is_checked():
 def test_a_function_is_described_by_its_name():
     named = FromCallable(inner).describe()
     partial = FromCallable(functools.partial(inner, scale=2.0), Strings()).describe()
-    an_object = FromCallable(scikit.RBF(1.0)).describe()
+    check_has_methods = FromCallable(scikit.RBF(1.0)).describe()
 
     assert named == {"class": "FromCallable", "function": f"{__name__}.inner", "kind": "Rows"}
     assert partial["function"] == f"partial of {__name__}.inner"
     assert partial["kind"] == "Strings"
-    assert an_object["function"] == "sklearn.gaussian_process.kernels.RBF"
+    assert check_has_methods["function"] == "sklearn.gaussian_process.kernels.RBF"
 
 
 def test_functions_are_equal_when_they_are_the_same():

@@ -76,7 +76,7 @@ def test_a_schedule_gives_the_scale_of_the_draws_in_widths():
     schedule = schedules.Mixture(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1)
     policy, contexts = trained(exploration=schedule), np.random.default_rng(2).normal(size=(3, 2))
     mean, covariance = belief(policy, contexts)
-    situation = schedules.Situation(
+    situation = schedules.RoundState(
         round_index=1, n_actions=3, log_det_gain=policy.posterior.log_det_gain, regularization=0.2
     )
 

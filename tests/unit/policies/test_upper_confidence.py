@@ -121,7 +121,7 @@ def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths()
     decision = policy.choose(ROUND)
 
     gain = log_det_gain(KERNEL, np.vstack([HISTORY, ROUND[[2, 5]]]), 0.2)
-    situation = schedules.Situation(round_index=3, n_actions=7, log_det_gain=gain, regularization=0.2)
+    situation = schedules.RoundState(round_index=3, n_actions=7, log_det_gain=gain, regularization=0.2)
     factor = np.sqrt(1.0 + (settled**2).sum())
     assert (decision.score - decision.mean) / decision.width == pytest.approx(schedule(situation) * factor, rel=1e-9)
 

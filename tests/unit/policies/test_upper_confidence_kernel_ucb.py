@@ -29,7 +29,7 @@ def test_engines_left_out_are_left_out_of_playing_too():
     policy = kb.KernelUCB(kb.kernels.Linear(), engine="exhaustive")
     policy.warm_start(rng.normal(size=(20, 2)), rng.normal(size=20))
 
-    assert not policy.is_fused
+    assert not policy.has_compiled_loop
 
 
 def test_what_a_choice_cost_belongs_to_the_decision():

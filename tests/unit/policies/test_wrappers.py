@@ -183,7 +183,7 @@ class TestGuarded:
         assert policy.choose(catalog).item == "a"
         assert policy.choose(catalog.without(["c"])).item == "a"
         assert policy.choose(catalog.without(["a"])).item == "b"
-        with pytest.raises(InvalidContexts, match="'a' is no action of this round"):
+        with pytest.raises(InvalidContexts, match="'a' is not an action of this round"):
             policy.choose(Catalog(["x", "b"], ids=["x", "b"]))
 
     def test_rows_name_the_baseline_where_there_are_no_ids(self):
@@ -197,7 +197,7 @@ class TestGuarded:
         policy = kb.Guarded(known([0.5, 0.6, 0.4]), baseline="A")
 
         for ids in (["a", "b", "c"], None):
-            with pytest.raises(InvalidContexts, match="'A' is no action of this round"):
+            with pytest.raises(InvalidContexts, match="'A' is not an action of this round"):
                 policy.choose(["a", "b", "c"], ids=ids)
         with pytest.raises(InvalidParameter, match="absent='maybe'"):
             kb.Guarded(known([0.5]), baseline="a", absent="maybe")

@@ -13,7 +13,7 @@ def taken_in(points, sizes):
     coordinates, first, stayed = Coordinates(KERNEL, tolerance=1e-13), 0, []
     for size in sizes:
         part = points[first : first + size]
-        stayed.append(coordinates.admit(part, points))
+        stayed.append(coordinates.validate_learnable(part, points))
         coordinates.append(coordinates.basis.coordinates(part))
         first += size
     return coordinates, stayed

@@ -407,7 +407,7 @@ def test_a_tiny_count_that_grows_keeps_its_digits(monkeypatch, largest_growth):
     (key,) = kernel.kind.keys(points[2:3])
     posterior.predict(points)
     for count in (1e-4, 1e-8, 1.0):
-        posterior.retotal([key], np.array([count]), np.array([2.0 * count]))
+        posterior.set_totals([key], np.array([count]), np.array([2.0 * count]))
         prediction = posterior.predict(points)
 
     mean, _ = ridge(kernel, points, np.arange(6.0), points, 0.3)

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from kernelbandits.errors import IllConditioned, InvalidContexts, InvalidParameter, NotSupported, NumericalError
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
-from kernelbandits.posterior import CompressedPosterior, ExactPosterior
+from kernelbandits.posterior import ExactPosterior, LowRankPosterior
 from kernelbandits.testing import PosteriorContract
 
 CASES = {
@@ -29,7 +29,7 @@ def world(dimension, size, *, seed=0):
 
 def both(kernel, regularization, **options):
     exact = ExactPosterior(kernel, regularization=regularization)
-    return exact, CompressedPosterior(kernel, regularization=regularization, **options)
+    return exact, LowRankPosterior(kernel, regularization=regularization, **options)
 
 
 def bounds(exact, tolerance=1e-13):
@@ -72,7 +72,7 @@ def test_answers_are_those_of_the_exact_form_within_the_stated_bound(case, regul
     if regularization >= 0.1:
         assert max(of_mean, of_variance) < 1e-9
     assert compressed.rank < 300
-    assert not compressed.has_strayed
+    assert not compressed.needs_exact_fallback
 
 
 def test_two_thousand_points_of_a_plane_keep_to_a_billionth():
@@ -111,7 +111,7 @@ def test_points_where_nothing_was_observed_are_as_exact_as_others():
 
 def test_the_rank_stops_growing():
     points, rewards, _ = world(1, 3000)
-    posterior = CompressedPosterior(Gaussian(length_scale=0.2), regularization=0.1)
+    posterior = LowRankPosterior(Gaussian(length_scale=0.2), regularization=0.1)
     ranks = []
 
     for first in range(0, 3000, 500):
@@ -144,7 +144,7 @@ def test_so_many_points_outside_are_answered_by_the_exact_form():
         posterior.observe(points, rewards)
 
     assert max(errors(exact, compressed, far)) < 1e-12
-    assert compressed.has_strayed
+    assert compressed.needs_exact_fallback
     assert compressed.rank < 300
     assert_allclose(compressed.covariance(far[:9], far), exact.covariance(far[:9], far), atol=1e-10)
     for posterior in (exact, compressed):
@@ -160,7 +160,7 @@ def test_similarities_noisier_than_the_tolerance_are_noticed():
         posterior.observe(points, rewards)
 
     assert max(errors(exact, compressed, queries)) < 1e-11
-    assert compressed.has_strayed
+    assert compressed.needs_exact_fallback
 
 
 def test_a_point_asked_about_is_learnt_as_it_was_then():
@@ -199,9 +199,9 @@ def test_many_removals_leave_what_was_never_more():
 
 def test_the_record_is_all_that_is_saved():
     points, rewards, queries = world(2, 300)
-    compressed = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
+    compressed = LowRankPosterior(Gaussian(length_scale=0.5), regularization=0.1)
     compressed.observe(points, rewards)
-    restored = CompressedPosterior(Gaussian(length_scale=0.5), regularization=0.1)
+    restored = LowRankPosterior(Gaussian(length_scale=0.5), regularization=0.1)
 
     restored.restore(compressed.state())
 
@@ -211,17 +211,17 @@ def test_the_record_is_all_that_is_saved():
 
 def test_a_similarity_that_might_be_no_kernel_is_refused():
     with pytest.raises(NotSupported, match="Precomputed might be no kernel"):
-        CompressedPosterior(Precomputed(np.eye(3)), regularization=0.1)
+        LowRankPosterior(Precomputed(np.eye(3)), regularization=0.1)
 
 
 def test_a_tolerance_is_a_positive_number():
     with pytest.raises(InvalidParameter, match="The tolerance"):
-        CompressedPosterior(Linear(), regularization=0.1, tolerance=0.0)
+        LowRankPosterior(Linear(), regularization=0.1, tolerance=0.0)
 
 
 def test_contexts_whose_similarities_overflow_are_refused_and_nothing_changes():
     points, rewards, queries = world(2, 40)
-    compressed = CompressedPosterior(Linear(), regularization=0.1)
+    compressed = LowRankPosterior(Linear(), regularization=0.1)
     compressed.observe(points, rewards)
     before = compressed.predict(queries)
 
@@ -239,7 +239,7 @@ def test_contexts_whose_similarities_overflow_are_refused_and_nothing_changes():
 
 def test_a_giant_that_was_removed_leaves_no_trace():
     points, rewards, queries = world(2, 40)
-    compressed = CompressedPosterior(Linear(), regularization=0.1)
+    compressed = LowRankPosterior(Linear(), regularization=0.1)
     compressed.observe(points, rewards)
     before = compressed.predict(queries)
     giant = np.array([[1e6, -2e6]])
@@ -327,7 +327,7 @@ def test_kernel_ucb_chooses_as_with_the_exact_form():
     actions = rng.uniform(size=6)
     chosen = {}
 
-    for form in (ExactPosterior, CompressedPosterior):
+    for form in (ExactPosterior, LowRankPosterior):
         rng = np.random.default_rng(4)
         policy = kb.KernelUCB(
             Gaussian(length_scale=0.3),
@@ -342,13 +342,13 @@ def test_kernel_ucb_chooses_as_with_the_exact_form():
             policy.learn(decision, float(np.sin(7.0 * contexts[decision.action].prod()) + 0.1 * rng.normal()))
             chosen[form].append(decision.action)
 
-    assert chosen[ExactPosterior] == chosen[CompressedPosterior]
+    assert chosen[ExactPosterior] == chosen[LowRankPosterior]
 
 
 class TestCompressedGaussian(PosteriorContract):
     @pytest.fixture(params=[0.05, 9.0])
     def posterior(self, request):
-        return CompressedPosterior(Gaussian(length_scale=0.8), regularization=request.param)
+        return LowRankPosterior(Gaussian(length_scale=0.8), regularization=request.param)
 
     @pytest.fixture
     def points(self):
@@ -358,13 +358,13 @@ class TestCompressedGaussian(PosteriorContract):
 class TestCompressedLinearOfFewDimensions(TestCompressedGaussian):
     @pytest.fixture(params=[0.05, 9.0])
     def posterior(self, request):
-        return CompressedPosterior(Linear() + 0.3, regularization=request.param)
+        return LowRankPosterior(Linear() + 0.3, regularization=request.param)
 
 
 class TestCompressedStrings(PosteriorContract):
     @pytest.fixture
     def posterior(self):
-        return CompressedPosterior(Spectrum(n=2), regularization=0.7)
+        return LowRankPosterior(Spectrum(n=2), regularization=0.7)
 
     @pytest.fixture
     def points(self):

@@ -64,7 +64,7 @@ def test_other_totals_can_be_undone_and_a_count_of_zero_forgets_the_point():
     before = [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()]
 
     observations._journal.commit()
-    observations.retotal(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
+    observations.set_totals(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
 
     assert observations.kept()[0] == ["a"]
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([0.5, 0.0], [0.25, 0.0])
@@ -78,7 +78,7 @@ def test_fading_scales_everything_and_can_be_undone():
     added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
 
     observations._journal.commit()
-    observations.fade(0.5, ["b"])
+    observations.discount(0.5, ["b"])
 
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([1.0, 0.0], [2.0, 0.0])
     assert (observations.size, observations.n_observations) == (1, 1)
@@ -92,6 +92,6 @@ def test_totals_that_are_no_numbers_are_refused():
     added(observations, ["a"], [1.0])
 
     with pytest.raises(InvalidReward, match="more than a double can hold"):
-        observations.retotal(["a"], np.ones(1), np.array([np.inf]))
+        observations.set_totals(["a"], np.ones(1), np.array([np.inf]))
 
     assert observations.sums.tolist() == [1.0]

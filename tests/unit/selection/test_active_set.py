@@ -6,7 +6,7 @@ from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import active_set as front_module
 from kernelbandits.selection.active_set import Front
-from kernelbandits.selection.synchronized_columns import Follower
+from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 
 N_ITEMS, SIZE, BETA = 300, 60, 0.8
 REGULARIZATION = 0.3
@@ -21,7 +21,7 @@ class Scene:
         self.items = self.rng.uniform(size=(N_ITEMS, 2))
         kernel = Gaussian(length_scale=0.3)
         self.record = Observations(kernel.kind)
-        self.behind, self.exact = (Follower(self.items, kernel, REGULARIZATION) for _ in range(2))
+        self.behind, self.exact = (SynchronizedColumns(self.items, kernel, REGULARIZATION) for _ in range(2))
         for row in self.rng.integers(N_ITEMS, size=n_before):
             self.observe(row)
         for follower in (self.behind, self.exact):

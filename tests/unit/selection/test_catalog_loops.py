@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits._compile import PATIENCE, Loops
+from kernelbandits._compile import WORK_BEFORE_COMPILE, Loops
 from kernelbandits.selection import _catalog_loops
 from kernelbandits.selection._catalog_loops import BLOCK, make_loops
 from kernelbandits.selection.ties import worst_tied
@@ -207,7 +207,7 @@ def test_compiling_begins_once_there_was_enough_work(monkeypatch):
     loops.note(10)
     assert not begun
     for _ in range(3):
-        loops.note(PATIENCE)
+        loops.note(WORK_BEFORE_COMPILE)
     loops._thread.join()
 
     assert begun == [loops]

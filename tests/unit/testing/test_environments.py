@@ -57,11 +57,11 @@ class Foreseeing:
     def start(self, rng):
         world = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
         if self._fault == "other rewards":
-            foresee = world.foresee
-            world.foresee = lambda n_rounds: [(shown, paid + 1.0) for shown, paid in foresee(n_rounds)]
+            peek_rounds = world.peek_rounds
+            world.peek_rounds = lambda n_rounds: [(shown, paid + 1.0) for shown, paid in peek_rounds(n_rounds)]
         if self._fault == "not shown":
             again = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
-            world.foresee = again.foresee
+            world.peek_rounds = again.peek_rounds
         return world
 
 

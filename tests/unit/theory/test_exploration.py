@@ -17,8 +17,8 @@ from kernelbandits.theory import (
     GPUCBAgnostic,
     GPUCBFinite,
     Mixture,
+    RoundState,
     SelfNormalized,
-    Situation,
     as_exploration,
     exploration_from,
 )
@@ -36,7 +36,7 @@ SCHEDULES = [
 
 
 def situation(**changes):
-    return Situation(**{"round_index": 7, "n_actions": 12, "log_det_gain": 3.2, "regularization": 0.6, **changes})
+    return RoundState(**{"round_index": 7, "n_actions": 12, "log_det_gain": 3.2, "regularization": 0.6, **changes})
 
 
 class TestFormulas:
@@ -142,28 +142,28 @@ class TestClaims:
     def test_nothing_is_broken_in_a_fitting_situation(self, schedule):
         regularization = 1.04 if isinstance(schedule, IGPUCB) else 0.6
 
-        assert schedule.broken_by(situation(regularization=regularization)) is None
+        assert schedule.violated_assumption(situation(regularization=regularization)) is None
 
     def test_fixed_design_notices_a_long_run(self):
         schedule = FixedDesign(**CLAIM, n_actions=12, horizon=500)
 
-        assert schedule.broken_by(situation(round_index=500)) is None
-        assert "built for 500 rounds, and this is round 501" in schedule.broken_by(situation(round_index=501))
+        assert schedule.violated_assumption(situation(round_index=500)) is None
+        assert "built for 500 rounds, and this is round 501" in schedule.violated_assumption(situation(round_index=501))
 
     def test_fixed_design_notices_too_many_actions(self):
         schedule = FixedDesign(**CLAIM, n_actions=12, horizon=500)
 
-        assert "at most 12 actions a round, and round 7 has 13" in schedule.broken_by(situation(n_actions=13))
+        assert "at most 12 actions a round, and round 7 has 13" in schedule.violated_assumption(situation(n_actions=13))
         assert "not adaptive" in schedule.assumes
 
     def test_igp_ucb_notices_another_regularization(self):
         schedule = IGPUCB(**CLAIM, horizon=50)
 
-        assert schedule.broken_by(situation(regularization=1.04 * (1 + 1e-10))) is None
-        assert "1 + 2/horizon = 1.04, and it is 1" in schedule.broken_by(situation(regularization=1.0))
+        assert schedule.violated_assumption(situation(regularization=1.04 * (1 + 1e-10))) is None
+        assert "1 + 2/horizon = 1.04, and it is 1" in schedule.violated_assumption(situation(regularization=1.0))
 
     def test_igp_ucb_notices_a_long_run(self):
-        broken = IGPUCB(**CLAIM, horizon=50).broken_by(situation(regularization=1.04, round_index=51))
+        broken = IGPUCB(**CLAIM, horizon=50).violated_assumption(situation(regularization=1.04, round_index=51))
 
         assert "built for 50 rounds" in broken
 
@@ -190,7 +190,7 @@ class TestDescriptions:
 
         assert [type(value) for value in list(schedule.describe().values())[1:]] == [float, float, float, int, int]
 
-    @pytest.mark.parametrize("description", [{"class": "Foo"}, {}, {"class": 3}, {"class": "Situation"}])
+    @pytest.mark.parametrize("description", [{"class": "Foo"}, {}, {"class": 3}, {"class": "RoundState"}])
     def test_an_unknown_class_is_foreign(self, description):
         with pytest.raises(ForeignFile, match=r"No exploration schedule .* is known here"):
             exploration_from(description)
@@ -236,7 +236,7 @@ class TestAsExploration:
 
         assert isinstance(schedule, Decaying)
         assert schedule.is_tuned
-        assert schedule.broken_by(situation()) is None
+        assert schedule.violated_assumption(situation()) is None
         assert "no claim" in schedule.assumes
 
     def test_a_bare_object_is_completed(self):
@@ -252,7 +252,7 @@ class TestAsExploration:
         assert schedule(situation()) == 3.0
         assert schedule.describe() == {"class": "Bare"}
         assert schedule.is_tuned
-        assert schedule.broken_by(situation()) is None
+        assert schedule.violated_assumption(situation()) is None
         assert "no claim" in schedule.assumes
 
     def test_what_a_bare_object_does_say_is_kept(self):

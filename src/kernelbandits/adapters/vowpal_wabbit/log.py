@@ -15,12 +15,12 @@ from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._files import whole_file
+from kernelbandits._files import atomic_write
 from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
 from kernelbandits.types import Indices, ItemId, Pairs, Points, Vector
-from kernelbandits.validation import a_flag, a_list, a_path, an_instance, is_one_of, shown
+from kernelbandits.validation import check_bool, check_instance, check_list, check_path, is_one_of, short_repr
 
 __all__ = [
     "Event",
@@ -77,7 +77,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         for half in ("context", "action"):
             features = tuple(
-                _feature(feature) for feature in a_list(getattr(self, half), "The columns of a vocabulary")
+                _feature(feature) for feature in check_list(getattr(self, half), "The columns of a vocabulary")
             )
             if len(set(features)) < len(features):
                 twice = next(feature for feature in features if features.count(feature) > 1)
@@ -124,11 +124,11 @@ def log_of(
 ) -> VowpalLog:
     """The log that events make."""
     if not is_one_of(layout, ("pairs", "joined")):
-        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {shown(layout)}.")
+        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {short_repr(layout)}.")
     if layout == "joined":
         events = [event._replace(shared={}, actions=_joined(event)) for event in events]
     _refuse_other_vocabulary(vocabulary)
-    sparse = a_flag(sparse, "`sparse`")
+    sparse = check_bool(sparse, "`sparse`")
     names = vocabulary or Vocabulary(
         context=_sorted(feature for event in events for feature in event.shared),
         action=_sorted(feature for event in events for action in event.actions for feature in action),
@@ -156,7 +156,7 @@ def log_of(
 def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]:
     """The events that a log is made of; columns without names get their number, in namespaces Context and Action."""
     _refuse_other_vocabulary(vocabulary)
-    an_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")
+    check_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")
     names = vocabulary or (log.vocabulary if isinstance(log, VowpalLog) else None)
     probabilities = log.probabilities if isinstance(log, VowpalLog) else None
     for t in range(len(log)):
@@ -180,13 +180,13 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
 
 def _feature(feature: Any) -> Feature:
     if not isinstance(feature, tuple | list) or len(feature) != 2:
-        raise InvalidParameter(f"A column of a vocabulary is (namespace, name), got {shown(feature)}.")
+        raise InvalidParameter(f"A column of a vocabulary is (namespace, name), got {short_repr(feature)}.")
     return str(feature[0]), str(feature[1])
 
 
 def _refuse_other_vocabulary(vocabulary: Vocabulary | None) -> None:
     if vocabulary is not None:
-        an_instance(vocabulary, Vocabulary, "The vocabulary", "`log.vocabulary` of a log that was read is one.")
+        check_instance(vocabulary, Vocabulary, "The vocabulary", "`log.vocabulary` of a log that was read is one.")
 
 
 class _Columns:
@@ -300,7 +300,7 @@ class Malformed(Exception):
 
 def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; a name that ends in .gz is unpacked."""
-    path = a_path(path)
+    path = check_path(path)
     opener: Any = gzip.open if _is_packed(path) else open
     with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors begin a file with a mark of its encoding
         try:
@@ -320,7 +320,7 @@ def parsed(
     """The events of a file, and how many were left out for which reason."""
     if not is_one_of(on_error, ("raise", "skip")):
         raise InvalidParameter(
-            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {shown(on_error)}."
+            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {short_repr(on_error)}."
         )
     events: list[Event] = []
     left_out = {"malformed": 0, "skip_learn": 0, "unlabeled": 0}
@@ -344,8 +344,8 @@ def parsed(
 
 def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """One line each, in a file that is there whole or not at all: a refused event leaves no half of one."""
-    path = a_path(path)
-    with whole_file(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
+    path = check_path(path)
+    with atomic_write(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
         for line in lines:
             file.write(line + "\n")
 

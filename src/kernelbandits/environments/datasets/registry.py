@@ -21,7 +21,7 @@ from kernelbandits.environments.datasets.loaders import (
     splice,
 )
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.validation import a_path, is_one_of, shown
+from kernelbandits.validation import check_path, is_one_of, short_repr
 
 __all__ = ["LOADERS", "from_file"]
 
@@ -54,11 +54,11 @@ def from_file(name: str, path: Path, **options: Any) -> Environment:
     """
     if not is_one_of(name, LOADERS):
         raise InvalidParameter(
-            f"The data sets that can be read by name are {', '.join(LOADERS)}, got {shown(name)}. Another table: "
+            f"The data sets that can be read by name are {', '.join(LOADERS)}, got {short_repr(name)}. Another table: "
             "Classification.from_frame, FixedCatalog.from_frame; logged decisions: datasets.open_bandit."
         )
     try:
-        return LOADERS[name](a_path(path), **options)
+        return LOADERS[name](check_path(path), **options)
     except TypeError as error:
         if "argument" not in str(error):
             raise

@@ -38,9 +38,12 @@ class InUnitBall:
     def _rounds(self, rng: np.random.Generator) -> Iterator[tuple[Round, Vector]]:
         world = self.environment.start(rng)
         while True:
-            shown = world.show()
+            shown = world.observe()
             contexts = np.clip(shown.contexts, 0.0, 1.0) / sqrt(self.n_features)
-            yield Round(contexts, expected=shown.expected), np.array([world.pay(row) for row in range(len(contexts))])
+            yield (
+                Round(contexts, expected=shown.expected),
+                np.array([world.reward(row) for row in range(len(contexts))]),
+            )
 
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""

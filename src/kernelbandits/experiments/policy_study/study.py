@@ -23,7 +23,7 @@ from kernelbandits.experiments.policy_study.problems import PROBLEMS, Setting
 from kernelbandits.experiments.policy_study.table import Standing, markdown_table
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
 from kernelbandits.experiments.workers import n_workers_for, worker_pool
-from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count, counted
+from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, check_int, pluralize
 
 __all__ = ["HORIZON", "N_SEEDS", "PolicyStudy", "play_seed", "run_policy_study"]
 
@@ -79,8 +79,8 @@ def run_policy_study(
         Called when a seed of a problem is finished.
     """
     import_optional("matplotlib", "This part of experiments")
-    horizon = a_count(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
-    n_seeds = a_count(n_seeds, "The number of seeds", most=MOST_RUNS)
+    horizon = check_int(horizon, "The number of rounds", least=2, most=MOST_ROUNDS)
+    n_seeds = check_int(n_seeds, "The number of seeds", most=MOST_RUNS)
     names = tuple(contender.name for contender in chosen(only))
     folder = writable_folder(into)  # before the long part, so that a bad name costs no time
     jobs = [(problem, seed, horizon, names) for seed in range(n_seeds) for problem in PROBLEMS]
@@ -98,7 +98,7 @@ def run_policy_study(
         for kind, ending in (("table", "md"), ("figure", "png"), ("results", "json"))
     }
     study = PolicyStudy(horizon=horizon, n_seeds=n_seeds, standings=standings, files=files)
-    runs = f"{counted(n_seeds, 'run')} of {counted(horizon, 'round')}"
+    runs = f"{pluralize(n_seeds, 'run')} of {pluralize(horizon, 'round')}"
     caption = f"Mean over {runs}, with 95 % intervals (Student's t)"
     files["table"].write_text(markdown_table(standings, caption), encoding="utf-8")
     files["figure"].write_bytes(png(standings_figure(standings, caption)))
@@ -119,7 +119,7 @@ def chosen(only: Sequence[str]) -> tuple[Contender, ...]:
 def play_seed(problem: str, seed: int, horizon: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Final regret and seconds a round of these contenders in one run of a problem, by name."""
     environment = PROBLEMS[problem].environment
-    setting = Setting(np.array(start_world(environment, seed).show().contexts), horizon, seed)
+    setting = Setting(np.array(start_world(environment, seed).observe().contexts), horizon, seed)
     outcome = {}
     with one_blas_thread():
         for contender in chosen(names):

@@ -19,7 +19,7 @@ from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import repeats
 from kernelbandits.experiments.summary import CONFIDENCE, mean_band
 from kernelbandits.experiments.themes import Theme
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator
     policies = [recorded.environments[name][row.label] for name, rows in shown.items() for row in rows]
     words = (
         f"{row.label} held in {row.rounds_held:.1%} of rounds and failed in {row.n_failed} of "
-        + counted(row.n_runs, "run")
+        + pluralize(row.n_runs, "run")
         for rows in shown.values()
         for row in rows
     )

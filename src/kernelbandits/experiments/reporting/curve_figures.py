@@ -27,7 +27,7 @@ from kernelbandits.experiments.reporting.series import (
 from kernelbandits.experiments.reporting.wording import background, file_name, repeats
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.types import Indices, Matrix
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[D
         if not curves:
             continue
         name = "regret" if len(known) == 1 else f"regret-{file_name(environment)}"
-        bounds, rounds = _bounds(policies, looks), counted(int(curves[0].at[-1]), "round")
+        bounds, rounds = _bounds(policies, looks), pluralize(int(curves[0].at[-1]), "round")
         yield Drawing(
             name=name,
             title=f"Regret in {environment}",

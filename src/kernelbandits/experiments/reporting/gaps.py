@@ -8,7 +8,7 @@ from kernelbandits.experiments.letters import FONT, unknown_letters
 from kernelbandits.experiments.reporting.measure import measure_of
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.reporting.reading import Recorded
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 __all__ = ["gaps"]
 
@@ -113,4 +113,4 @@ def _named(sentences: list[str]) -> str:
 
 def _span(played: Played) -> str:
     low, high = int(played.n_rounds.min()), int(played.n_rounds.max())
-    return counted(low, "round") if low == high else f"{low:,} to {high:,} rounds"
+    return pluralize(low, "round") if low == high else f"{low:,} to {high:,} rounds"

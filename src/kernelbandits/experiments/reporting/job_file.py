@@ -32,7 +32,7 @@ COLUMNS: Final = (
 )
 """What a report reads of a job; the other columns are for those who look closer."""
 
-WAY_OUT: Final = "Delete it and run the study again: what is finished is not repeated."
+HINT: Final = "Delete it and run the study again: what is finished is not repeated."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ def read_job(path: Path, timings: Path) -> Run:
     head = _head(path, table)
     columns = {name: _column(path, table, name) for name in COLUMNS}
     if len(columns["round"]) > 1 and np.any(np.diff(columns["round"]) <= 0):
-        raise DamagedFile(f"The rounds of {str(path)!r} do not grow from row to row. {WAY_OUT}")
+        raise DamagedFile(f"The rounds of {str(path)!r} do not grow from row to row. {HINT}")
     try:
         return Run(
             environment=str(head["environment"]),
@@ -86,7 +86,7 @@ def read_job(path: Path, timings: Path) -> Run:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DamagedFile):
             raise
-        raise DamagedFile(f"The head of {str(path)!r} does not say what was played: {error!r}. {WAY_OUT}") from error
+        raise DamagedFile(f"The head of {str(path)!r} does not say what was played: {error!r}. {HINT}") from error
 
 
 def read_timings(path: Path) -> dict[str, Vector]:
@@ -99,9 +99,9 @@ def _table(path: Path) -> Any:
     try:
         return read_parquet(path)
     except DamagedFile as error:
-        raise DamagedFile(f"{error} {WAY_OUT}") from error
+        raise DamagedFile(f"{error} {HINT}") from error
     except OSError as error:
-        raise DamagedFile(f"The file {str(path)!r} cannot be read: {error.strerror}. {WAY_OUT}") from error
+        raise DamagedFile(f"The file {str(path)!r} cannot be read: {error.strerror}. {HINT}") from error
 
 
 def _head(path: Path, table: Any) -> dict[str, Any]:
@@ -111,17 +111,17 @@ def _head(path: Path, table: Any) -> dict[str, Any]:
     try:
         head = json.loads(metadata)
     except ValueError as error:
-        raise DamagedFile(f"The head of {str(path)!r} is no JSON: {error}. {WAY_OUT}") from error
+        raise DamagedFile(f"The head of {str(path)!r} is no JSON: {error}. {HINT}") from error
     if not isinstance(head, dict):
-        raise DamagedFile(f"The head of {str(path)!r} has to be a JSON object, got {head!r}. {WAY_OUT}")
+        raise DamagedFile(f"The head of {str(path)!r} has to be a JSON object, got {head!r}. {HINT}")
     check_format(head.get("format"), path)
     return head
 
 
 def _column(path: Path, table: Any, name: str) -> NDArray[Any]:
     if name not in table.column_names:
-        raise DamagedFile(f"The file {str(path)!r} lacks the column {name!r}. {WAY_OUT}")
+        raise DamagedFile(f"The file {str(path)!r} lacks the column {name!r}. {HINT}")
     try:
         return np.asarray(table.column(name).to_numpy(), np.int64 if name in WHOLE_NUMBERS else np.float64)
     except (TypeError, ValueError) as error:
-        raise DamagedFile(f"The column {name!r} of {str(path)!r} holds no numbers: {error}. {WAY_OUT}") from error
+        raise DamagedFile(f"The column {name!r} of {str(path)!r} holds no numbers: {error}. {HINT}") from error

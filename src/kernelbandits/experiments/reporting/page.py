@@ -14,7 +14,7 @@ from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 __all__ = ["Inlined", "report_page"]
 
@@ -58,9 +58,9 @@ def report_page(
 def _introduction(recorded: Recorded) -> str:
     labels = {played.label for played in recorded.all_played}
     return (
-        f"{counted(len(labels), 'policy', 'policies')} in {counted(len(recorded.environments), 'environment')}, "
-        f"{counted(len(recorded.seeds), 'seed')}"
-        + (f", {counted(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
+        f"{pluralize(len(labels), 'policy', 'policies')} in {pluralize(len(recorded.environments), 'environment')}, "
+        f"{pluralize(len(recorded.seeds), 'seed')}"
+        + (f", {pluralize(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
         + ". Under one seed all policies of an environment meet the same contexts and the same luck. Regret is what "
         "the best action of each round would have brought more, in expectation, added up."
     )

@@ -13,7 +13,7 @@ from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
 from kernelbandits.experiments.reporting.job_file import Run, read_job
 from kernelbandits.experiments.reporting.played import Played
 from kernelbandits.experiments.studies.result_folder import ResultFolder
-from kernelbandits.validation import a_path, counted
+from kernelbandits.validation import check_path, pluralize
 
 __all__ = ["Recorded", "read_results"]
 
@@ -71,7 +71,7 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     ForeignFile, NewerFile, DamagedFile
         The folder holds no study, one of a later version, or a file that cannot be read.
     """
-    place = Path(a_path(folder))
+    place = Path(check_path(folder))
     head = _head(place)
     written = {path.stem: path for path in sorted((place / "jobs").glob("*.parquet"))}
     planned = list(dict.fromkeys(head["jobs"]))
@@ -79,7 +79,7 @@ def read_results(folder: str | PathLike[str]) -> Recorded:
     environments = _arranged(runs, place)
     if not environments:
         raise InvalidParameter(
-            f"Nothing of the study in {str(place)!r} is finished yet: it has {counted(len(planned), 'job')} and no "
+            f"Nothing of the study in {str(place)!r} is finished yet: it has {pluralize(len(planned), 'job')} and no "
             "result. Let it run, and come back."
         )
     return Recorded(

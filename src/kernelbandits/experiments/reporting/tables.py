@@ -11,7 +11,7 @@ from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.wording import INTERVAL
 from kernelbandits.experiments.terminal import duration
-from kernelbandits.validation import counted
+from kernelbandits.validation import pluralize
 
 __all__ = ["Table", "csv_table", "markdown_tables", "number_with_interval", "table_caption", "table_of"]
 
@@ -44,7 +44,7 @@ def table_of(entries: Sequence[Entry]) -> Table:
 def table_caption(entries: Sequence[Entry]) -> str:
     """Length and number of the runs, and what the intervals are."""
     numbers, rounds = sorted({entry.n_runs for entry in entries}), max(entry.n_rounds for entry in entries)
-    after = f"After {counted(rounds, 'round')}"
+    after = f"After {pluralize(rounds, 'round')}"
     if numbers == [1]:
         return f"{after}, one seed, so there is no interval."
     over = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

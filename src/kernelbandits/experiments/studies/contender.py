@@ -15,7 +15,7 @@ from kernelbandits.experiments.studies.grid import Grid, plain_value, settings_o
 from kernelbandits.experiments.studies.registry import call_checked, close_to, takes_seed
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
-from kernelbandits.validation import MOST_ROUNDS, a_count, an_object
+from kernelbandits.validation import MOST_ROUNDS, check_has_methods, check_int
 
 __all__ = ["Contender", "Entrant", "MakePolicy", "entrants_of"]
 
@@ -56,7 +56,7 @@ class Contender:
         if not callable(make):
             raise InvalidParameter(f"A contender is a class of policies or a function that makes one, got {make!r}.")
         if learn_rounds is not None:
-            learn_rounds = a_count(learn_rounds, "The number of rounds to learn from", least=0, most=MOST_ROUNDS)
+            learn_rounds = check_int(learn_rounds, "The number of rounds to learn from", least=0, most=MOST_ROUNDS)
         self.make, self.learn_rounds = make, learn_rounds
         self.arguments: Mapping[str, Any] = _by_name(make, arguments, named)
         for value in self.arguments.values():
@@ -115,7 +115,7 @@ class Entrant:
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         make = self.make
         policy = make.made(f"policies.{self.label}", rng) if isinstance(make, Contender) else make(rng)
-        return an_object(policy, f"What policies.{self.label} makes", "choose", "describe")
+        return check_has_methods(policy, f"What policies.{self.label} makes", "choose", "describe")
 
 
 def entrants_of(policies: Mapping[str, Contender | MakePolicy]) -> tuple[Entrant, ...]:

@@ -88,8 +88,8 @@ def _chosen(
     store: Any = None
     chosen = _Chosen(kind)
     for t, action in enumerate(actions.tolist(), start=1):
-        shown = world.show().contexts
-        world.pay(action)
+        shown = world.observe().contexts
+        world.reward(action)
         point = chosen.point(shown, action)
         slot = slots.setdefault(kind.keys(point)[0], len(slots))
         if slot == len(counts):

@@ -9,7 +9,7 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 
 __all__ = ["TOKENS", "checked_address", "refuse_silence"]
 
-PATIENCE: Final = 5.0
+WORK_BEFORE_COMPILE: Final = 5.0
 """Seconds that a connection may take; Ray itself tries for minutes."""
 
 TOKENS: Final = (
@@ -42,7 +42,7 @@ def refuse_silence(address: str | None) -> None:
     if place is None:
         return
     try:
-        socket.create_connection(place, timeout=PATIENCE).close()
+        socket.create_connection(place, timeout=WORK_BEFORE_COMPILE).close()
     except OSError as error:
         raise InvalidParameter(
             f"Nobody answers at the address {address!r} ({error.strerror or error}). Start a cluster there with "

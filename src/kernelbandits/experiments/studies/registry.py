@@ -29,7 +29,7 @@ __all__ = ["built", "call_checked", "class_named", "close_to", "takes_seed"]
 @cache
 def _families() -> dict[str, dict[str, type]]:
     """Classes that a description can name, by what they are."""
-    schedules = _classes(theory, lambda kind: hasattr(kind, "broken_by"))
+    schedules = _classes(theory, lambda kind: hasattr(kind, "violated_assumption"))
     worlds = _classes(environments, lambda kind: hasattr(kind, "start") and hasattr(kind, "describe"))
     parts = _classes(policies, lambda kind: not issubclass(kind, Policy) and not issubclass(kind, tuple))
     advice = _classes(experts, lambda kind: not issubclass(kind, Policy))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kernelbandits._files import leftovers, whole_file
+from kernelbandits._files import atomic_write, find_partial_files
 from kernelbandits._optional import versions
 from kernelbandits.errors import DamagedFile, NewerFile
 from kernelbandits.experiments.studies.jobs import FORMAT, Job, canonical
@@ -31,7 +31,7 @@ JOBS: Final = "jobs"
 TIMINGS: Final = "timings"
 FAILURES: Final = "failures"
 
-WAY_OUT: Final = "Run the study again to mend it: what is finished is not repeated."
+HINT: Final = "Run the study again to mend it: what is finished is not repeated."
 
 
 class ResultFolder:
@@ -61,7 +61,7 @@ class ResultFolder:
             (self.path / name).mkdir(exist_ok=True)
         if clean:
             for folder in (self.path, *(self.path / name for name in (JOBS, TIMINGS, FAILURES))):
-                for file in leftovers(folder):
+                for file in find_partial_files(folder):
                     file.unlink(missing_ok=True)
                     logger.info("Removed what a run that was killed had left behind: %s", file)
 
@@ -94,12 +94,12 @@ class ResultFolder:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            raise DamagedFile(f"The file {str(path)!r} cannot be read: {error}. {WAY_OUT}") from error
+            raise DamagedFile(f"The file {str(path)!r} cannot be read: {error}. {HINT}") from error
         if isinstance(said, dict):
             check_format(said.get("format"), path)
         jobs = said.get("jobs") if isinstance(said, dict) else None
         if not isinstance(jobs, list) or not all(isinstance(job, str) for job in jobs):
-            raise DamagedFile(f"The file {str(path)!r} does not say the jobs of a study. {WAY_OUT}")
+            raise DamagedFile(f"The file {str(path)!r} does not say the jobs of a study. {HINT}")
         return dict(said)
 
     def save(self, job: Job, played: Played) -> None:
@@ -144,7 +144,7 @@ class ResultFolder:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 

@@ -16,7 +16,7 @@ from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.result_folder import ResultFolder, said_of, sound_table
 from kernelbandits.experiments.summary import mean_band
-from kernelbandits.validation import a_path, counted
+from kernelbandits.validation import check_path, pluralize
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -80,7 +80,7 @@ class Results:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         import_optional("pyarrow", "This part of experiments")
-        self.folder = Path(a_path(folder))
+        self.folder = Path(check_path(folder))
         self._files = ResultFolder(self.folder)
         said = self._files.read_study()
         if not said:
@@ -148,4 +148,4 @@ class Results:
 
     def __repr__(self) -> str:
         n_jobs = len(self.study["jobs"])
-        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {counted(n_jobs, 'job')})"
+        return f"Results({str(self.folder)!r}: {n_jobs - len(self.missing)} of {pluralize(n_jobs, 'job')})"

@@ -19,7 +19,7 @@ from kernelbandits.experiments.studies.result_folder import ResultFolder
 from kernelbandits.experiments.studies.results import Results
 from kernelbandits.experiments.studies.study import Study
 from kernelbandits.experiments.workers import n_workers_for
-from kernelbandits.validation import a_function, an_instance, counted
+from kernelbandits.validation import check_callable, check_instance, pluralize
 
 __all__ = ["Engine", "run"]
 
@@ -89,10 +89,10 @@ def run(
     >>> results.is_complete, results.table().num_rows
     (True, 40)
     """
-    an_instance(study, Study, "The study", "Study.from_toml reads one.")
+    check_instance(study, Study, "The study", "Study.from_toml reads one.")
     for told in (progress, time_left):
         if told is not None:
-            a_function(told, "What is told of progress")
+            check_callable(told, "What is told of progress")
     _check_engine(engine, address)
     import_optional("pyarrow", "This part of experiments")
     jobs = study.jobs
@@ -187,10 +187,10 @@ def _message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) ->
         causes.setdefault(failure.short, []).append(job)
     named = "; ".join(_struck(cause, jobs, folder) for cause, jobs in list(causes.items())[:MOST_NAMED])
     n_more = len(causes) - MOST_NAMED
-    more = f"; and {counted(n_more, 'other cause')}" if n_more > 0 else ""
+    more = f"; and {pluralize(n_more, 'other cause')}" if n_more > 0 else ""
     kept = "none is finished" if len(failures) == n_jobs else "the others are finished and kept"
     return (
-        f"{len(failures)} of {counted(n_jobs, 'job')} failed, {kept}. {named}{more}. Mend the cause and "
+        f"{len(failures)} of {pluralize(n_jobs, 'job')} failed, {kept}. {named}{more}. Mend the cause and "
         "run the study again into the same folder: what is finished is not repeated."
     )
 

@@ -16,7 +16,16 @@ from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.experiments.studies.jobs import Job, planned_jobs
 from kernelbandits.experiments.studies.loaders import LOADERS, Loader
 from kernelbandits.types import Parameters
-from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, a_count, a_mapping, a_path, an_object, length_of, shown
+from kernelbandits.validation import (
+    MOST_ROUNDS,
+    MOST_RUNS,
+    check_has_methods,
+    check_int,
+    check_mapping,
+    check_path,
+    length_of,
+    short_repr,
+)
 
 __all__ = ["Study", "checked_seeds"]
 
@@ -80,12 +89,12 @@ class Study:
                 if not _is_name(name):
                     raise InvalidParameter(f"A name in {kind} has to be a text of one line, got {name!r:.80}.")
         for name, environment in self.environments.items():
-            way_out = "Clustered(n_actions=3) is an environment."
-            an_object(environment, f"environments.{name}", "start", "describe", way_out=way_out)
+            hint = "Clustered(n_actions=3) is an environment."
+            check_has_methods(environment, f"environments.{name}", "start", "describe", hint=hint)
         set_field = object.__setattr__
-        set_field(self, "horizon", a_count(self.horizon, "The horizon", most=MOST_ROUNDS))
-        way_out = f"{self.horizon}, the horizon, keeps the last round alone."
-        set_field(self, "every", a_count(self.every, "The number of rounds a row", most=MOST_ROUNDS, way_out=way_out))
+        set_field(self, "horizon", check_int(self.horizon, "The horizon", most=MOST_ROUNDS))
+        hint = f"{self.horizon}, the horizon, keeps the last round alone."
+        set_field(self, "every", check_int(self.every, "The number of rounds a row", most=MOST_ROUNDS, hint=hint))
         set_field(self, "seeds", checked_seeds(self.seeds))
         set_field(self, "entrants", entrants_of(self.policies))
         n_jobs = len(self.seeds) * len(self.environments) * len(self.entrants)
@@ -115,7 +124,9 @@ class Study:
         """
         from kernelbandits.experiments.studies.study_file import read_study
 
-        values = read_study(Path(a_path(path)), {**LOADERS, **a_mapping({} if loaders is None else loaders, "Loaders")})
+        values = read_study(
+            Path(check_path(path)), {**LOADERS, **check_mapping({} if loaders is None else loaders, "Loaders")}
+        )
         try:
             study = cls(**values)
             _ = study.jobs  # makes every policy once, so that a mistake is found before anything is played
@@ -163,12 +174,12 @@ def _is_name(name: Any) -> bool:
 def checked_seeds(seeds: Any) -> tuple[int, ...]:
     """Different whole numbers from 0; a single number says how many."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        return tuple(range(a_count(seeds, "The number of seeds", most=MOST_RUNS)))
+        return tuple(range(check_int(seeds, "The number of seeds", most=MOST_RUNS)))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidParameter(f"Seeds are whole numbers from 0, or how many of them, got {seeds!r}.")
     if length_of(seeds) > MOST_RUNS:
-        raise InvalidParameter(f"A study has at most {MOST_RUNS:,} seeds, got {shown(seeds)}.")
-    numbers = tuple(a_count(seed, "A seed", least=0, most=LARGEST_SEED) for seed in seeds)
+        raise InvalidParameter(f"A study has at most {MOST_RUNS:,} seeds, got {short_repr(seeds)}.")
+    numbers = tuple(check_int(seed, "A seed", least=0, most=LARGEST_SEED) for seed in seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers

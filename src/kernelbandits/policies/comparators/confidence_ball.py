@@ -18,7 +18,7 @@ from kernelbandits.posterior.pending import Pending
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, Selection, Vector
-from kernelbandits.validation import a_probability, positive, shown
+from kernelbandits.validation import check_positive, check_probability, short_repr
 
 __all__ = ["ConfidenceBall", "barycentric_spanner"]
 
@@ -36,7 +36,7 @@ def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
     >>> barycentric_spanner(np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 5.0], [0.3, 0.3]])).tolist()
     [2, 0]
     """
-    if not positive(factor, "The factor of a barycentric spanner") > 1.0:
+    if not check_positive(factor, "The factor of a barycentric spanner") > 1.0:
         raise InvalidParameter(
             f"The factor of a barycentric spanner has to be above 1, got {factor!r}: a spanner with factor 1 exists, "
             "but finding it can take exponentially many swaps. 2.0 is usual."
@@ -108,10 +108,12 @@ class ConfidenceBall(FixedActionsPolicy):
     ) -> None:
         super().__init__(actions, kind=Rows(), reward_range=reward_range)
         if not isinstance(norm, int | np.integer) or isinstance(norm, bool) or norm not in (1, 2):
-            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={shown(norm)}.")
+            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={short_repr(norm)}.")
         self._norm = int(norm)
-        self._failure_probability = a_probability(failure_probability)
-        self._beta_factor = positive(beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns.")
+        self._failure_probability = check_probability(failure_probability)
+        self._beta_factor = check_positive(
+            beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns."
+        )
         assert self.reward_range is not None
         self._largest_reward = max(abs(end) for end in self.reward_range)
         self._features: Matrix = Linear().features(self.actions)
@@ -179,16 +181,16 @@ class ConfidenceBall(FixedActionsPolicy):
         row = self._row_of(decision)
         return self._coordinates[row : row + 1]
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self.posterior._observe_one(self._point_of(decision), reward)
 
     def _note_model(self) -> None:
         self.posterior._note_change()
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self.posterior.amend(self._point_of(decision), was=[was], now=[now])
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self.posterior.remove(self._point_of(decision), [reward])
 
     # -- description and serialization -----------------------------------------------------------------------------

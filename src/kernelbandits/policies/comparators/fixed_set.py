@@ -92,7 +92,7 @@ class FixedActionsPolicy(Policy):
         self._row_of(decision)
         return super()._point(decision)
 
-    def _refuse_other_set(self, points: Points) -> None:
+    def _validate_action_set(self, points: Points) -> None:
         if isinstance(points, np.ndarray) and isinstance(self.actions, np.ndarray):
             is_same = np.array_equal(points, self.actions)
         else:

@@ -16,7 +16,7 @@ from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Parameters, Points, Selection
-from kernelbandits.validation import a_count, positive, shown
+from kernelbandits.validation import check_int, check_positive, short_repr
 
 __all__ = ["GridGP", "spread_rows"]
 
@@ -113,12 +113,12 @@ class GridGP(FixedActionsPolicy):
         if (n_points is None) == (horizon is None):
             raise InvalidParameter(
                 f"The number of actions to try is n_points=…, or follows from horizon=…; one of them is needed, got "
-                f"n_points={shown(n_points)}, horizon={shown(horizon)}."
+                f"n_points={short_repr(n_points)}, horizon={short_repr(horizon)}."
             )
-        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
+        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
         self._smoothness = _at_most_two(smoothness)
-        self._dimension = None if dimension is None else a_count(dimension, "The dimension")
-        self._n_points = None if n_points is None else a_count(n_points, "The number of points")
+        self._dimension = None if dimension is None else check_int(dimension, "The dimension")
+        self._n_points = None if n_points is None else check_int(n_points, "The number of points")
         self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
         """Rows of the actions to evaluate, in order."""
         self._tally = RowTally(self.n_actions, self._journal)
@@ -152,7 +152,7 @@ class GridGP(FixedActionsPolicy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._tally.add(self._row_of(decision), reward)
 
     def _note_model(self) -> None:
@@ -161,10 +161,10 @@ class GridGP(FixedActionsPolicy):
     def _validate_decision(self, decision: Decision) -> None:
         self._row_of(decision)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._tally.amend(self._row_of(decision), was, now)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._tally.take_back(self._row_of(decision), reward)
 
     # -- description and serialization -----------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class GridGP(FixedActionsPolicy):
 
 
 def _at_most_two(smoothness: float) -> float:
-    number = positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
+    number = check_positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
     if number > 2.0:  # if k(x, x) − k(x, y) vanishes faster, the kernel is constant
         raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
     return number

@@ -21,7 +21,7 @@ from kernelbandits.selection import CatalogView, tied_for_best
 from kernelbandits.selection.actions import Actions, one_id_per_action, plain_points
 from kernelbandits.selection.ties import Ties, checked_ties, pick_tied, tie_probabilities
 from kernelbandits.types import Decision, Indices, ItemId, Matrix, Parameters, Point, Points, Seed, Selection, Vector
-from kernelbandits.validation import not_negative, positive
+from kernelbandits.validation import check_nonnegative, check_positive
 
 __all__ = ["KLUCB", "UCB1", "IndexPolicy", "Tally", "upper_means"]
 
@@ -141,7 +141,7 @@ class IndexPolicy(Policy):
         return kind_of(points.actions).one(points.actions, row)
 
     def _point(self, decision: Decision) -> Points:
-        context = kind_of(decision.context).single(decision.context)
+        context = kind_of(decision.context).as_collection(decision.context)
         return PairRows([Ids().check_one(decision.item)], context, is_shared=False)
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -186,13 +186,13 @@ class IndexPolicy(Policy):
     def _validate_decision(self, decision: Decision) -> None:
         Ids().check_one(decision.item)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._add(Ids().check_one(decision.item), 1, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._add(self._known(decision), 0, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._add(self._known(decision), -1, -self._rewards.unit(reward))
 
     def _add(self, item: ItemId, count: int, total: float) -> None:
@@ -206,7 +206,7 @@ class IndexPolicy(Policy):
             raise NotLearnt(f"No reward of action {item!r} has been learnt, so none can be corrected or taken back.")
         return item
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         items = points.contexts
         repeats = [int(count) for count in checked_times(times, len(items)).tolist()]
         for item, reward, n_plays in zip(items, rewards, repeats, strict=True):
@@ -263,7 +263,7 @@ class UCB1(IndexPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, ties=ties, seed=seed)
-        self._exploration_factor = positive(exploration_factor, "The exploration factor", "1.0 is the paper's.")
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor", "1.0 is the paper's.")
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
         return means + self._exploration_factor * np.sqrt(2.0 * log(t) / plays)
@@ -327,7 +327,7 @@ class KLUCB(IndexPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(reward_range=reward_range, ties=ties, seed=seed)
-        self._log_log_factor = not_negative(log_log_factor, "The factor of ln ln t", "3.0 is the paper's.")
+        self._log_log_factor = check_nonnegative(log_log_factor, "The factor of ln ln t", "3.0 is the paper's.")
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
         if t < 2:  # ln ln 1 is undefined, and only the mean is known yet

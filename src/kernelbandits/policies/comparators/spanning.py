@@ -101,7 +101,7 @@ class SpanningPolicy(FixedActionsPolicy):
         self._coordinates: Matrix = coordinates_of(features, self.spanning)
         self._tally = RowTally(self.n_actions, self._journal)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._tally.add(self._row_of(decision), reward)
 
     def _note_model(self) -> None:
@@ -110,10 +110,10 @@ class SpanningPolicy(FixedActionsPolicy):
     def _validate_decision(self, decision: Decision) -> None:
         self._row_of(decision)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._tally.amend(self._row_of(decision), was, now)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._tally.take_back(self._row_of(decision), reward)
 
     def _state(self) -> Parameters:
@@ -255,16 +255,16 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
-        super()._take_in(decision, reward)
+    def _update(self, decision: Decision, reward: float) -> None:
+        super()._update(decision, reward)
         self._known = None
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        super()._correct(decision, was, now, number)
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._amend_reward(decision, was, now, number)
         self._known = None
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        super()._take_back(decision, reward, number)
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._remove_reward(decision, reward, number)
         self._known = None
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
@@ -383,19 +383,19 @@ class PEGE(SpanningPolicy):
             )
         return True
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         if self._explores(decision):
-            super()._take_in(decision, reward)
+            super()._update(decision, reward)
         else:
             self._n_exploited += 1
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         if self._explores(decision):
-            super()._correct(decision, was, now, number)
+            super()._amend_reward(decision, was, now, number)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         if self._explores(decision):
-            super()._take_back(decision, reward, number)
+            super()._remove_reward(decision, reward, number)
         elif self._n_exploited:
             self._n_exploited -= 1
         else:

@@ -15,7 +15,7 @@ from kernelbandits.policies.comparators.spanning import unit_rows
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, LevelPolicy
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, StageStep, Vector
-from kernelbandits.validation import a_count, not_negative
+from kernelbandits.validation import check_int, check_nonnegative
 
 __all__ = ["BaseLinRel", "SupLinRel"]
 
@@ -139,10 +139,10 @@ class SupLinRel(LevelPolicy):
         explore: Literal["widest", "lowest"] = "widest",
     ) -> None:
         super().__init__(
-            horizon=a_count(horizon, "The horizon"),
-            n_actions=a_count(n_actions, "The number of actions"),
+            horizon=check_int(horizon, "The horizon"),
+            n_actions=check_int(n_actions, "The number of actions"),
             failure_probability=failure_probability,
-            norm_bound=not_negative(norm_bound, "The bound on the norm"),
+            norm_bound=check_nonnegative(norm_bound, "The bound on the norm"),
             noise_scale=None,
             reward_range=reward_range,
             mode="valid",
@@ -191,12 +191,12 @@ class SupLinRel(LevelPolicy):
         super()._note_model()
         self._journal.note(self._forget_axes)
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        super()._correct(decision, was, now, number)
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        super()._amend_reward(decision, was, now, number)
         self._forget_axes()
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
-        super()._take_back(decision, reward, number)
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
+        super()._remove_reward(decision, reward, number)
         self._forget_axes()
 
     def _forget_axes(self) -> None:

@@ -28,7 +28,7 @@ from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
-from kernelbandits.validation import a_count, positive
+from kernelbandits.validation import check_int, check_positive
 
 __all__ = ["Balls", "ContextualZooming", "Metric"]
 
@@ -252,9 +252,9 @@ class ContextualZooming(Policy):
             raise InvalidParameter("A kernel knows the kind of its points; `kind` is for those of a distance.")
         self.kernel = None if kernel is None else as_kernel(kernel)
         self._own_kind = self.kernel.kind if self.kernel is not None else kind or Rows()
-        self._horizon = a_count(horizon, "The horizon")
-        self._norm_bound = positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
-        self._confidence_factor = positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
+        self._horizon = check_int(horizon, "The horizon")
+        self._norm_bound = check_positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
+        self._confidence_factor = check_positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
         self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
         self.balls = Balls(self._closeness, self._own_kind, self._journal)
         """Active balls, with rewards scaled to [0, 1]. Read-only."""
@@ -327,7 +327,7 @@ class ContextualZooming(Policy):
     def _validate_decision(self, decision: Decision) -> None:
         self._ball_of(decision)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         balls, point, ball = self.balls, self._point(decision), self._ball_of(decision)
         if not len(balls):
             balls.add(point, 1.0)
@@ -347,7 +347,7 @@ class ContextualZooming(Policy):
             )
         return int(noted[0])
 
-    def _refuse_incomparable(self, point: Points) -> None:
+    def _validate_comparable(self, point: Points) -> None:
         if len(self.balls):
             self.balls.distances(point)
 

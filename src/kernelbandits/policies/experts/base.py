@@ -17,7 +17,7 @@ from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Matrix, Pairs, Parameters, Points, Vector
-from kernelbandits.validation import unrolled
+from kernelbandits.validation import as_list
 
 __all__ = [
     "Expert",
@@ -71,7 +71,7 @@ def all_on(rows: Indices, n_actions: int) -> Matrix:
 def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
     """Return the experts as a tuple; raise InvalidParameter if it is empty or contains any other object."""
     try:
-        listed = tuple(unrolled(experts))
+        listed = tuple(as_list(experts))
     except TypeError as error:
         raise InvalidParameter(f"A sequence of experts is needed, got {type(experts).__name__}.") from error
     if not listed:

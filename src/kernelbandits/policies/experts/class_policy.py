@@ -15,11 +15,11 @@ from kernelbandits._transactions import Journal
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts
 from kernelbandits.policies.experts.base import Expert, known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
-from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Seed, Vector
-from kernelbandits.validation import a_count, a_probability, a_size
+from kernelbandits.validation import check_int, check_probability, check_size
 
 __all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
 
@@ -243,9 +243,9 @@ class ClassPolicy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
-        self._failure_probability = a_probability(failure_probability)
-        a_size("Probabilities of actions", self.n_policies, self.n_actions)
+        self._n_actions = check_int(n_actions, "The number of actions", most=MOST_ACTIONS)
+        self._failure_probability = check_probability(failure_probability)
+        check_size("Probabilities of actions", self.n_policies, self.n_actions)
         self._table = PickTable(self.n_policies, self.n_actions, self._journal)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
 
@@ -313,7 +313,7 @@ class ClassPolicy(ExpertPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         if actions.n_actions > self.n_actions:
             raise InvalidContexts(
                 f"A round can have at most n_actions = {self.n_actions} actions here, got {actions.n_actions}. Make "
@@ -321,7 +321,7 @@ class ClassPolicy(ExpertPolicy):
             )
         picks, rows = self._picks(actions), np.arange(actions.n_actions) if actions.rows is None else actions.rows
         weights, mixing = self._mixture()
-        return Odds(odds_from(shares_of(picks, weights, rows), mixing), memo={"picks": picks})
+        return ActionDistribution(odds_from(shares_of(picks, weights, rows), mixing), memo={"picks": picks})
 
     def _picks(self, actions: Actions) -> Indices:
         """Return the row that each policy selects, or SPREAD if it is not eligible."""
@@ -331,7 +331,7 @@ class ClassPolicy(ExpertPolicy):
     def _validate_decision(self, decision: Decision) -> None:
         self._picks_in(decision)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         picks, propensity = self._picks_in(decision), known_propensity(decision)
         takes = np.where(picks == SPREAD, 1.0 / decision.n_actions, picks == decision.action)  # π(a | x)
         self._sums = self._sums + self._rewards.unit(reward) * takes / propensity

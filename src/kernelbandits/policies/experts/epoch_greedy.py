@@ -15,14 +15,14 @@ from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.policies.randomized import Odds, RandomizedPolicy
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant
 from kernelbandits.types import Decision, Parameters, Points, Seed, Selection, Vector
-from kernelbandits.validation import LARGEST, a_count, positive
+from kernelbandits.validation import LARGEST, check_int, check_positive
 
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
 
@@ -139,9 +139,9 @@ class EpochGreedy(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._n_actions = a_count(n_actions, "The number of actions")
-        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._n_actions = check_int(n_actions, "The number of actions")
+        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
         # A single expert leaves nothing to learn; the schedule is defined for at least two.
         complexity = self.n_actions * log(max(len(self.experts), 2))
         self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.exploration_factor)
@@ -193,25 +193,27 @@ class EpochGreedy(ExpertPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         if self.explores(self.round_index):
-            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"advice": self._advice(actions)})
+            return ActionDistribution(
+                np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"advice": self._advice(actions)}
+            )
         advice = self._leading().advice(actions)[0]
-        return Odds(advice / advice.sum())
+        return ActionDistribution(advice / advice.sum())
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         if "advice" not in choice.memo:
             return choice
         return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.row].copy()})
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._values = self._values + self._step(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._values = self._values + self._step(decision, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._values = self._values - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
@@ -300,10 +302,10 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
             reward_range=reward_range,
             seed=seed,
         )
-        self._n_actions = a_count(n_actions, "The number of actions")
-        self._complexity = positive(complexity, "The complexity")
-        self._horizon = None if horizon is None else a_count(horizon, "The horizon")
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
+        self._n_actions = check_int(n_actions, "The number of actions")
+        self._complexity = check_positive(complexity, "The complexity")
+        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
         self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
         self._support: tuple[Points, Vector] | None = None  # points and dual weights; None: to be recomputed
 
@@ -358,15 +360,15 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         means = self._means(actions.points)
         if self.explores(self.round_index):
-            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), score=means)
+            return ActionDistribution(np.full(actions.n_actions, 1.0 / actions.n_actions), score=means)
         probabilities = np.zeros(actions.n_actions)
         probabilities[tied_for_best(means)[0]] = 1.0
-        return Odds(probabilities, score=means)
+        return ActionDistribution(probabilities, score=means)
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
 
@@ -376,25 +378,25 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         super()._note_model()
         self._journal.note(setattr, self, "_support", None)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         if decision.stage == EXPLORING:
-            super()._take_in(decision, reward)
+            super()._update(decision, reward)
             self._support = None
 
-    def _take_in_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
+    def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         places = [place for place, decision in enumerate(decisions) if decision.stage == EXPLORING]
         if places:
-            super()._take_in_many([decisions[place] for place in places], rewards[places])
+            super()._update_many([decisions[place] for place in places], rewards[places])
             self._support = None
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         if decision.stage == EXPLORING:
-            super()._correct(decision, was, now, number)
+            super()._amend_reward(decision, was, now, number)
             self._support = None
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         if decision.stage == EXPLORING:
-            super()._take_back(decision, reward, number)
+            super()._remove_reward(decision, reward, number)
             self._support = None
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
@@ -402,8 +404,8 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         numbers = iter(super()._numbers_of(explored))
         return [next(numbers) if decision.stage == EXPLORING else None for decision in decisions]
 
-    def _start_from(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
-        super()._start_from(points, rewards, times)
+    def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
+        super()._warm_start(points, rewards, times)
         self._support = None
 
     def _restore(self, state: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts.base import Expert, known_propensity, noted, noted_shares, saved_log_weights, shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.experts.library import with_uniform
-from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Seed, Selection, Vector
-from kernelbandits.validation import a_count, a_probability, positive
+from kernelbandits.validation import check_int, check_positive, check_probability
 
 __all__ = ["EXP4", "EXP4P", "ConfidentWeights", "long_enough"]
 
@@ -79,9 +79,9 @@ class EXP4(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._horizon = a_count(horizon, "The horizon")
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
-        self._learning_factor = positive(learning_factor, "The learning factor")
+        self._horizon = check_int(horizon, "The horizon")
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
+        self._learning_factor = check_positive(learning_factor, "The learning factor")
         self._log_weights: Vector = np.zeros(len(self.experts))
 
     @property
@@ -118,22 +118,22 @@ class EXP4(ExpertPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         advice, g = self._advice(actions), self.mixing(actions.n_actions)
         probabilities = (1.0 - g) * (self.weights @ advice) + g / actions.n_actions
-        return Odds(probabilities / probabilities.sum(), memo={"advice": advice})
+        return ActionDistribution(probabilities / probabilities.sum(), memo={"advice": advice})
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         return choice._replace(memo={"advice": choice.memo["advice"][:, choice.row].copy()})
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._log_weights = self._log_weights + self._step(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._log_weights = self._log_weights + self._step(decision, self._rewards.unit_change(now - was))
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._log_weights = self._log_weights - self._step(decision, self._rewards.unit(reward))
 
     def _step(self, decision: Decision, reward: float) -> Vector:
@@ -184,13 +184,13 @@ class ConfidentWeights:
         """Return p_min: the lower bound of an action's probability."""
         return min(1.0 / n_actions, self._factor * sqrt(self._log_experts / (n_actions * self._horizon)))
 
-    def odds(self, advice: Matrix) -> Odds:
+    def odds(self, advice: Matrix) -> ActionDistribution:
         """Return the action probabilities, given one row of advice per expert."""
         n_actions = advice.shape[1]
         floor = self.floor(n_actions)
         mixed = (1.0 - n_actions * floor) * (self.shares @ advice) + floor
         probabilities = mixed / mixed.sum()
-        return Odds(probabilities, memo={"advice": advice, "spread": advice @ (1.0 / probabilities)})
+        return ActionDistribution(probabilities, memo={"advice": advice, "spread": advice @ (1.0 / probabilities)})
 
     @staticmethod
     def remembered(choice: Selection) -> Selection:
@@ -288,10 +288,10 @@ class EXP4P(ExpertPolicy):
         seed: Seed = None,
     ) -> None:
         super().__init__(with_uniform(experts), reward_range=reward_range, seed=seed)
-        self._failure_probability = a_probability(failure_probability)
+        self._failure_probability = check_probability(failure_probability)
         self._horizon = long_enough(horizon, len(self.experts), self.failure_probability)
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
-        self._learning_factor = positive(learning_factor, "The learning factor")
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
+        self._learning_factor = check_positive(learning_factor, "The learning factor")
         self._weights = ConfidentWeights(
             len(self.experts),
             horizon=self.horizon,
@@ -339,22 +339,22 @@ class EXP4P(ExpertPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         return self._weights.odds(self._advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         return self._weights.remembered(super()._drawn_choice(actions, odds))
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         self._weights.take_in(decision, self._rewards.unit(reward))
 
     def _note_model(self) -> None:
         self._journal.note(setattr, self._weights, "log_weights", self._weights.log_weights)
 
-    def _take_back(self, decision: Decision, reward: float, number: int | None) -> None:
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self._weights.take_back(decision, self._rewards.unit(reward))
 
-    def _correct(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._weights.correct(decision, self._rewards.unit_change(now - was))
 
     def _state(self) -> Parameters:
@@ -366,7 +366,7 @@ class EXP4P(ExpertPolicy):
 
 def long_enough(horizon: int, n_experts: int, failure_probability: float) -> int:
     """Return the horizon; raise InvalidParameter if it is below ln(M/δ)."""
-    rounds, least = a_count(horizon, "The horizon"), log(n_experts / failure_probability)
+    rounds, least = check_int(horizon, "The horizon"), log(n_experts / failure_probability)
     if rounds < least:
         raise InvalidParameter(
             f"EXP4.P needs a horizon of at least ln(M/δ) = {least:.3g} for {n_experts} experts and a failure "

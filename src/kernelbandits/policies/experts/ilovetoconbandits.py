@@ -13,7 +13,7 @@ from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.selection import tied_for_best
 from kernelbandits.types import Parameters, Seed, Vector
-from kernelbandits.validation import positive
+from kernelbandits.validation import check_positive
 
 __all__ = ["ILOVETOCONBANDITS", "Descent", "sparse_weights"]
 
@@ -141,7 +141,9 @@ class ILOVETOCONBANDITS(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 100; less learns faster.")
+        self._regret_factor = check_positive(
+            regret_factor, "The regret factor", "The proof has 100; less learns faster."
+        )
         self._sparse = np.zeros(self.n_policies)  # Q
         self._favorite = 0  # the best policy when Q was found
         self._least = 0.5 / self.n_actions  # m

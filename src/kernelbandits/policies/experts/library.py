@@ -28,7 +28,16 @@ from kernelbandits.policies.experts.base import (
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection.ties import best_of_each
 from kernelbandits.types import Matrix, Parameters, Points, Seed, Vector
-from kernelbandits.validation import MOST_IN_MEMORY, a_count, a_generator, a_list, a_number, a_size, a_vector, positive
+from kernelbandits.validation import (
+    MOST_IN_MEMORY,
+    as_generator,
+    check_float,
+    check_int,
+    check_list,
+    check_positive,
+    check_size,
+    check_vector,
+)
 
 __all__ = [
     "ConstantExpert",
@@ -77,7 +86,7 @@ class ConstantExpert:
     action: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "action", a_count(self.action, "The action", least=0, most=MOST_IN_MEMORY))
+        object.__setattr__(self, "action", check_int(self.action, "The action", least=0, most=MOST_IN_MEMORY))
 
     def advise(self, contexts: Points) -> Vector:
         """Return 1 at its row."""
@@ -113,7 +122,7 @@ class LinearScorer:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        weights = a_vector(self.weights, "The weights of a linear scorer")
+        weights = check_vector(self.weights, "The weights of a linear scorer")
         if not len(weights):
             raise InvalidParameter("A linear scorer has a weight for each column of the contexts, got none.")
         object.__setattr__(self, "weights", tuple(weights.tolist()))
@@ -166,9 +175,9 @@ class Stump:
     def __post_init__(self) -> None:
         for name in ("column", "below", "above"):
             object.__setattr__(
-                self, name, a_count(getattr(self, name), f"A stump's `{name}`", least=0, most=MOST_IN_MEMORY)
+                self, name, check_int(getattr(self, name), f"A stump's `{name}`", least=0, most=MOST_IN_MEMORY)
             )
-        threshold = a_number(self.threshold, "A stump's threshold")
+        threshold = check_float(self.threshold, "A stump's threshold")
         if not np.isfinite(threshold):
             raise InvalidParameter(
                 f"A stump's threshold has to be finite, got {threshold}. ConstantExpert(row) never asks."
@@ -335,7 +344,9 @@ def constant_experts(n_actions: int) -> list[ConstantExpert]:
     >>> constant_experts(2)
     [ConstantExpert(action=0), ConstantExpert(action=1)]
     """
-    return [ConstantExpert(action) for action in range(a_count(n_actions, "The number of actions", most=MOST_EXPERTS))]
+    return [
+        ConstantExpert(action) for action in range(check_int(n_actions, "The number of actions", most=MOST_EXPERTS))
+    ]
 
 
 def stump_experts(
@@ -359,15 +370,15 @@ def stump_experts(
     >>> [stump.threshold for stump in stump_experts([[0.0], [1.0], [4.0]], n_actions=2, per_feature=2)]
     [0.5, 0.5, 2.5, 2.5]
     """
-    n_actions = a_count(n_actions, "The number of actions", least=2, way_out="One action leaves nothing to choose.")
-    per_feature = a_count(per_feature, "The number of thresholds per feature")
+    n_actions = check_int(n_actions, "The number of actions", least=2, hint="One action leaves nothing to choose.")
+    per_feature = check_int(per_feature, "The number of thresholds per feature")
     rows = Rows().check(contexts)
     rows = dense(rows)
-    looked_at = range(rows.shape[1]) if columns is None else a_list(columns, "Columns")
-    a_size("Stumps", len(looked_at) * per_feature, n_actions, n_actions)
+    looked_at = range(rows.shape[1]) if columns is None else check_list(columns, "Columns")
+    check_size("Stumps", len(looked_at) * per_feature, n_actions, n_actions)
     experts = []
     for column in looked_at:
-        if a_count(column, "A column", least=0) >= rows.shape[1]:
+        if check_int(column, "A column", least=0) >= rows.shape[1]:
             raise InvalidParameter(f"There is no column {column}: the contexts have {rows.shape[1]}, counted from 0.")
         between = thresholds_between(rows[:, int(column)])
         if len(between) > per_feature:
@@ -386,10 +397,10 @@ def linear_experts(n_features: int, *, n_experts: int = 100, seed: Seed = None) 
     >>> [len(expert.weights) for expert in linear_experts(3, n_experts=2, seed=0)]
     [3, 3]
     """
-    n_features = a_count(n_features, "The number of features")
-    n_experts = a_count(n_experts, "The number of experts")
-    a_size("The weights of experts", n_experts, n_features)
-    weights = a_generator(seed).normal(size=(n_experts, n_features))
+    n_features = check_int(n_features, "The number of features")
+    n_experts = check_int(n_experts, "The number of experts")
+    check_size("The weights of experts", n_experts, n_features)
+    weights = as_generator(seed).normal(size=(n_experts, n_features))
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     return [LinearScorer(tuple(row)) for row in weights.tolist()]
 
@@ -420,9 +431,9 @@ def ridge_experts(
     """
     listed = list(kernels) if isinstance(kernels, list | tuple) else [kernels]
     are_many = isinstance(regularization, Iterable) and getattr(regularization, "ndim", 1) > 0
-    gammas = a_list(regularization, "The regularizations") if are_many else [regularization]  # type: ignore[arg-type]
+    gammas = check_list(regularization, "The regularizations") if are_many else [regularization]  # type: ignore[arg-type]
     return [
-        GreedyRidge.taught(kernel, contexts, rewards, regularization=positive(gamma, "The regularization"))  # type: ignore[arg-type]
+        GreedyRidge.taught(kernel, contexts, rewards, regularization=check_positive(gamma, "The regularization"))  # type: ignore[arg-type]
         for kernel in listed
         for gamma in gammas
     ]
@@ -493,11 +504,13 @@ class StumpClass:
 
     def __init__(self, columns: int | Sequence[int], *, n_actions: int = 2) -> None:
         if isinstance(columns, int):
-            columns = range(a_count(columns, "The number of columns", most=MOST_COLUMNS))
-        listed = [a_count(column, "A column", least=0, most=MOST_IN_MEMORY) for column in a_list(columns, "Columns")]
+            columns = range(check_int(columns, "The number of columns", most=MOST_COLUMNS))
+        listed = [
+            check_int(column, "A column", least=0, most=MOST_IN_MEMORY) for column in check_list(columns, "Columns")
+        ]
         self.columns = tuple(dict.fromkeys(listed))
-        a_count(len(self.columns), "The number of columns")
-        self.n_actions = a_count(n_actions, "The number of actions", least=2)
+        check_int(len(self.columns), "The number of columns")
+        self.n_actions = check_int(n_actions, "The number of actions", least=2)
 
     def look(self, contexts: Points, n_actions: int) -> Vector:
         """Return the columns, as shared by all actions of the round."""

@@ -13,10 +13,10 @@ from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_shares
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies.experts.base import known_propensity, noted, noted_shares, shared_row, shares
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
-from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Points, Seed, Vector
-from kernelbandits.validation import a_count, a_generator, a_size, an_array, positive
+from kernelbandits.validation import as_generator, check_array, check_int, check_positive, check_size
 
 __all__ = ["PACBayes", "checked_centers", "k_means_centers"]
 
@@ -33,8 +33,8 @@ def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -
     unit = float(np.abs(rows).max()) or 1.0  # squares of very large or small numbers overflow or underflow
     rows = rows / unit
     distinct = np.unique(rows, axis=0)
-    n_centers = min(a_count(n_centers, "The number of centers"), len(distinct))
-    start = distinct[a_generator(seed).permutation(len(distinct))[:n_centers]]
+    n_centers = min(check_int(n_centers, "The number of centers"), len(distinct))
+    start = distinct[as_generator(seed).permutation(len(distinct))[:n_centers]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about empty cells, which are removed here
         centers, cells = kmeans2(rows, start, minit="matrix", iter=50)
@@ -44,7 +44,7 @@ def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -
 
 def checked_centers(centers: ArrayLike) -> Matrix:
     """Return rows of finite numbers, or raise InvalidParameter."""
-    rows = an_array(centers, "Centers")
+    rows = check_array(centers, "Centers")
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise InvalidParameter(
             f"Centers are at least one row of finite numbers each (states × columns), got shape {rows.shape}."
@@ -127,10 +127,10 @@ class PACBayes(UnitRewardPolicy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self._centers = checked_centers(centers).copy()
-        self._n_actions = a_count(n_actions, "The number of actions", most=MOST_ACTIONS)
-        a_size("Sums of rewards per state and action", len(self._centers), self._n_actions)
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
-        self._learning_factor = positive(learning_factor, "The learning factor")
+        self._n_actions = check_int(n_actions, "The number of actions", most=MOST_ACTIONS)
+        check_size("Sums of rewards per state and action", len(self._centers), self._n_actions)
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
+        self._learning_factor = check_positive(learning_factor, "The learning factor")
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
         self._sums: Matrix = np.zeros((len(self._centers), self.n_actions))  # Σ r/p of each state and action
         self._visits: Vector = np.zeros(len(self._centers))
@@ -186,7 +186,7 @@ class PACBayes(UnitRewardPolicy):
             "reward_range": self.reward_range,
         }
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         rows, state, n_actions = self._rows(actions), self.state_of(actions.whole), actions.n_actions
         pace = (n_actions * self.round_index) ** (1.0 / 3.0)
         estimates = self._sums[state, rows] / max(self._visits[state], 1.0)
@@ -195,7 +195,7 @@ class PACBayes(UnitRewardPolicy):
 
         floor = min(1.0 / (2.0 * n_actions), self.exploration_factor / pace)
         played = (1.0 - n_actions * floor) * rule + floor
-        return Odds(
+        return ActionDistribution(
             played / played.sum(),
             memo={"state": np.array([state]), "rows": rows, "rule": rule},
         )
@@ -220,7 +220,7 @@ class PACBayes(UnitRewardPolicy):
                 "decision that `choose` gave."
             )
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         earned = self._rewards.unit(reward) / known_propensity(decision)
         rows, state = self._noted_places(decision)
         rule = noted(decision, "rule", len(rows))

@@ -13,7 +13,7 @@ from kernelbandits.errors import DamagedFile
 from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable
 from kernelbandits.types import Indices, Parameters, Seed, Vector
-from kernelbandits.validation import positive
+from kernelbandits.validation import check_positive
 
 __all__ = ["Balance", "PolicyElimination", "balanced_weights"]
 
@@ -128,7 +128,7 @@ class PolicyElimination(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self._confidence_factor = positive(confidence_factor, "The confidence factor")
+        self._confidence_factor = check_positive(confidence_factor, "The confidence factor")
         self._active = np.arange(self.n_policies)
         self._known_mixture: ClassMixture | None = None
 

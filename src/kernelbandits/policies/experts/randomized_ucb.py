@@ -16,7 +16,7 @@ from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.policies.experts.policy_elimination import balanced_weights
 from kernelbandits.types import Matrix, Parameters, Seed, Vector
-from kernelbandits.validation import a_count, is_one_of, positive, shown
+from kernelbandits.validation import check_int, check_positive, is_one_of, short_repr
 
 __all__ = ["Breach", "RandomizedUCB", "Solution", "VarianceProgram", "least_regret", "upper_hull"]
 
@@ -182,11 +182,11 @@ class _Cuts:
 
     def breach(self, point: _Point) -> Breach:
         """Return the worst mixture at a point."""
-        return self._program.breach(self._program.table.variances(self._odds(point)))
+        return self._program.breach(self._program.table.variances(self._distribution(point)))
 
     def add(self, point: _Point) -> Breach:
         """Add the cut of the worst mixture at a point: excess + gradient · (P − point) ≤ 0."""
-        program, odds = self._program, self._odds(point)
+        program, odds = self._program, self._distribution(point)
         breach = program.breach(program.table.variances(odds))
         kept = program.table.kept(program.mixing)[:, None]
         gradient = -program.table.mean_at_picks(kept * program.table.shares(breach.mixture) / odds**2)
@@ -215,7 +215,7 @@ class _Cuts:
         weights /= weights.sum()
         return weights
 
-    def _odds(self, point: _Point) -> Matrix:
+    def _distribution(self, point: _Point) -> Matrix:
         odds: Matrix = self._program.table.kept(self._program.mixing)[:, None] * point.shares + self._program.mixing
         return odds
 
@@ -313,14 +313,16 @@ class RandomizedUCB(ClassPolicy):
         super().__init__(
             experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
         )
-        self._regret_factor = positive(regret_factor, "The regret factor", "The proof has 180; less learns faster.")
+        self._regret_factor = check_positive(
+            regret_factor, "The regret factor", "The proof has 180; less learns faster."
+        )
         if not is_one_of(schedule, ("doubling", "every")):
             raise InvalidParameter(
-                f"Weights are found at 'doubling' rounds or at 'every' one, got schedule={shown(schedule)}."
+                f"Weights are found at 'doubling' rounds or at 'every' one, got schedule={short_repr(schedule)}."
             )
         self._schedule: Literal["doubling", "every"] = schedule
-        self._tolerance = positive(tolerance, "The tolerance")
-        self._most_steps = a_count(most_steps, "The number of steps")
+        self._tolerance = check_positive(tolerance, "The tolerance")
+        self._most_steps = check_int(most_steps, "The number of steps")
         self._found = ClassMixture(np.full(self.n_policies, 1.0 / self.n_policies), 0.5 / self.n_actions)
         self._gap, self._n_steps = 0.0, 0
 

@@ -16,10 +16,10 @@ from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, with_uniform
 from kernelbandits.policies.experts.serialization import packed_class, unpacked_class
-from kernelbandits.policies.randomized import Odds
+from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Parameters, Seed, Selection, Vector
-from kernelbandits.validation import a_count, a_probability, positive
+from kernelbandits.validation import check_int, check_positive, check_probability
 
 __all__ = ["VE"]
 
@@ -105,13 +105,15 @@ class VE(UnitRewardPolicy):
     ) -> None:
         super().__init__(reward_range=reward_range, seed=seed)
         self._policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
-        self._horizon = a_count(horizon, "The horizon")
-        self._vc_dimension = a_count(vc_dimension, "The VC dimension")
-        self._failure_probability = a_probability(failure_probability)
-        self._exploration_factor = positive(exploration_factor, "The exploration factor")
-        self._learning_factor = positive(learning_factor, "The learning factor")
+        self._horizon = check_int(horizon, "The horizon")
+        self._vc_dimension = check_int(vc_dimension, "The VC dimension")
+        self._failure_probability = check_probability(failure_probability)
+        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
+        self._learning_factor = check_positive(learning_factor, "The learning factor")
         self._uniform_rounds = (
-            self._needed_rounds() if uniform_rounds is None else a_count(uniform_rounds, "The number of uniform rounds")
+            self._needed_rounds()
+            if uniform_rounds is None
+            else check_int(uniform_rounds, "The number of uniform rounds")
         )
         # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
         self._given_rounds = None if uniform_rounds is None else self._uniform_rounds
@@ -197,13 +199,13 @@ class VE(UnitRewardPolicy):
         policies = unpacked_class(saved.structure["policies"])
         return super()._build(saved._replace(structure={**saved.structure, "policies": policies}))
 
-    def _odds(self, actions: Actions) -> Odds:
+    def _distribution(self, actions: Actions) -> ActionDistribution:
         if self._panel is None or self._weights is None:
             look = self.policies.look(actions.whole, actions.n_rows)
-            return Odds(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
+            return ActionDistribution(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
         return self._weights.odds(self._panel.advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: Odds) -> Selection:
+    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, odds)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)
@@ -214,7 +216,7 @@ class VE(UnitRewardPolicy):
         if self._weights is not None:
             self._journal.note(setattr, self._weights, "log_weights", self._weights.log_weights)
 
-    def _take_in(self, decision: Decision, reward: float) -> None:
+    def _update(self, decision: Decision, reward: float) -> None:
         if decision.stage == UNIFORM:
             self._take_in_look(decision)
             return

@@ -59,7 +59,7 @@ def test_classes_are_as_numerous_as_published(load, name, shape, counts):
     assert environment.features.shape == shape
     assert Counter(environment.labels.tolist()) >= Counter(counts)
     world = environment.start(np.random.default_rng(1))
-    assert world.show().contexts.shape == (len(environment.classes), len(environment.classes) * shape[1])
+    assert world.observe().contexts.shape == (len(environment.classes), len(environment.classes) * shape[1])
 
 
 def test_mushrooms_miss_only_some_stalk_roots(load):

@@ -22,7 +22,7 @@ def test_they_are_those_of_the_points_chosen_so_far(environment):
     found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=60)
 
     world = start_world(environment, 4)
-    chosen = [world.show().contexts[action] for action in trace.action]
+    chosen = [world.observe().contexts[action] for action in trace.action]
     assert found == {t: rows_of_gram(kernel, chosen[:t], 60, 0.3) for t in rounds.tolist()}
     assert found[60] > found[2]
 
@@ -94,7 +94,7 @@ def test_items_joined_with_a_context_are_pairs():
     found = effective_dimensions(environment, 1, policy, trace.action, rounds=np.array([3, 20]), horizon=20)
 
     world = start_world(environment, 1)
-    contexts = np.array([world.show().contexts.context for _ in trace.action])
+    contexts = np.array([world.observe().contexts.context for _ in trace.action])
     gram = parts.gram(contexts) * parts.gram(items[trace.action])
     assert found == {t: effective_dimension(gram[:t, :t], regularization=0.4, horizon=20) for t in (3, 20)}
 
@@ -110,7 +110,7 @@ def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directio
     found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=60)
 
     world = start_world(environment, 4)
-    chosen = [world.show().contexts[action] for action in trace.action]
+    chosen = [world.observe().contexts[action] for action in trace.action]
     assert found == {t: rows_of_gram(kernel, chosen[:t], 60, 0.1) for t in rounds.tolist()}
 
 
