@@ -59,7 +59,7 @@ class Calls:
         learnt = self.case.learn(policy, N_KNOWN)
         pending = policy.choose(self.case.contexts(N_KNOWN))
         if self.has_pending:
-            policy.expect(pending)
+            policy.expect(pending, expires=1.0)
         opened = [policy.choose(self.case.contexts(N_KNOWN + 1 + t)) for t in range(3)]
         return policy, learnt, pending, opened
 
@@ -87,6 +87,10 @@ class Calls:
     def withdraw(self, policy, learnt, pending, opened):
         policy.withdraw(pending)
 
+    def expire(self, policy, learnt, pending, opened):
+        if not policy.expire(1.0):
+            raise kb.errors.DecisionError("expired already")
+
     def warm_start(self, policy, learnt, pending, opened):
         decisions = learnt[:2]
         points = policy._kind(decisions[0].context).stack(*(policy._point(decision) for decision in decisions))
@@ -99,7 +103,7 @@ class Calls:
         policy.choose(self.case.contexts(3))
 
 
-NAMES = ["learn", "learn_pending", "learn_many", "amend", "unlearn", "expect", "withdraw", "choose"]
+NAMES = ["learn", "learn_pending", "learn_many", "amend", "unlearn", "expect", "withdraw", "expire", "choose"]
 
 
 def check(case, name, *, first, step):

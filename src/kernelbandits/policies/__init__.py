@@ -21,6 +21,7 @@ from kernelbandits.policies.comparators import (
     SupLinRel,
     UncertaintyEllipsoid,
 )
+from kernelbandits.policies.events import Event
 from kernelbandits.policies.experts import (
     EXP4,
     EXP4P,
@@ -62,6 +63,7 @@ __all__ = [
     "ContextualZooming",
     "Contribution",
     "EpochGreedy",
+    "Event",
     "Explanation",
     "GapWeight",
     "GridGP",
