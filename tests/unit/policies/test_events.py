@@ -136,7 +136,9 @@ class TestAnnouncements:
 
 
 class TestListeners:
-    @pytest.mark.parametrize("name", ["learn", "learn_many", "expect", "withdraw", "expire", "amend", "unlearn", "play"])
+    @pytest.mark.parametrize(
+        "name", ["learn", "learn_many", "expect", "withdraw", "expire", "amend", "unlearn", "play"]
+    )
     def test_a_listener_that_raises_rolls_the_call_back(self, name):
         """The model holds nothing that a store did not accept."""
         policy = policy_of()
