@@ -23,6 +23,9 @@ POLICIES = {
 }
 
 
+COLUMNS = ("action", "mean", "width", "score", "propensity", "reward")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     feature_loops.compile()
@@ -68,6 +71,46 @@ def test_every_round_is_that_of_the_loop(name, seed, gamma, eta, form, has_ties)
         looped.posterior.size,
         looped.posterior.n_observations,
     )
+
+
+@pytest.mark.parametrize("name", ["linear", "LinUCB", "gaussian"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("n_actions", [1, 6])
+def test_a_mixed_policy_plays_its_rounds_as_the_loop_does(name, epsilon, n_actions):
+    rng = np.random.default_rng(3)
+    rounds, rewards = rng.normal(size=(80, n_actions, 3)), rng.normal(size=(80, n_actions))
+    played, looped = (kb.Mixed(POLICIES[name](0.5, 0.3), epsilon=epsilon, seed=4) for _ in range(2))
+
+    plays = played.play(list(rounds[:30]), list(rewards[:30]))
+    more = played.play(rounds[30:], rewards[30:])
+
+    found = {name: np.concatenate([getattr(plays, name), getattr(more, name)]) for name in COLUMNS}
+    for t, contexts in enumerate(rounds):
+        decision = looped.choose(contexts)
+        looped.learn(decision, rewards[t][decision.action])
+        for column in COLUMNS[:-1]:
+            assert_allclose(found[column][t], getattr(decision, column), rtol=1e-6, atol=1e-8)
+        assert found["reward"][t] == rewards[t][decision.action]
+    assert played.round_index == looped.round_index == 81
+    assert played.choose(rounds[0], id="next").action == looped.choose(rounds[0], id="next").action
+    assert played.choose(rounds[0]).propensity == looped.choose(rounds[0]).propensity  # the same random state
+
+
+def test_a_mixed_policy_uses_the_compiled_loop_between_random_rounds(monkeypatch):
+    policy = kb.Mixed(kb.LinUCB(), epsilon=0.1, seed=0)
+    rounds, rewards = np.random.default_rng(0).normal(size=(200, 4, 3)), np.ones((200, 4))
+    steps, step = [], kb.Mixed._play_round
+
+    def counted(self, known, plays, t, pick):
+        steps.append(t)
+        step(self, known, plays, t, pick)
+
+    monkeypatch.setattr(kb.Mixed, "_play_round", counted)
+    policy.play(rounds, rewards)
+
+    assert policy.has_compiled_loop
+    assert 5 < len(steps) < 60
+    assert policy.round_index == 201
 
 
 @pytest.mark.parametrize("name", POLICIES)

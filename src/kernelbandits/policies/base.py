@@ -31,6 +31,7 @@ from kernelbandits.policies.events import Event, Listener
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
+from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import Posterior, posterior_from
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, CatalogActions, checked_ids, no_ids_beside_a_catalog
@@ -165,8 +166,8 @@ class Policy(Transactional, ABC):
 
     # -- methods that a subclass may implement ---------------------------------------------------------------------
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
-        """Return the k best actions, best first."""
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        """Return an empty slate of these actions."""
         raise NotSupported(f"{type(self).__name__} chooses one action at a time; it has no ranking to give.")
 
     def _probabilities(self, actions: Actions) -> Vector:
@@ -412,12 +413,13 @@ class Policy(Transactional, ABC):
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
+        self._note_random()
         if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
             n_actions = given.n_actions
             raise InvalidParameter(
                 f"k has to be a number from 1 to the {n_actions} eligible actions, got {short_repr(k)}."
             )
-        choices = self._rank(given, int(k), diverse=diverse)
+        choices = self._ranking(given, diverse=diverse).first(int(k))
         return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
 
     # -- random state ------------------------------------------------------------------------------------------------
@@ -572,7 +574,7 @@ class Policy(Transactional, ABC):
         action, unknown = np.zeros(len(known), dtype=np.intp), np.full((4, len(known)), nan)
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
         self._note_random()
-        self._play(known, plays)
+        self._play(known, plays, range(len(known)))
         self._ledger.listeners.announce(Event("play", reward=rewards, contexts=rounds))
         return plays
 
@@ -581,22 +583,22 @@ class Policy(Transactional, ABC):
         """Whether `play` has a compiled loop for the current model, without `choose` and `learn` per round."""
         return False
 
-    def _play(self, known: KnownRounds, plays: Plays) -> None:
-        """Run all rounds in order."""
+    def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
+        """Run consecutive rounds in order."""
         self._ledger.count(0)
         self._note_copy()  # instead of one journal entry per round
         notes = self._journal.notes
         n_notes = len(notes)
-        for t in range(len(known)):
-            self._play_round(known, plays, t)
+        for t in rounds:
+            self._play_round(known, plays, t, self._pick)
             del notes[n_notes:]
 
-    def _play_round(self, known: KnownRounds, plays: Plays, t: int) -> None:
+    def _play_round(self, known: KnownRounds, plays: Plays, t: int, pick: Callable[[Actions], Selection]) -> None:
         points = known.round(t)
         if self.needs_fixed_actions:
             self._validate_action_set(points)
         given = ActionSet(self._kind(points), points, None, None)
-        choice = self._pick(given)
+        choice = pick(given)
         reward = float(known.rewards[t][choice.row])
         self._update(self._decision(given, choice, ""), reward)
         self._ledger.count(1)

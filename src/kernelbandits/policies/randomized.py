@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.kernels import PointKind, kind_of
 from kernelbandits.policies.base import Policy
+from kernelbandits.policies.slates import Ranking
 from kernelbandits.selection import CatalogView
-from kernelbandits.selection.actions import Actions, plain_points
+from kernelbandits.selection.actions import Actions, ActionSet, plain_points
 from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Selection, Vector
 
-__all__ = ["ActionDistribution", "RandomizedPolicy", "UniformRandom", "drawn"]
+__all__ = ["ActionDistribution", "DistributionRanking", "RandomizedPolicy", "UniformRandom", "drawn"]
 
 
 class ActionDistribution(NamedTuple):
@@ -70,6 +71,28 @@ class RandomizedPolicy(Policy):
         return self._distribution(actions).probabilities
 
 
+class DistributionRanking(Ranking):
+    """Slate of a randomized policy: each place is drawn as `choose` would draw it among the remaining actions."""
+
+    def __init__(self, policy: RandomizedPolicy, actions: Actions) -> None:
+        super().__init__(actions.n_actions)
+        self._policy, self._kind, self._points = policy, policy._kind(actions.points), actions.points
+
+    def select(self) -> Selection:
+        remaining = self._remaining()
+        choice = self._policy._drawn_choice(remaining, self._policy._distribution(remaining))
+        return choice._replace(row=int(self.left[choice.row]))
+
+    def probabilities(self) -> Vector:
+        return self._policy._distribution(self._remaining()).probabilities
+
+    def estimate_of(self, row: int) -> tuple[float, float]:
+        return self._policy._estimate_of(ActionSet(self._kind, self._points, None, None), row)
+
+    def _remaining(self) -> ActionSet:
+        return ActionSet(self._kind, self._kind.take(self._points, self.left), None, None)
+
+
 def drawn(probabilities: Vector, rng: np.random.Generator) -> int:
     """Draw an index from probabilities, which may sum to 1 only up to rounding; never one with probability 0.
 
@@ -114,9 +137,8 @@ class UniformRandom(Policy):
     def _pick(self, actions: Actions) -> Selection:
         return Selection(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
-        rows = self._rng.permutation(actions.n_actions)[:k]
-        return [Selection(int(row), propensity=1.0 / (actions.n_actions - place)) for place, row in enumerate(rows)]
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        return _UniformRanking(self, actions.n_actions)
 
     def _probabilities(self, actions: Actions) -> Vector:
         return np.full(actions.n_actions, 1.0 / actions.n_actions)
@@ -141,3 +163,17 @@ class UniformRandom(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Do nothing: there is no model."""
+
+
+class _UniformRanking(Ranking):
+    """Slate drawn without replacement; always diverse."""
+
+    def __init__(self, policy: UniformRandom, n_actions: int) -> None:
+        super().__init__(n_actions)
+        self._policy = policy
+
+    def select(self) -> Selection:
+        return Selection(int(self._policy._rng.choice(self.left)), propensity=1.0 / len(self.left))
+
+    def probabilities(self) -> Vector:
+        return np.full(len(self.left), 1.0 / len(self.left))

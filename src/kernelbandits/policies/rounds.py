@@ -102,18 +102,18 @@ class KnownRounds:
     def __len__(self) -> int:
         return len(self._points)
 
-    def blocks(self, start: int) -> Iterator[tuple[int, NDArray[np.float64], Matrix]]:
-        """Yield blocks from round `start` on: the first round, contexts as rounds × actions × columns, and rewards.
+    def blocks(self, start: int, end: int) -> Iterator[tuple[int, NDArray[np.float64], Matrix]]:
+        """Yield blocks of the rounds from `start` to `end`: the first round, contexts, and rewards.
 
-        The consumer checks whether the contexts are finite. Iteration ends at the first round whose contexts are not
-        rows of numbers. The contexts of a block are overwritten by those of the next.
+        Contexts are an array rounds × actions × columns, overwritten by those of the next block. The consumer checks
+        whether they are finite. Iteration ends at the first round whose contexts are not rows of numbers.
         """
         if self._whole is not None:
-            yield start, self._whole[start:], np.asarray(self.rewards[start:])
+            yield start, self._whole[start:end], np.asarray(self.rewards[start:end])
             return
-        while start < len(self._points) and type(self._points[start]) is np.ndarray:
+        while start < end and type(self._points[start]) is np.ndarray:
             first = self._points[start]
-            stop, last = start + 1, min(len(self._points), start + self._at_once(first))
+            stop, last = start + 1, min(end, start + self._at_once(first))
             while stop < last and (self._is_even or getattr(self._points[stop], "shape", None) == first.shape):
                 stop = last if self._is_even else stop + 1
             yield start, self._stacked(start, stop), np.asarray(self.rewards[start:stop])

@@ -10,11 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter
+from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
+from kernelbandits.policies.randomized import ActionDistribution, DistributionRanking, RandomizedPolicy
+from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
@@ -191,6 +192,14 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
                 f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
             )
         return ActionDistribution(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
+
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        if diverse:
+            raise NotSupported(
+                "KernelSquareCB explores by the gaps between means, which do not depend on the actions placed; it has "
+                "no diverse slates. Leave `diverse` out, or take KernelUCB or Softmax."
+            )
+        return DistributionRanking(self, actions)
 
     def _parameters(self) -> Parameters:
         return {

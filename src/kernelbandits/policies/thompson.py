@@ -14,6 +14,7 @@ from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
 from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
+from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
@@ -172,27 +173,13 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         mean, width = self._predict_one(points, choice.row)
         return choice._replace(mean=mean, width=width)
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
         if diverse:
             raise NotSupported(
                 "KernelThompson ranks by one draw, in which similar actions go together; it has no diverse slates. "
                 "Leave `diverse` out, or take KernelUCB."
             )
-        draws = self._round_draws(actions.points, actions.n_actions)
-        self._note_random()
-        followed = int(self._rng.integers(len(draws)))
-        alike = np.ones(len(draws), dtype=bool)  # draws that agree with the slate so far
-        choices: list[Selection] = []
-        for _ in range(k):
-            best = best_of_each(draws)
-            n_before, place = np.count_nonzero(alike), int(best[followed])
-            alike &= best == place
-            choice = Selection(
-                place, score=float(draws[followed, place]), propensity=np.count_nonzero(alike) / n_before
-            )
-            choices.append(self._with_estimate(choice, actions.points))
-            draws[:, place] = -np.inf  # only draws with this item here are used from now on
-        return choices
+        return _DrawRanking(self, actions)
 
     def _round_draws(self, points: Points, n_actions: int) -> Matrix:
         return self._drawn(points, n_actions, self._propensity_draws, self._round_generator())
@@ -294,6 +281,41 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._entropy = saved_count(state, "entropy", most=inf)
+
+
+class _DrawRanking(Ranking):
+    """Slate by the order of one draw: each place follows one of the draws that agree with the places above."""
+
+    def __init__(self, policy: KernelThompson, actions: Actions) -> None:
+        super().__init__(actions.n_actions)
+        self._policy, self._points = policy, actions.points
+        self._draws = policy._round_draws(actions.points, actions.n_actions)
+        self._best = best_of_each(self._draws)
+        self._followed: int | None = None  # uniform over the draws, whatever has been placed; None: to be drawn
+
+    def select(self) -> Selection:
+        if self._followed is None:
+            self._followed = int(self._policy._rng.integers(len(self._draws)))
+        row = int(self._best[self._followed])
+        share = np.count_nonzero(self._best == row) / len(self._best)
+        choice = Selection(row, score=float(self._draws[self._followed, row]), propensity=share)
+        return self._policy._with_estimate(choice, self._points)
+
+    def probabilities(self) -> Vector:
+        shares = np.bincount(self._best, minlength=self._draws.shape[1]) / len(self._best)
+        return np.asarray(shares[self.left])
+
+    def estimate_of(self, row: int) -> tuple[float, float]:
+        return self._policy._predict_one(self._points, row)
+
+    def place(self, row: int) -> None:
+        super().place(row)
+        agree, followed = self._best == row, self._followed
+        self._followed = None if followed is None or not agree[followed] else int(np.count_nonzero(agree[:followed]))
+        if agree.any():  # otherwise a wrapper placed an action that is the best in no draw
+            self._draws = self._draws[agree]
+        self._draws[:, row] = -np.inf
+        self._best = best_of_each(self._draws)
 
 
 def _may_have_features(kernel: Kernel) -> bool:

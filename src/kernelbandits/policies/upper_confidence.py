@@ -11,6 +11,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.rounds import KnownRounds
+from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import screened, tied_in_each
@@ -116,23 +117,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return False
         return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
 
-    def _rank(self, actions: Actions, k: int, *, diverse: bool) -> list[Selection]:
-        points, n_actions = actions.points, actions.n_actions
-        left = np.arange(n_actions)
-        waiting = self._waiting()
-        estimate = self._estimate(points, n_actions, waiting, self._ledger.round_index)
-        placed = Placed(self.posterior, points, estimate.prediction, waiting) if diverse else None
-        choices: list[Selection] = []
-        for place in range(k):
-            if placed is not None and place:
-                # Treat the items placed so far as pending: they reduce the widths; the means do not change.
-                placed.place(choices[-1].row)
-                exploration = self._exploration_now(n_actions - place, placed, self._ledger.round_index + place)
-                estimate = ScoredPrediction(Prediction(estimate.prediction.mean, np.sqrt(placed.squares)), exploration)
-            best, propensity = pick_best(estimate.scores[left], self._ties, self._rng)
-            choices.append(self._choice(estimate, int(left[best]), propensity))
-            left = np.delete(left, best)
-        return choices
+    def _ranking(self, actions: Actions, *, diverse: bool) -> ScoreRanking:
+        return ScoreRanking(self, actions, diverse=diverse)
 
     def _choice(self, estimate: ScoredPrediction, row: int, propensity: float) -> Selection:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
@@ -191,12 +177,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
         return is_plain and self._uses_selectors and self.posterior.plays
 
-    def _play(self, known: KnownRounds, plays: Plays) -> None:
-        t, notes, n_notes = 0, self._journal.notes, -1
-        while t < len(known):
+    def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
+        t, stop, notes, n_notes = rounds.start, rounds.stop, self._journal.notes, -1
+        while t < stop:
             if self.has_compiled_loop:
                 exploration = self._exploration_now(1, None, self._ledger.round_index)  # the same in all rounds
-                for start, contexts, rewards in known.blocks(t):
+                for start, contexts, rewards in known.blocks(t, stop):
                     rows, means, widths = self.posterior._play(contexts, rewards, exploration)
                     t = start + len(rows)
                     done = slice(start, t)
@@ -206,12 +192,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
                     self._ledger.count(len(rows))
                     if len(rows) < len(contexts):
                         break
-            if t < len(known):
+            if t < stop:
                 if n_notes < 0:  # from here on one copy instead of one journal entry per round
                     self._ledger.count(0)
                     self._note_copy()
                     n_notes = len(notes)
-                self._play_round(known, plays, t)
+                self._play_round(known, plays, t, self._pick)
                 t += 1
             if n_notes >= 0:
                 del notes[n_notes:]
@@ -222,6 +208,40 @@ def _screened(n_actions: int, n_widths: int) -> SelectionCost:
     if n_widths == n_actions:
         return new_cost(("exhaustive", n_actions, n_actions, n_actions, 0))
     return new_cost(("screened", n_actions, n_actions, n_widths, n_actions))
+
+
+class ScoreRanking(Ranking):
+    """Slate by upper confidence bounds. In a diverse slate, placed actions count as pending and reduce the widths."""
+
+    def __init__(self, policy: UpperConfidencePolicy, actions: Actions, *, diverse: bool) -> None:
+        super().__init__(actions.n_actions)
+        self._policy = policy
+        points, waiting = actions.points, policy._waiting()
+        self.estimate = policy._estimate(points, actions.n_actions, waiting, policy._ledger.round_index)
+        """Mean and width of all actions, and the exploration, at the next place."""
+        self._placed = Placed(policy.posterior, points, self.estimate.prediction, waiting) if diverse else None
+
+    def select(self) -> Selection:
+        policy = self._policy
+        best, propensity = pick_best(self.estimate.scores[self.left], policy._ties, policy._rng)
+        return policy._choice(self.estimate, int(self.left[best]), propensity)
+
+    def probabilities(self) -> Vector:
+        ties = self._policy._ties
+        return tie_probabilities(tied_rows(self.estimate.scores[self.left], ties), ties, len(self.left))
+
+    def estimate_of(self, row: int) -> tuple[float, float]:
+        prediction = self.estimate.prediction
+        return float(prediction.mean[row]), float(prediction.width[row])
+
+    def place(self, row: int) -> None:
+        super().place(row)
+        placed, mean = self._placed, self.estimate.prediction.mean
+        if placed is not None:
+            placed.place(row)
+            round_index = self._policy._ledger.round_index + len(mean) - len(self.left)
+            exploration = self._policy._exploration_now(len(self.left), placed, round_index)
+            self.estimate = ScoredPrediction(Prediction(mean, np.sqrt(placed.squares)), exploration)
 
 
 class KernelUCB(UpperConfidencePolicy):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +15,14 @@ from kernelbandits.kernels import Ids, PointKind
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.posterior_policy import ScoredPrediction
-from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
-from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy, drawn
+from kernelbandits.policies.rounds import KnownRounds
+from kernelbandits.policies.slates import Ranking
+from kernelbandits.policies.upper_confidence import ScoreRanking, UpperConfidencePolicy
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import pick_tied, tie_probabilities, tied_rows
-from kernelbandits.types import Decision, Indices, ItemId, Parameters, Point, Points, Seed, Selection, Vector
+from kernelbandits.types import Decision, Indices, ItemId, Parameters, Plays, Point, Points, Seed, Selection, Vector
 from kernelbandits.validation import as_generator, check_float, check_nonnegative, check_positive, is_one_of, short_repr
 
 __all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPolicy"]
@@ -197,18 +200,69 @@ class Mixed(WrappedPolicy):
         return self._epsilon
 
     def _pick(self, actions: Actions) -> Selection:
-        choice = self.policy._pick(actions)
-        if self._rng.random() >= self._epsilon:
-            return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
-        place = int(self._rng.integers(actions.n_actions))
-        if place == choice.row:  # also the choice, so it is learned as one
-            return choice._replace(propensity=self._total(choice.propensity, actions.n_actions))
-        own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
-        taken = Selection(place, propensity=self._total(own, actions.n_actions), memo=choice.memo, cost=choice.cost)
-        mean, width = self.policy._estimate_of(actions, place)
-        return taken._replace(mean=mean, width=width)
+        choice, n_actions = self.policy._pick(actions), actions.n_actions
+        place = self._random_place(n_actions)
+        if place is None:
+            return choice._replace(propensity=(1.0 - self._epsilon) * choice.propensity + self._epsilon / n_actions)
+        return self._mix(actions, choice, place)
 
-    def _total(self, own: float, n_actions: int) -> float:
+    def _mix(self, actions: Actions, choice: Selection, place: int | None) -> Selection:
+        """Return the choice of the wrapped policy, or the action at a random place instead."""
+        n_actions = actions.n_actions
+        if place is None or place == choice.row:  # the latter is also the choice, so it is learned as one
+            return choice._replace(propensity=self._total(choice.propensity, n_actions))
+        own = 0.0 if choice.propensity == 1.0 else float(self.policy._probabilities(actions)[place])
+        mean, width = self.policy._estimate_of(actions, place)
+        return self._random_choice(choice, place, self._total(own, n_actions), mean, width)
+
+    def _random_place(self, n_actions: int) -> int | None:
+        """Draw a uniformly random place with probability epsilon, otherwise None."""
+        rng = self._random.generator
+        return int(rng.integers(n_actions)) if rng.random() < self._epsilon else None
+
+    def _random_choice(self, choice: Selection, row: int, propensity: float, mean: float, width: float) -> Selection:
+        """Return the random action that replaces the choice of the wrapped policy."""
+        return Selection(row, mean, width, propensity=propensity, memo=choice.memo, cost=choice.cost)
+
+    @property
+    def has_compiled_loop(self) -> bool:
+        """As in `Policy`: the rounds between two random actions are run by the loop of the wrapped policy."""
+        return self.policy.has_compiled_loop
+
+    def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
+        self._ledger.count(0)
+        self._note_copy()  # instead of one journal entry per round
+        notes = self._journal.notes
+        n_notes, start, policy = len(notes), rounds.start, self.policy
+        places = [self._random_place(len(known.rewards[t])) for t in rounds]  # drawn in the order of the rounds
+        for t, place in zip(rounds, places, strict=True):
+            if place is None and policy.has_compiled_loop and t + 1 < rounds.stop:
+                continue  # until the next random action
+            stop = t + 1 if place is None else t
+            self._play_inside(known, plays, range(start, stop))
+            if place is not None:
+                self._play_round(known, plays, t, partial(self._pick_at, place=place))
+            del notes[n_notes:]
+            start = t + 1
+
+    def _play_inside(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
+        """Run rounds without a random action."""
+        if len(rounds) > 1:
+            self.policy._play(known, plays, rounds)
+            n_actions = np.array([len(known.rewards[t]) for t in rounds])
+            part = slice(rounds.start, rounds.stop)
+            plays.propensity[part] = self._total(plays.propensity[part], n_actions)
+        else:
+            for t in rounds:
+                self._play_round(known, plays, t, partial(self._pick_at, place=None))
+
+    def _pick_at(self, actions: Actions, *, place: int | None) -> Selection:
+        return self._mix(actions, self.policy._pick(actions), place)
+
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        return _MixedRanking(self, self.policy._ranking(actions, diverse=diverse))
+
+    def _total(self, own: Any, n_actions: Any) -> Any:
         """Return the probability of an action that the wrapped policy selects with probability `own`."""
         return (1.0 - self._epsilon) * own + self._epsilon / n_actions
 
@@ -283,20 +337,18 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         estimate = self._estimate(actions)
-        scores = estimate.scores
+        return ActionDistribution(self._softmax(estimate.scores), estimate.prediction, estimate.scores)
+
+    def _softmax(self, scores: Vector) -> Vector:
         with np.errstate(over="ignore"):  # with a tiny temperature, all weight is on the best
             weights = np.exp((scores - scores.max()) / self._temperature)
-        return ActionDistribution(weights / weights.sum(), estimate.prediction, scores)
+        return np.asarray(weights / weights.sum())
+
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        return _SoftmaxRanking(self, self.policy._ranking(actions, diverse=diverse))
 
     def _parameters(self) -> Parameters:
         return {**self._wrapped_parameters(), "temperature": self._temperature}
-
-
-class _Judged(NamedTuple):
-    """Result of scoring a round: the rows tied for the best, and their estimates."""
-
-    tied: Indices
-    estimate: ScoredPrediction
 
 
 class Guarded(UpperConfidenceWrapper):
@@ -375,31 +427,37 @@ class Guarded(UpperConfidenceWrapper):
         return self._margin
 
     def _pick(self, actions: Actions) -> Selection:
-        judged = self._judged(actions)
-        if judged is None:
+        baseline = self._baseline_place(actions)
+        if baseline is None:
             return self.policy._pick(actions)
-        place, propensity = pick_tied(judged.tied, self.policy._ties, self.policy._rng)
-        return self.policy._choice(judged.estimate, place, propensity)
+        estimate = self._estimate(actions)
+        place, propensity = pick_tied(self._tied(estimate, baseline), self.policy._ties, self.policy._rng)
+        return self.policy._choice(estimate, place, propensity)
 
     def _probabilities(self, actions: Actions) -> Vector:
-        judged = self._judged(actions)
-        if judged is None:
+        baseline = self._baseline_place(actions)
+        if baseline is None:
             return self.policy._probabilities(actions)
-        return tie_probabilities(judged.tied, self.policy._ties, actions.n_actions)
+        return tie_probabilities(self._tied(self._estimate(actions), baseline), self.policy._ties, actions.n_actions)
 
-    def _judged(self, actions: Actions) -> _Judged | None:
+    def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
+        return _GuardedRanking(self, self.policy._ranking(actions, diverse=diverse), self._baseline_place(actions))
+
+    def _baseline_place(self, actions: Actions) -> int | None:
         """Return None if the baseline is not eligible; raise InvalidContexts if the round does not contain it."""
         baseline = actions.place_of(self._baseline)
-        if baseline is None:
-            if self._absent == "refuse":
-                self._require_known(actions)
-            return None
-        estimate = self._estimate(actions)
+        if baseline is None and self._absent == "refuse":
+            self._require_known(actions)
+        return baseline
+
+    def _tied(self, estimate: ScoredPrediction, baseline: int, left: Indices | None = None) -> Indices:
+        """Return the best actions that may replace the baseline, or the baseline; among all actions or some."""
         upper, lower = estimate.scores, estimate.prediction.lower(estimate.exploration)
-        better = np.flatnonzero(lower > upper[baseline] + self._margin)
+        is_better = lower > upper[baseline] + self._margin
+        better = np.flatnonzero(is_better) if left is None else left[is_better[left]]
         if not len(better):
-            return _Judged(np.array([baseline]), estimate)
-        return _Judged(better[tied_rows(upper[better], self.policy._ties)], estimate)
+            return np.array([baseline])
+        return better[tied_rows(upper[better], self.policy._ties)]
 
     def _require_known(self, actions: Actions) -> None:
         """Raise if the baseline is missing: a guard that is disabled silently would be worse than no guard."""
@@ -416,3 +474,95 @@ class Guarded(UpperConfidenceWrapper):
             "margin": self._margin,
             "absent": self._absent,
         }
+
+
+# -- slates ------------------------------------------------------------------------------------------------------------
+
+
+class _WrappedRanking(Ranking):
+    """Base class of slates of wrappers, which modify the distribution of the slate of the wrapped policy."""
+
+    def __init__(self, inner: Ranking) -> None:
+        super().__init__(len(inner.left))
+        self._inner = inner
+
+    def estimate_of(self, row: int) -> tuple[float, float]:
+        return self._inner.estimate_of(row)
+
+    def place(self, row: int) -> None:
+        super().place(row)
+        self._inner.place(row)
+
+
+class _MixedRanking(_WrappedRanking):
+    """Slate of Mixed: each place holds a uniformly random remaining action with probability epsilon."""
+
+    def __init__(self, policy: Mixed, inner: Ranking) -> None:
+        super().__init__(inner)
+        self._policy = policy
+
+    def select(self) -> Selection:
+        policy, left = self._policy, self.left
+        choice, place = self._inner.select(), policy._random_place(len(left))
+        if place is None or left[place] == choice.row:
+            return choice._replace(propensity=policy._total(choice.propensity, len(left)))
+        row, own = int(left[place]), float(self._inner.probabilities()[place])
+        return policy._random_choice(choice, row, policy._total(own, len(left)), *self._inner.estimate_of(row))
+
+    def probabilities(self) -> Vector:
+        policy, n_left = self._policy, len(self.left)
+        return np.array([policy._total(own, n_left) for own in self._inner.probabilities()])
+
+
+class _SoftmaxRanking(_WrappedRanking):
+    """Slate of Softmax: each place is drawn by the scores of the remaining actions."""
+
+    _inner: ScoreRanking
+
+    def __init__(self, policy: Softmax, inner: ScoreRanking) -> None:
+        super().__init__(inner)
+        self._policy = policy
+
+    def select(self) -> Selection:
+        probabilities = self.probabilities()
+        place = drawn(probabilities, self._policy._rng)
+        row = int(self.left[place])
+        score = float(self._inner.estimate.scores[row])
+        return Selection(row, *self.estimate_of(row), score, propensity=float(probabilities[place]))
+
+    def probabilities(self) -> Vector:
+        return self._policy._softmax(self._inner.estimate.scores[self.left])
+
+
+class _GuardedRanking(_WrappedRanking):
+    """Slate of Guarded: each place holds the baseline or an action that is better with confidence.
+
+    Below the baseline, the wrapped policy ranks without restriction.
+    """
+
+    _inner: ScoreRanking
+
+    def __init__(self, policy: Guarded, inner: ScoreRanking, baseline: int | None) -> None:
+        super().__init__(inner)
+        self._policy, self._baseline = policy, baseline
+
+    def select(self) -> Selection:
+        if self._baseline is None:
+            return self._inner.select()
+        inside = self._policy.policy
+        row, propensity = pick_tied(self._tied(self._baseline), inside._ties, inside._rng)
+        return inside._choice(self._inner.estimate, row, propensity)
+
+    def probabilities(self) -> Vector:
+        if self._baseline is None:
+            return self._inner.probabilities()
+        places = np.searchsorted(self.left, self._tied(self._baseline))
+        return tie_probabilities(places, self._policy.policy._ties, len(self.left))
+
+    def _tied(self, baseline: int) -> Indices:
+        return self._policy._tied(self._inner.estimate, baseline, self.left)
+
+    def place(self, row: int) -> None:
+        super().place(row)
+        if row == self._baseline:
+            self._baseline = None

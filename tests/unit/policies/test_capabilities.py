@@ -30,7 +30,7 @@ def test_the_table_is_true(name):
 
     assert (sets == "one fixed") == policy.needs_fixed_actions
     assert (needs_range == "yes") == policy.needs_reward_range
-    assert (slates == "yes") == (policy._rank is not Policy._rank)
+    assert (slates == "yes") == (policy._ranking is not Policy._ranking)
     assert (amends == "yes") == (policy._amend_reward is not Policy._amend_reward)
     assert (warms == "yes") == (policy._warm_start is not Policy._warm_start)
     assert (randomizes == "yes") == (issubclass(policy, RandomizedPolicy) or name == "UniformRandom")

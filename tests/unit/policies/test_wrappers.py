@@ -13,6 +13,8 @@ from kernelbandits.errors import (
     NotSupported,
 )
 from kernelbandits.kernels import Delta, FromCallable, Gaussian
+from kernelbandits.policies import Policy
+from kernelbandits.policies.wrappers import WrappedPolicy
 from kernelbandits.selection import Catalog
 
 KERNEL = Gaussian(length_scale=0.8)
@@ -360,3 +362,38 @@ def test_a_refused_play_keeps_one_ledger():
 
     policy.learn(policy.choose(CONTEXTS), 0.5)
     assert policy.round_index == policy.policy.round_index == 2
+
+
+OWN_HOOKS = {
+    "_pick",
+    "_pick_batch",
+    "_probabilities",
+    "_probabilities_batch",
+    "_ranking",
+    "_play",
+    "_play_round",
+    "_parameters",
+    "_structure",
+    "_build",
+    "_state",
+    "_restore",
+    "_probe",
+    "_pending_key",
+    "_pending_counts",
+    "_draw_by",
+    "_note_random",
+}
+"""Hooks that a wrapper answers itself; every other one is passed to the wrapped policy."""
+
+HELPERS = {name for name in vars(Policy) if name.startswith(("_choose", "_require"))} | {
+    "_actions", "_decision", "_digest", "_mark", "_note_references", "_noting_parts", "_own_posterior", "_rng",
+    "_warn_if_inexact", "_withdraw", "_is_numbered", "_catalog_kind", "_has_notes_to_make", "_seed_level",
+}  # fmt: skip
+"""Methods that no policy overrides, and class attributes."""
+
+
+def test_a_wrapper_passes_every_hook_on():
+    """A new hook of `Policy` is passed to the wrapped policy, or listed above."""
+    hooks = {name for name in vars(Policy) if name.startswith("_") and not name.startswith(("__", "_abc"))}
+
+    assert hooks - HELPERS - OWN_HOOKS <= set(vars(WrappedPolicy))

@@ -1,0 +1,150 @@
+"""Slates of policies that draw: each place has its exact probability given the places above it."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.kernels import Gaussian
+
+CONTEXTS = np.random.default_rng(0).uniform(size=(5, 2))
+IDS = list("abcde")
+
+
+def learned(exploration=0.5, **options):
+    policy = kb.KernelUCB(Gaussian(length_scale=0.5), regularization=0.3, exploration=exploration, **options)
+    policy.warm_start(CONTEXTS[:3], [0.4, 0.5, 0.45], times=3)
+    return policy
+
+
+def square():
+    policy = kb.KernelSquareCB(Gaussian(length_scale=0.5), regularization=0.3, gap_weight=20.0, seed=1)
+    policy.warm_start(CONTEXTS[:3], [0.4, 0.5, 0.45], times=3)
+    return policy
+
+
+MAKERS = {
+    "Mixed": lambda: kb.Mixed(learned(), epsilon=0.4, seed=1),
+    "Mixed random ties": lambda: kb.Mixed(learned(0.0, ties="random", seed=4), epsilon=0.4, seed=1),
+    "Mixed Softmax": lambda: kb.Mixed(kb.Softmax(learned(), temperature=0.2, seed=2), epsilon=0.2, seed=1),
+    "Mixed Guarded": lambda: kb.Mixed(kb.Guarded(learned(), baseline="d"), epsilon=0.3, seed=1),
+    "Mixed SquareCB": lambda: kb.Mixed(square(), epsilon=0.3, seed=2),
+    "Mixed UniformRandom": lambda: kb.Mixed(kb.UniformRandom(seed=2), epsilon=0.3, seed=2),
+    "Softmax": lambda: kb.Softmax(learned(), temperature=0.2, seed=1),
+    "Guarded": lambda: kb.Guarded(learned(ties="random", seed=1), baseline="b"),
+    "KernelSquareCB": square,
+    "UniformRandom": lambda: kb.UniformRandom(seed=1),
+}
+DIVERSE = ["Mixed", "Mixed Softmax", "Mixed Guarded", "Softmax", "Guarded"]
+
+
+def remaining(slate, place):
+    """Which actions are not above this place."""
+    eligible = np.ones(len(CONTEXTS), dtype=bool)
+    eligible[slate.actions[:place]] = False
+    return eligible
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_each_place_has_the_probability_of_choosing_among_the_remaining_actions(name):
+    policy = MAKERS[name]()
+
+    for _ in range(30):
+        slate = policy.choose(CONTEXTS, k=4, ids=IDS)
+        assert len(set(slate.actions.tolist())) == 4
+        for place, decision in enumerate(slate):
+            expected = policy.probabilities(CONTEXTS, ids=IDS, eligible=remaining(slate, place))
+            assert decision.propensity == pytest.approx(expected[decision.action], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", DIVERSE)
+def test_a_place_of_a_diverse_slate_is_a_choice_after_expecting_the_places_above(name):
+    policy = MAKERS[name]()
+
+    for _ in range(10):
+        slate = policy.choose(CONTEXTS, k=3, ids=IDS, diverse=True)
+        expecting = policy.copy()
+        for place, decision in enumerate(slate):
+            expected = expecting.probabilities(CONTEXTS, ids=IDS, eligible=remaining(slate, place))
+            assert decision.propensity == pytest.approx(expected[decision.action], rel=1e-7)
+            width = expecting.explain(decision).width
+            assert decision.width == pytest.approx(width, rel=1e-7)
+            expecting.expect(decision)
+
+
+def test_diversity_changes_the_probabilities():
+    """Negative control of the test above."""
+    policy = kb.Softmax(learned(2.0), temperature=0.2, seed=1)
+    plain, diverse = (
+        {tuple(slate.actions): slate.propensity for slate in (policy.choose(CONTEXTS, k=2, **how) for _ in range(200))}
+        for how in ({}, {"diverse": True})
+    )
+
+    common = set(plain) & set(diverse)
+    assert len(common) > 5
+    assert max(abs(plain[one] - diverse[one]) for one in common) > 1e-3
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "KernelThompson", "Mixed KernelThompson"])
+def test_slates_are_drawn_with_their_propensities(name):
+    thompson = kb.KernelThompson(Gaussian(length_scale=0.5), regularization=0.3, propensity_draws=16, seed=3)
+    thompson.warm_start(CONTEXTS[:3], [0.4, 0.5, 0.45], times=3)
+    more = {"KernelThompson": thompson, "Mixed KernelThompson": kb.Mixed(thompson.copy(), epsilon=0.3, seed=2)}
+    policy = more[name] if name in more else MAKERS[name]()
+    n_slates = 3_000
+    slates = [policy.choose(CONTEXTS, k=2, ids=IDS) for _ in range(n_slates)]
+    counts = Counter(tuple(slate.actions.tolist()) for slate in slates)
+    propensity = {tuple(slate.actions.tolist()): slate.propensity for slate in slates}
+
+    assert sum(propensity.values()) <= 1.0 + 1e-9
+    for actions, count in counts.items():
+        p = propensity[actions]
+        assert abs(count - n_slates * p) < 5.0 * np.sqrt(n_slates * p * (1.0 - p)) + 1.0
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_decisions_of_a_slate_are_learned_one_by_one(name):
+    policy = MAKERS[name]()
+
+    slate = policy.choose(CONTEXTS, k=3, ids=IDS)
+    policy.learn(slate[1], 0.5)
+    policy.learn_many([slate[0], slate[2]], [0.1, 0.2])
+
+    assert policy.round_index == 4
+
+
+def test_the_baseline_of_a_guarded_slate_comes_first_unless_another_is_better_with_confidence():
+    policy = kb.Guarded(learned(10.0), baseline="d")
+
+    slate = policy.choose(CONTEXTS, k=3, ids=IDS)
+
+    free = learned(10.0).choose(CONTEXTS, k=4, ids=IDS)
+    assert slate[0].item == "d"
+    assert [one.item for one in slate][1:] == [one.item for one in free if one.item != "d"][:2]
+    with pytest.raises(InvalidContexts, match="is not an action of this round"):
+        policy.choose(CONTEXTS, k=2)
+
+
+def test_a_wrapper_of_a_policy_without_slates_has_none():
+    policy = kb.Mixed(kb.UCB1(), epsilon=0.1, seed=0)
+
+    with pytest.raises(NotSupported, match="UCB1 chooses one action at a time"):
+        policy.choose(IDS, k=2, ids=IDS)
+
+
+def test_diverse_slates_need_widths():
+    with pytest.raises(NotSupported, match="no diverse slates"):
+        square().choose(CONTEXTS, k=2, diverse=True)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_refused_slate_does_not_move_the_random_state(name):
+    policy, other = MAKERS[name](), MAKERS[name]()
+
+    with pytest.raises(kb.errors.InvalidParameter):
+        policy.choose(CONTEXTS, k=9, ids=IDS)
+
+    slates = [p.choose(CONTEXTS, k=3, ids=IDS).actions.tolist() for p in (policy, other)]
+    assert slates[0] == slates[1]
