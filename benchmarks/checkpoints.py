@@ -76,7 +76,7 @@ class _Checkpoint:
         self._rounds = list(islice(case.world.rounds(), first - 1, first - 1 + repeats))
         self.seconds: list[float] = []
 
-    def from_trusted(self, patience: float) -> None:
+    def repeat(self, patience: float) -> None:
         """One more round; after two, only where they are short."""
         done = len(self.seconds)
         if done < len(self._rounds) and (done < 2 or sum(self.seconds) < patience):
@@ -94,7 +94,7 @@ class AtCheckpoints:
         self._prefix = 0
         self._differs_at: int | None = None
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         if self._differs_at is not None:
             return
         try:
@@ -103,7 +103,7 @@ class AtCheckpoints:
                 self._set_out()
             else:
                 for checkpoint in self._checkpoints:
-                    checkpoint.from_trusted(self._pace.patience)
+                    checkpoint.repeat(self._pace.patience)
         except DecisionsDiffer as difference:
             self._differs_at = difference.round_index
 
@@ -144,7 +144,7 @@ class AtCheckpoints:
                 continue
             checkpoint = _Checkpoint(self._peer, self._case, self._history, first, self._pace.repeats)
             self._checkpoints.append(checkpoint)
-            checkpoint.from_trusted(self._pace.patience)
+            checkpoint.repeat(self._pace.patience)
 
     @property
     def _reaches_the_end(self) -> bool:

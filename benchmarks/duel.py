@@ -21,7 +21,7 @@ def duel(case: Case, pace: Pace) -> CaseReport:
         sessions.insert(0, _play(case, ours.history))
     for repeat in range(pace.repeats):
         if repeat:
-            ours.from_trusted()
+            ours.repeat()
         sessions = [_after_a_turn(session) for session in sessions]
     return CaseReport(
         name=case.name,
@@ -50,7 +50,7 @@ def _play(case: Case, history: Run) -> Session:
 def _after_a_turn(session: Session) -> Session:
     """The session after one more repeat; a program of others that fails is reported and does not take part further."""
     try:
-        session.from_trusted()
+        session.repeat()
     except Exception as failure:  # anything that somebody else's code can raise
         if session.name == PLAY_NAME:  # our own failures are not swallowed
             raise

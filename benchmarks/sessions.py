@@ -25,7 +25,7 @@ class Session(Protocol):
 
     name: str
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         """One more repeat; the first one too."""
 
     def outcome(self) -> Outcome:
@@ -38,7 +38,7 @@ class Absent:
     def __init__(self, name: str, why: str) -> None:
         self.name, self._why = name, why
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         pass
 
     def outcome(self) -> Outcome:
@@ -61,7 +61,7 @@ class Ours:
         """The first run."""
         return self.runs[0]
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         spent = sum(run.total for run in self.runs)
         if not self.history.is_whole or spent + self.history.total > self._pace.run_seconds:
             return
@@ -112,7 +112,7 @@ class WholeRuns:
         self._runs: list[Run] = []
         self._differs_at: int | None = None
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         run = play_through(self._peer, self._case, limit=self._pace.run_seconds / 20.0)
         self._runs.append(run)
         both = min(len(run.rows), len(self._history.rows))
@@ -149,7 +149,7 @@ class InOneCall:
         self._seconds: list[float] = []
         self._differs_at: int | None = None
 
-    def from_trusted(self) -> None:
+    def repeat(self) -> None:
         policy: Any = OURS.start(Setting.of(self._case.world, self._case.regime))  # `play` is younger than this file
         began = perf_counter()
         plays = policy.play(self._contexts, self._rewards)
