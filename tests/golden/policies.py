@@ -1,6 +1,7 @@
 """Every policy with every parameter set, for the golden traces."""
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import kernelbandits as kb
@@ -62,7 +63,7 @@ def levels(policy: Any, world: World, **other: Any) -> Any:
         "noise_scale": None,
         "reward_range": UNIT,
         "mode": "valid",
-        "scale": 0.7,
+        "exploration": 0.7,
         "unknown_horizon": "anytime",
         "explore": "widest",
         **other,
@@ -124,13 +125,13 @@ ROW_POLICIES: dict[str, Make] = {
         failure_probability=0.05,
         norm_bound=1.0,
         reward_range=UNIT,
-        scale=0.3,
+        exploration=0.3,
         explore="widest",
     ),
     "KernelThompson": lambda w, s: kb.KernelThompson(
         KERNEL,
         regularization=0.3,
-        exploration=0.5,
+        exploration=0.5 * sqrt(0.3),
         posterior="auto",
         draws="auto",
         n_features=100,
@@ -153,7 +154,7 @@ ROW_POLICIES: dict[str, Make] = {
         regularization=0.3,
         complexity=2.0,
         horizon=w.horizon,
-        exploration_factor=0.3,
+        uniform_factor=0.3,
         posterior="auto",
         reward_range=None,
         seed=s,
@@ -162,7 +163,7 @@ ROW_POLICIES: dict[str, Make] = {
     "Mixed LinUCB": lambda w, s: kb.Mixed(lin_ucb(s), epsilon=0.2, seed=s),
     "Softmax": lambda w, s: kb.Softmax(kernel_ucb(s), temperature=0.1, seed=s),
     "Guarded": lambda w, s: kb.Guarded(kernel_ucb(s), baseline=0, margin=0.05, absent="refuse"),
-    "UCB1": lambda w, s: kb.UCB1(exploration_factor=0.3, reward_range=UNIT, ties="lowest", seed=s),
+    "UCB1": lambda w, s: kb.UCB1(exploration=0.3, reward_range=UNIT, ties="lowest", seed=s),
     "KLUCB": lambda w, s: kb.KLUCB(log_log_factor=0.5, reward_range=UNIT, ties="random", seed=s),
     "ContextualZooming": lambda w, s: kb.ContextualZooming(
         KERNEL,
@@ -170,17 +171,17 @@ ROW_POLICIES: dict[str, Make] = {
         kind=None,
         horizon=w.horizon,
         norm_bound=1.0,
-        confidence_factor=0.05,
+        exploration=0.05,
         reward_range=UNIT,
     ),
     "EXP4": lambda w, s: kb.EXP4(
-        experts(w), horizon=w.horizon, exploration_factor=0.5, learning_factor=5.0, reward_range=UNIT, seed=s
+        experts(w), horizon=w.horizon, uniform_factor=0.5, learning_factor=5.0, reward_range=UNIT, seed=s
     ),
     "EXP4P": lambda w, s: kb.EXP4P(
         experts(w),
         horizon=w.horizon,
         failure_probability=0.05,
-        exploration_factor=0.5,
+        uniform_factor=0.5,
         learning_factor=5.0,
         reward_range=UNIT,
         seed=s,
@@ -191,24 +192,24 @@ ROW_POLICIES: dict[str, Make] = {
         vc_dimension=2,
         failure_probability=0.05,
         uniform_rounds=8,
-        exploration_factor=0.5,
+        uniform_factor=0.5,
         learning_factor=5.0,
         reward_range=UNIT,
         seed=s,
     ),
     "EpochGreedy": lambda w, s: kb.EpochGreedy(
-        experts(w), n_actions=w.n_actions, horizon=w.horizon, exploration_factor=0.3, reward_range=UNIT, seed=s
+        experts(w), n_actions=w.n_actions, horizon=w.horizon, uniform_factor=0.3, reward_range=UNIT, seed=s
     ),
     "PACBayes": lambda w, s: kb.PACBayes(
         [[0.0] * w.n_features, [0.5] * w.n_features],
         n_actions=w.n_actions,
-        exploration_factor=0.5,
+        uniform_factor=0.5,
         learning_factor=5.0,
         reward_range=UNIT,
         seed=s,
     ),
     "PolicyElimination": lambda w, s: kb.PolicyElimination(
-        experts(w), n_actions=w.n_actions, failure_probability=0.05, confidence_factor=0.5, reward_range=UNIT, seed=s
+        experts(w), n_actions=w.n_actions, failure_probability=0.05, exploration=0.5, reward_range=UNIT, seed=s
     ),
     "RandomizedUCB": lambda w, s: kb.RandomizedUCB(
         experts(w),
@@ -236,22 +237,22 @@ FIXED_SET_POLICIES: dict[str, Make] = {
         failure_probability=0.05,
         norm_bound=None,
         noise_scale=None,
-        scale=0.2,
+        exploration=0.2,
         posterior="auto",
         reward_range=UNIT,
     ),
     "PEGE": lambda w, s: kb.PEGE(w.actions, reward_range=None),
     "GridGP": lambda w, s: kb.GridGP(
-        w.actions, None, n_points=6, horizon=None, smoothness=2.0, dimension=None, reward_range=None
+        Linear(), w.actions, n_points=6, horizon=None, smoothness=2.0, dimension=None, reward_range=None
     ),
     "UncertaintyEllipsoid": lambda w, s: kb.UncertaintyEllipsoid(
         w.actions, exploration=Constant(0.3), reward_range=None
     ),
     "ConfidenceBall": lambda w, s: kb.ConfidenceBall(
-        w.actions, norm=2, failure_probability=0.05, beta_factor=0.001, reward_range=(-1.0, 1.0)
+        w.actions, norm=2, failure_probability=0.05, exploration=sqrt(0.001), reward_range=(-1.0, 1.0)
     ),
     "ConfidenceBall norm 1": lambda w, s: kb.ConfidenceBall(
-        w.actions, norm=1, failure_probability=0.05, beta_factor=0.001, reward_range=(-1.0, 1.0)
+        w.actions, norm=1, failure_probability=0.05, exploration=sqrt(0.001), reward_range=(-1.0, 1.0)
     ),
 }
 

@@ -71,7 +71,7 @@ def demo_comparison(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Compar
             TUNED: lambda _: kernel_ucb(exploration=KERNEL_UCB_EXPLORATION),
             PROVED: lambda _: kernel_ucb(exploration=width),
             GP: lambda _: GPUCB(KERNEL, noise_variance=REGULARIZATION, failure_probability=FAILURE_PROBABILITY),
-            SUP_TUNED: lambda _: sup_kernel_ucb(scale=SUP_KERNEL_UCB_SCALE),
+            SUP_TUNED: lambda _: sup_kernel_ucb(exploration=SUP_KERNEL_UCB_SCALE),
             SUP_PROVED: lambda _: sup_kernel_ucb(norm_bound=NORM),
             # LinUCB on (x, 1): a constant added to the linear kernel is an intercept.
             LINEAR: lambda _: KernelUCB(Linear() + 1.0, exploration=LIN_UCB_EXPLORATION),

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits._parameters import Parameter, Parametrized, ValueType, described
 from kernelbandits._transactions import Transactional, handles_transaction, transaction
 from kernelbandits.errors import (
     DecisionError,
@@ -25,17 +26,16 @@ from kernelbandits.errors import (
     NotSupported,
     warn_user,
 )
-from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.kernels import Kernel, PointKind, as_kernel
 from kernelbandits.policies.decisions import MOST_LEARNT, Ledger, Rewards, digest_of_choice, is_issued
 from kernelbandits.policies.events import Event, Listener
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
 from kernelbandits.policies.rounds import KnownRounds, listed_rounds
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior import Posterior, posterior_from
+from kernelbandits.posterior import Posterior
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, CatalogActions, checked_ids, no_ids_beside_a_catalog
-from kernelbandits.theory.exploration import exploration_from
 from kernelbandits.types import (
     Decision,
     ItemId,
@@ -50,9 +50,9 @@ from kernelbandits.types import (
     Slate,
     Vector,
 )
-from kernelbandits.validation import check_bool, check_float, check_int, check_list, is_number, short_repr
+from kernelbandits.validation import check_bool, check_float, check_int, check_list, check_range, is_number, short_repr
 
-__all__ = ["Policy", "Saved"]
+__all__ = ["KERNEL", "REWARD_RANGE", "SEED", "Policy", "Saved"]
 
 CATALOGS: Final = (Catalog, CatalogView)
 
@@ -60,67 +60,90 @@ LARGEST_EXACT: Final = 1e19
 """Largest absolute reward that can be removed again without a rounding error in the sums of other rewards."""
 
 
+KERNEL: Final = ValueType(as_kernel, described)
+"""The `kernel` of a policy. A file holds it beside the other parameters, or asks for it."""
+
+
+def _reward_range(value: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if value is None else check_range(value, "A reward range")
+
+
+REWARD_RANGE: Final = ValueType(_reward_range)
+"""The `reward_range` of a policy; None accepts any finite reward, where the algorithm does."""
+
+SEED: Final = ValueType(lambda seed: seed)
+"""The `seed` of a policy, validated by `RandomState`."""
+
+
 class Saved(NamedTuple):
     """Constructor arguments of a policy as read from a file; input of `Policy._build`."""
 
     parameters: Parameters
-    """Return value of `_parameters`."""
+    """The description of the policy, without its class."""
 
     kernel: Kernel | None
     structure: Mapping[str, Any]
-    """Return value of `_structure`."""
+    """What the file holds of parameters whose description is not enough, by name."""
 
     rebuild: Callable[[Mapping[str, Any]], Policy]
     """Rebuilds a policy that `packed_policy` put into the structure."""
 
 
-class Policy(Transactional, ABC):
+class Policy(Parametrized, Transactional, ABC):
     """Base class of policies, which choose among the actions of a round and learn from rewards.
 
     `choose` does not change any later result. `learn`, `amend` and `unlearn` change the model atomically: an
     interrupted call leaves the model as it was. Every public method is thread-safe; calls are serialized by a lock. A
-    subclass implements `_kind`, `_parameters`, `_pick`, `_update`, `_state` and `_restore`; the base class provides
-    everything else.
+    subclass declares its parameters and implements `_kind`, `_pick`, `_update`, `_state` and `_restore`; the base class
+    provides everything else. Parameters named `reward_range` and `seed` mean what they mean in every policy.
     """
 
-    needs_fixed_actions: bool = False
+    needs_fixed_actions = False
     """Whether the algorithm is defined for one fixed set of actions only. If so, any other set is rejected."""
 
-    needs_reward_range: bool = False
+    needs_reward_range = False
     """Whether the algorithm is defined only for rewards with a known range. If so, `reward_range=None` is rejected."""
 
-    learns_from_any_action: bool = False
+    learns_from_any_action = False
     """Whether `learn` is correct for an action that another rule selected in place of the policy's own choice.
 
     Such a decision has no stage and carries this round's memo. `Mixed` wraps only policies with this property. It must
     be False for a policy whose importance weights depend on its own probabilities.
     """
 
-    _has_notes_to_make: bool = True
+    _has_notes_to_make = True
     """Whether `_note_model` does anything."""
 
-    _seed_level: int = 0
+    _seed_level = 0
     """Nesting depth of wrapped policies. It separates their random numbers if they have the same seed."""
 
-    _catalog_kind: PointKind | None = None
-    """Kind of point in whose form `_catalog_points` gives the items, where that is all it does."""
-
-    _is_numbered: bool = False
+    _is_numbered = False
     """Whether observations have numbers (`_numbers_of`)."""
 
-    kernel: Kernel | None = None
-    """Similarity of actions, if the policy has a kernel."""
+    _is_wrapped = False
+    """Whether another policy wraps this one."""
 
-    def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
-        self._rewards = Rewards(reward_range)
+    def _setup(self) -> None:
+        """Create what every policy has. A subclass calls it first, then builds its model."""
+        given = vars(self)
+        self._rewards = Rewards(given.get("_reward_range"))
         if self.needs_reward_range and self._rewards.range is None:
             raise InvalidParameter(
                 f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
-        self._random = RandomState(seed, self._seed_level)
-        self._ledger = Ledger(self._journal)
+        self._random = RandomState(given.get("_seed"), self._seed_level)
+        if "_ledger" not in given:  # it stays the same when parameters are set
+            self._ledger = Ledger(self._journal)
+        self._catalog_kind: PointKind | None = None  # kind in whose form `_catalog_points` gives items, if no more
         self._known_fingerprint, self._known_configuration = "", -1
+        self._has_history = False  # whether anything was learned by `warm_start`
+
+    @property
+    @handles_transaction
+    def kernel(self) -> Kernel | None:
+        """Similarity of actions, if the policy has a kernel."""
+        return None
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -143,10 +166,6 @@ class Policy(Transactional, ABC):
     @abstractmethod
     def _kind(self, contexts: Points) -> PointKind:
         """Return the point type of the contexts."""
-
-    @abstractmethod
-    def _parameters(self) -> Parameters:
-        """Return the constructor arguments as plain values, except kernels and seeds; for the rest see `_structure`."""
 
     @abstractmethod
     def _pick(self, actions: Actions) -> Selection:
@@ -241,26 +260,11 @@ class Policy(Transactional, ABC):
         """Return points that were learned from, if any. A file stores some of their similarities to check a kernel."""
         return None
 
-    def _structure(self) -> Parameters:
-        """Return constructor arguments that are not plain values, such as arrays, by name, as nested values and arrays.
-
-        They are written to a file unchanged. `_parameters` contains, under the same name, a short description that
-        identifies them.
-        """
-        return {}
-
     @classmethod
     def _build(cls, saved: Saved) -> Policy:
-        """Return a new policy built from the results of `_parameters` and `_structure`."""
-        arguments = {**saved.parameters, **saved.structure}
-        if "exploration" in arguments:
-            arguments["exploration"] = exploration_from(arguments["exploration"])
-        if "posterior" in arguments:
-            arguments["posterior"] = posterior_from(arguments["posterior"])
-        if arguments.get("reward_range") is not None:
-            arguments["reward_range"] = tuple(arguments["reward_range"])
-        arguments.pop("kernel", None)
-        if saved.kernel is not None:
+        """Return a new policy with the parameters of a file; those it does not name have their defaults."""
+        arguments = cls._unpacked_parameters(saved.parameters, saved.structure)
+        if saved.kernel is not None and "kernel" in cls._declared:
             arguments["kernel"] = saved.kernel
         return cls(**arguments)
 
@@ -444,8 +448,10 @@ class Policy(Transactional, ABC):
         different seed to each worker, or None for an unpredictable one. A forked process reseeds itself.
         """
         random = RandomState(seed, self._seed_level)
-        self._journal.note(setattr, self, "_random", self._random)
+        self._note_references(*({"_random", "_seed"} & vars(self).keys()))
         self._random = random
+        if "_seed" in vars(self):
+            self._seed = seed
 
     def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
         """Decide independent rounds on the same model, in a batch where that is faster.
@@ -612,7 +618,9 @@ class Policy(Transactional, ABC):
         points = self._points(contexts, checked_ids(ids))
         values = self._rewards.many(rewards, self._kind(contexts).count(points))
         self._note_model()
+        self._note_references("_has_history")
         self._warm_start(points, values, times)
+        self._has_history = True
         self._ledger.listeners.announce(Event("warm_start", reward=values, contexts=contexts, times=times, ids=ids))
 
     def expect(self, decision: Decision, *, expires: float | None = None) -> None:
@@ -725,9 +733,46 @@ class Policy(Transactional, ABC):
 
     # -- description and serialization -----------------------------------------------------------------------------
 
+    def set_params(self, **changes: Any) -> Self:
+        """Change parameters, and return the policy. Afterwards it is a new policy with these parameters.
+
+        Only while nothing was learned and no reward is pending, except for parameters that may be assigned at any time,
+        such as `exploration`. Decisions made before the change are those of another policy.
+        """
+        values = self._checked(changes)
+        assignable = {
+            name for name, value in values.items() if self._declared[name].is_assignable and value is not None
+        }
+        fixed = next((name for name in changes if name not in assignable), None)
+        if fixed is None:
+            for name, value in values.items():
+                self._assign(self._declared[name], value)
+            return self
+        if self._ledger.n_learnt or self._ledger.pending or self._has_history:
+            raise NotSupported(
+                f"{fixed!r} can be set only while nothing was learnt and no reward is awaited. A new policy with the "
+                f"other parameters of this one: policy.clone({fixed}=…)."
+            )
+        if self._is_wrapped:
+            raise NotSupported(
+                f"{fixed!r} cannot be set in a policy that another one wraps. Wrap a new one: policy.clone({fixed}=…)."
+            )
+        self._note_references()
+        self._reset(values)
+        self._ledger.configuration += 1
+        return self
+
+    @transaction
+    def _assign(self, declared: Parameter[Any, Any], value: Any) -> None:
+        """Assign a parameter that may change at any time. Decisions made before are still the policy's own."""
+        self._note_references(declared.attribute, "_resolved")
+        vars(self)[declared.attribute] = value
+        self._resolved = self._resolved - {declared.name}
+        self._ledger.configuration += 1
+
     def describe(self) -> Parameters:
-        """Return class and parameters as plain values."""
-        return {"class": type(self).__name__, **self._parameters()}
+        """Return the class and every parameter that changes results, also defaults, as plain values."""
+        return {"class": type(self).__name__, **self._description()}
 
     @property
     def fingerprint(self) -> str:
@@ -747,10 +792,6 @@ class Policy(Transactional, ABC):
         from kernelbandits.policies.serialization import packed_policy, write_policy
 
         write_policy(transaction(packed_policy)(self), path)  # other threads continue during the write
-
-    def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters().items() if value is not None)
-        return f"{type(self).__name__}({parameters})"
 
     def copy(self) -> Self:
         """Return an independent policy with the same model and the same random state; the kernel is shared."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Literal
 
-from kernelbandits.errors import ForeignFile, InvalidParameter
-from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum, as_kernel
-from kernelbandits.policies.base import Policy, Saved
+from kernelbandits._parameters import Parameter, one_of, parameter
+from kernelbandits._transactions import handles_transaction
+from kernelbandits.errors import ForeignFile
+from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum
+from kernelbandits.policies.base import KERNEL, Policy, Saved
+from kernelbandits.policies.posterior_policy import EXPLORATION
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
-from kernelbandits.posterior import cheapest_exact
-from kernelbandits.selection.ties import Ties
-from kernelbandits.theory.exploration import Exploration, GPUCBFinite, as_exploration
-from kernelbandits.types import Parameters, Seed
-from kernelbandits.validation import is_one_of, short_repr
+from kernelbandits.posterior import Posterior, cheapest_exact
+from kernelbandits.posterior.base import checked_regularization
+from kernelbandits.theory.exploration import Exploration, GPUCBFinite
+from kernelbandits.validation import check_probability
 
 __all__ = ["CGPUCB", "GPUCB"]
 
@@ -20,40 +23,23 @@ __all__ = ["CGPUCB", "GPUCB"]
 class _GaussianProcessPolicy(UpperConfidencePolicy):
     """Upper confidence bounds of a Gaussian process: regularization = noise variance, exploration = sqrt(γ β)."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        *,
-        noise_variance: float,
-        exploration: float | Exploration | None,
-        failure_probability: float,
-        reward_range: tuple[float, float] | None,
-        ties: Ties,
-        seed: Seed,
-    ) -> None:
-        self.kernel: Kernel = kernel
-        schedule = GPUCBFinite(failure_probability=failure_probability) if exploration is None else exploration
-        super().__init__(
-            cheapest_exact(kernel, regularization=noise_variance),
-            as_exploration(schedule),
-            reward_range=reward_range,
-            ties=ties,
-            seed=seed,
-        )
+    noise_variance: float = parameter(checked_regularization)
+    exploration: Parameter[float | Exploration | None, Exploration] = parameter(
+        EXPLORATION, default=None, is_assignable=True
+    )
+    failure_probability: float = parameter(check_probability, default=0.05)
 
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the reward noise: the posterior's regularization."""
-        return self.posterior.regularization
+    @abstractmethod
+    def _new_kernel(self) -> Kernel:
+        """Return the covariance of the process."""
 
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            "noise_variance": self.noise_variance,
-            "exploration": self.exploration.describe(),
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
+    def _new_posterior(self) -> Posterior:
+        return cheapest_exact(self._new_kernel(), regularization=self.noise_variance)
+
+    def _first_exploration(self) -> Exploration:
+        if self.exploration is None:
+            self._resolve(exploration=GPUCBFinite(failure_probability=self.failure_probability))
+        return self.exploration
 
 
 class GPUCB(_GaussianProcessPolicy):
@@ -71,6 +57,8 @@ class GPUCB(_GaussianProcessPolicy):
     exploration
         Multiplier of `width`, a number or a schedule. None: β_t = 2 ln(N t² π² / 6δ), the schedule for finitely many
         actions at `failure_probability`. In practice, its authors divide β by 5: GPUCBFinite(divide_by=5).
+    failure_probability
+        δ of that schedule.
     reward_range, ties, seed
         As in KernelUCB. The cost of a round is also that of KernelUCB.
 
@@ -84,26 +72,10 @@ class GPUCB(_GaussianProcessPolicy):
     1
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        noise_variance: float,
-        exploration: float | Exploration | None = None,
-        failure_probability: float = 0.1,
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(
-            as_kernel(kernel),
-            noise_variance=noise_variance,
-            exploration=exploration,
-            failure_probability=failure_probability,
-            reward_range=reward_range,
-            ties=ties,
-            seed=seed,
-        )
+    kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
+
+    def _new_kernel(self) -> Kernel:
+        return self.kernel
 
 
 class CGPUCB(_GaussianProcessPolicy):
@@ -131,40 +103,26 @@ class CGPUCB(_GaussianProcessPolicy):
     'blue'
     """
 
-    def __init__(
-        self,
-        *,
-        context_kernel: KernelLike,
-        action_kernel: KernelLike,
-        combine: Literal["product", "sum"] = "product",
-        noise_variance: float,
-        exploration: float | Exploration | None = None,
-        failure_probability: float = 0.1,
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        if not is_one_of(combine, ("product", "sum")):
-            raise InvalidParameter(f"The kernels are combined by 'product' or 'sum', got {short_repr(combine)}.")
-        pair = PairProduct if combine == "product" else PairSum
-        super().__init__(
-            pair(as_kernel(context_kernel), as_kernel(action_kernel)),
-            noise_variance=noise_variance,
-            exploration=exploration,
-            failure_probability=failure_probability,
-            reward_range=reward_range,
-            ties=ties,
-            seed=seed,
-        )
+    context_kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL)
+    action_kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL)
+    combine: Literal["product", "sum"] = parameter(
+        one_of("product", "sum", message="The kernels are combined by 'product' or 'sum'"), default="product"
+    )
+
+    @property
+    @handles_transaction
+    def kernel(self) -> Kernel:
+        """Similarity of pairs."""
+        return self.posterior.kernel
+
+    def _new_kernel(self) -> Kernel:
+        pair = PairProduct if self.combine == "product" else PairSum
+        return pair(self.context_kernel, self.action_kernel)
 
     @classmethod
     def _build(cls, saved: Saved) -> Policy:
         kernel = saved.kernel
         if not isinstance(kernel, PairProduct | PairSum):
             raise ForeignFile(f"CGP-UCB needs a kernel over pairs, got {kernel!r}.")
-        halves = {
-            "context_kernel": kernel.context,
-            "action_kernel": kernel.action,
-            "combine": "product" if isinstance(kernel, PairProduct) else "sum",
-        }
-        return super()._build(saved._replace(parameters={**saved.parameters, **halves}, kernel=None))
+        halves = {"context_kernel": kernel.context, "action_kernel": kernel.action}
+        return super()._build(saved._replace(structure={**saved.structure, **halves}))

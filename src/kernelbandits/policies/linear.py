@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import log1p
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Ids, LabeledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.comparators.spanning import unit_rows
+from kernelbandits.policies.posterior_policy import EXPLORATION
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import PerActionPosterior, Posterior, PrimalPosterior
-from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, checked_regularization
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import one_id_per_action
-from kernelbandits.selection.ties import Ties
-from kernelbandits.theory.exploration import Exploration, SelfNormalized, as_exploration
-from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Seed, Vector
-from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list, check_nonnegative, is_one_of, short_repr
+from kernelbandits.theory.exploration import Exploration, SelfNormalized
+from kernelbandits.types import TIE_TOLERANCE, Decision, ItemId, Matrix, Parameters, Point, Points, Vector
+from kernelbandits.validation import (
+    MOST_IN_MEMORY,
+    check_int,
+    check_list,
+    check_nonnegative,
+    check_probability,
+    short_repr,
+)
 
 __all__ = ["OFUL", "LinUCB"]
 
 KEPT: Final = 100_000
 """Number of stored contexts, whose rewards can be amended, unlearned and explained."""
+
+
+def _columns(columns: Sequence[int]) -> list[int] | None:
+    if not isinstance(columns, Iterable):
+        raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {short_repr(columns)}.")
+    listed = check_list(columns, "`shared_columns`")
+    return [check_int(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed] or None
 
 
 class LinUCB(UpperConfidencePolicy):
@@ -62,38 +78,31 @@ class LinUCB(UpperConfidencePolicy):
     0
     """
 
-    def __init__(
-        self,
-        *,
-        model: Literal["shared", "disjoint", "hybrid"] = "shared",
-        shared_columns: Sequence[int] | None = None,
-        regularization: float = 1.0,
-        exploration: float | Exploration = 1.0,
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        if not is_one_of(model, ("shared", "disjoint", "hybrid")):
-            raise InvalidParameter(f"The model has to be 'shared', 'disjoint' or 'hybrid', got {short_repr(model)}.")
-        if shared_columns is not None and not isinstance(shared_columns, Iterable):
-            raise InvalidParameter(f"`shared_columns` is a list of column numbers, got {short_repr(shared_columns)}.")
-        listed = [] if shared_columns is None else check_list(shared_columns, "`shared_columns`")
-        columns = [check_int(column, "A shared column", least=0, most=MOST_IN_MEMORY) for column in listed]
-        if (model == "hybrid") != bool(columns):
+    model: Literal["shared", "disjoint", "hybrid"] = parameter(
+        one_of("shared", "disjoint", "hybrid", message="The model has to be 'shared', 'disjoint' or 'hybrid'"),
+        default="shared",
+    )
+    shared_columns: Parameter[Sequence[int] | None, list[int] | None] = parameter(_columns, default=None)
+    regularization: float = parameter(checked_regularization, default=1.0)
+    exploration: Parameter[float | Exploration, Exploration] = parameter(EXPLORATION, default=1.0, is_assignable=True)
+
+    def _setup(self) -> None:
+        columns = self.shared_columns
+        if (self.model == "hybrid") != bool(columns):
             raise InvalidParameter(
-                f"`shared_columns` names the columns that a hybrid model shares, and only there; got model={model!r}, "
-                f"shared_columns={short_repr(shared_columns)}."
+                f"`shared_columns` names the columns that a hybrid model shares, and only there; got "
+                f"model={self.model!r}, shared_columns={short_repr(columns)}."
             )
-        posterior: Posterior
-        if model == "shared":
-            posterior = PrimalPosterior(Linear(), regularization=regularization, keep=KEPT)
-        else:
-            posterior = PerActionPosterior(LabeledLinear(tuple(columns)), regularization=regularization, keep=KEPT)
-        super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
-        self._model = model
-        self._has_plain_rows = model == "shared"
-        self._uses_selectors = model == "shared"  # labels are not part of a catalog's items
-        self._shared_columns = columns or None
+        super()._setup()
+        self._model = self.model
+        self._has_plain_rows = self.model == "shared"
+        self._uses_selectors = self.model == "shared"  # labels are not part of a catalog's items
+
+    def _new_posterior(self) -> Posterior:
+        if self.model == "shared":
+            return PrimalPosterior(Linear(), regularization=self.regularization, keep=KEPT)
+        labeled = LabeledLinear(tuple(self.shared_columns or ()))
+        return PerActionPosterior(labeled, regularization=self.regularization, keep=KEPT)
 
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         if self._model == "shared":
@@ -116,16 +125,6 @@ class LinUCB(UpperConfidencePolicy):
         if self._model == "shared":
             return super()._point(decision)
         return PairRows([Ids().check_one(decision.item)], Rows().as_collection(decision.context), is_shared=False)
-
-    def _parameters(self) -> Parameters:
-        return {
-            "model": self._model,
-            "shared_columns": self._shared_columns,
-            "regularization": self.posterior.regularization,
-            "exploration": self.exploration.describe(),
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
 
 
 LARGEST_REWARD: Final = 1e100
@@ -200,37 +199,33 @@ class OFUL(UpperConfidencePolicy):
     (1, True)
     """
 
-    def __init__(
-        self,
-        *,
-        regularization: float = 1.0,
-        noise_scale: float,
-        norm_bound: float,
-        failure_probability: float = 0.05,
-        switching: float = 0.0,
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        schedule = SelfNormalized(
-            noise_scale=noise_scale, norm_bound=norm_bound, failure_probability=failure_probability
-        )
-        super().__init__(
-            PrimalPosterior(Linear(), regularization=regularization),
-            schedule,
-            reward_range=reward_range,
-            ties=ties,
-            seed=seed,
-        )
-        self._schedule = schedule
-        self._switching = check_nonnegative(
-            switching, "The growth of the determinant between refits", "0 refits every time."
-        )
+    regularization: float = parameter(checked_regularization, default=1.0)
+    noise_scale: float = parameter(
+        partial(check_nonnegative, name="The noise scale", hint="0.5 is right for rewards in [0, 1].")
+    )
+    norm_bound: float = parameter(partial(check_nonnegative, name="The norm bound", hint="1.0 is a common guess."))
+    failure_probability: float = parameter(check_probability, default=0.05)
+    switching: float = parameter(
+        partial(check_nonnegative, name="The growth of the determinant between refits", hint="0 refits every time."),
+        default=0.0,
+    )
+
+    def _setup(self) -> None:
+        super()._setup()
+        self._switching = self.switching
         # `posterior` is the model used for choices, as of the last refit. Rewards learned since then are buffered here.
         self._later: list[Points] = []
         self._later_rewards: list[float] = []
         self._growth: _Growth | None = None  # derived from both; None: to be recomputed
         self._n_refits = 0
+
+    def _new_posterior(self) -> Posterior:
+        return PrimalPosterior(Linear(), regularization=self.regularization)
+
+    def _first_exploration(self) -> Exploration:
+        return SelfNormalized(
+            noise_scale=self.noise_scale, norm_bound=self.norm_bound, failure_probability=self.failure_probability
+        )
 
     @property
     def n_refits(self) -> int:
@@ -321,17 +316,6 @@ class OFUL(UpperConfidencePolicy):
         super()._warm_start(points, rewards, times)
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        return {
-            "regularization": self.posterior.regularization,
-            "noise_scale": self._schedule.noise_scale,
-            "norm_bound": self._schedule.norm_bound,
-            "failure_probability": self._schedule.failure_probability,
-            "switching": self._switching,
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
 
     def _state(self) -> Parameters:
         later: Parameters = {}

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import partial
 from math import ceil, sqrt
 from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter, NotSupported
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
+from kernelbandits.kernels import Kernel, KernelLike, PointKind
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.posterior import Pending, Posterior, PosteriorFactory, describe_posterior, posterior_factory
+from kernelbandits.policies.posterior_policy import POSTERIOR
+from kernelbandits.posterior import Pending, Posterior, PosteriorFactory
+from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import Catalog, tied_for_best
 from kernelbandits.selection.actions import Actions
@@ -37,7 +42,7 @@ class PhasedElimination(FixedActionsPolicy):
     Phase i starts without data. Each of its N_i rounds selects the widest of the active actions. Then, with mean and
     width from the rounds of this phase only, all actions are eliminated for which
 
-        mean + scale · width < highest mean − scale · width.
+        mean + exploration · width < highest mean − exploration · width.
 
     Widths do not depend on rewards, so the choices of a phase are determined before its first reward is known. The
     narrow interval of a fixed design therefore holds, and the regret is of the order sqrt(T · information gain), as for
@@ -61,19 +66,19 @@ class PhasedElimination(FixedActionsPolicy):
     actions
         The fixed set of actions; every round must pass the same set.
     regularization
-        γ > 0. The valid scale contains sqrt(γ) B, so a γ of about (R/B)² eliminates far sooner than 1.
+        γ > 0. The valid exploration contains sqrt(γ) B, so a γ of about (R/B)² eliminates far sooner than 1.
     horizon
         T, which sets the lengths of the phases; None: unknown, the lengths double.
     failure_probability
         With probability 1 − failure_probability, all intervals of all phases hold and the best action is never
         eliminated; phase i uses a share of 1/(i (i + 1)) of it.
     norm_bound
-        B ≥ ‖f‖ in the RKHS of the kernel; required unless `scale` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required unless `exploration` is given.
     noise_scale
         R of the sub-Gaussian noise; None: half the length of the reward range.
-    scale
-        Scale set manually; no guarantee. None: R sqrt(2 ln(2 · active actions / share)) + sqrt(γ) B. Values of 0.2 to 1
-        eliminate much sooner, and occasionally eliminate the best action.
+    exploration
+        Factor of the widths, set manually; no guarantee. None: R sqrt(2 ln(2 · active actions / share)) + sqrt(γ) B.
+        Values of 0.2 to 1 eliminate much sooner, and occasionally eliminate the best action.
     posterior
         As in KernelUCB.
     reward_range
@@ -95,32 +100,23 @@ class PhasedElimination(FixedActionsPolicy):
 
     learns_from_any_action = True
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        actions: Points,
-        *,
-        regularization: float = 1.0,
-        horizon: int | None = None,
-        failure_probability: float = 0.05,
-        norm_bound: float | None = None,
-        noise_scale: float | None = None,
-        scale: float | None = None,
-        posterior: str | PosteriorFactory = "auto",
-        reward_range: tuple[float, float] | None = (0.0, 1.0),
-    ) -> None:
-        self.kernel: Kernel = as_kernel(kernel)
-        super().__init__(actions, kind=self.kernel.kind, reward_range=reward_range)
-        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
-        self._failure_probability = check_probability(failure_probability)
-        self._norm_bound = None if norm_bound is None else check_nonnegative(norm_bound, "The bound on the norm")
-        self._noise_scale = None if noise_scale is None else check_nonnegative(noise_scale, "The noise scale")
-        self._scale = None if scale is None else check_positive(scale, "The scale")
+    kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
+    actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
+    regularization: float = parameter(checked_regularization, default=1.0)
+    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    failure_probability: float = parameter(check_probability, default=0.05)
+    norm_bound: float | None = parameter(partial(check_nonnegative, name="The bound on the norm"), default=None)
+    noise_scale: float | None = parameter(partial(check_nonnegative, name="The noise scale"), default=None)
+    exploration: float | None = parameter(partial(check_positive, name="The exploration"), default=None)
+    posterior: Parameter[str | PosteriorFactory, Posterior] = parameter(
+        POSTERIOR, default="auto", attribute="_form", is_public=False
+    )
+    reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=(0.0, 1.0))
+
+    def _setup(self) -> None:
+        super()._setup()
         self._refuse_unknown_scale()
-        self._form = posterior_factory(posterior)
-        self._regularization = regularization
-        self.posterior: Posterior = self._fresh()
-        """Posterior given the rewards of this phase."""
+        self._begin_phase()
         if self.posterior.forgets:
             raise InvalidParameter(
                 "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
@@ -134,15 +130,22 @@ class PhasedElimination(FixedActionsPolicy):
         self._selectors = Selectors()
         self._awaited: Pending | None = None  # derived from the pending decisions; None: to be recomputed
 
-    def _fresh(self) -> Posterior:
-        return self._own_posterior(make_posterior(self._form, self.kernel, self._regularization))
+    def _fixed_kind(self) -> PointKind:
+        return self.kernel.kind
+
+    def _begin_phase(self) -> None:
+        form, self._awaited = vars(self)["_form"], None
+        posterior = self._own_posterior(make_posterior(form, self.kernel, self.regularization))
+        self.posterior = posterior  # type: ignore[assignment]  # the argument of this name makes it
+        """Posterior given the rewards of this phase."""
 
     def _refuse_unknown_scale(self) -> None:
-        if self._scale is None and self._norm_bound is None:
+        if self.exploration is None and self.norm_bound is None:
             raise InvalidParameter(
-                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or scale=… by hand)."
+                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or exploration=… by "
+                "hand)."
             )
-        if self._scale is None and self._noise_scale is None and self.reward_range is None:
+        if self.exploration is None and self.noise_scale is None and self.reward_range is None:
             raise InvalidParameter(
                 "A valid width needs the scale of the noise: noise_scale=…, or a reward_range, of which it is half."
             )
@@ -162,11 +165,11 @@ class PhasedElimination(FixedActionsPolicy):
     @property
     def phase_length(self) -> int:
         """Number of rounds of this phase."""
-        if self._horizon is None:
+        if self.horizon is None:
             return int(FIRST_LENGTH * 2 ** (self.phase - 1))
         length = 1
         for _ in range(self.phase):
-            before, length = length, ceil(sqrt(self._horizon * length))
+            before, length = length, ceil(sqrt(self.horizon * length))
             if length == before:
                 break
         return length
@@ -177,18 +180,18 @@ class PhasedElimination(FixedActionsPolicy):
         return np.flatnonzero(self._is_active)
 
     def _scale_of_phase(self) -> float:
-        if self._scale is not None:
-            return self._scale
-        assert self._norm_bound is not None
-        noise_scale = self._noise_scale
+        if self.exploration is not None:
+            return self.exploration
+        assert self.norm_bound is not None
+        noise_scale = self.noise_scale
         if noise_scale is None:
             assert self.reward_range is not None
             noise_scale = (self.reward_range[1] - self.reward_range[0]) / 2.0
         n_active = int(self._is_active.sum())
         schedule = FixedDesign(
             noise_scale=noise_scale,
-            norm_bound=self._norm_bound,
-            failure_probability=self._failure_probability / (self.phase * (self.phase + 1)),
+            norm_bound=self.norm_bound,
+            failure_probability=self.failure_probability / (self.phase * (self.phase + 1)),
             n_actions=n_active,
             horizon=1,  # one interval per action: at the end of the phase
         )
@@ -220,7 +223,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._is_active = is_active
         self._phase += 1
         self._phase_scale = self._scale_of_phase()
-        self.posterior, self._awaited = self._fresh(), None
+        self._begin_phase()
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -323,20 +326,6 @@ class PhasedElimination(FixedActionsPolicy):
         return decision.stage == self.phase
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            **self._set_parameters(),
-            "regularization": self.posterior.regularization,
-            "horizon": self._horizon,
-            "failure_probability": self._failure_probability,
-            "norm_bound": self._norm_bound,
-            "noise_scale": self._noise_scale,
-            "scale": self._scale,
-            "posterior": describe_posterior(self._form),
-            "reward_range": self.reward_range,
-        }
 
     def _probe(self) -> Points | None:
         return self.actions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -9,19 +10,56 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_part
-from kernelbandits.errors import GuaranteeVoid, InvalidParameter, warn_user
-from kernelbandits.kernels import PointKind, Rows
-from kernelbandits.policies.base import Policy
+from kernelbandits._transactions import handles_transaction
+from kernelbandits.errors import CannotSave, ForeignFile, GuaranteeVoid, InvalidParameter, warn_user
+from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
-from kernelbandits.posterior import Pending, Placed, Posterior
+from kernelbandits.posterior import (
+    Pending,
+    Placed,
+    Posterior,
+    PosteriorFactory,
+    describe_posterior,
+    posterior_factory,
+    posterior_from,
+)
+from kernelbandits.posterior.base import checked_regularization
+from kernelbandits.posterior.factory import NamedPosterior, make_posterior
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selector import Selector
-from kernelbandits.theory.exploration import Constant, Exploration, RoundState, as_exploration
+from kernelbandits.theory.exploration import Constant, Exploration, RoundState, as_exploration, exploration_from
 from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Prediction, Seed, Vector
 
-__all__ = ["PendingPoints", "PosteriorPolicy", "ScoredPrediction"]
+__all__ = ["EXPLORATION", "POSTERIOR", "KernelPolicy", "PendingPoints", "PosteriorPolicy", "ScoredPrediction"]
+
+
+def _packed_exploration(exploration: Exploration) -> Parameters:
+    description = exploration.describe()
+    try:
+        exploration_from(description)
+    except ForeignFile as error:
+        raise CannotSave(f"An exploration schedule of your own cannot be saved: {error}") from error
+    return description
+
+
+EXPLORATION: Final = ValueType(as_exploration, described, _packed_exploration, exploration_from)
+"""The `exploration` of a policy: a number or a schedule."""
+
+
+def _packed_posterior(factory: PosteriorFactory) -> str | Parameters:
+    if not isinstance(factory, NamedPosterior):
+        raise CannotSave(
+            "A posterior made by a function of your own cannot be saved; one that posterior_factory names can."
+        )
+    return factory.describe()
+
+
+POSTERIOR: Final = ValueType(posterior_factory, describe_posterior, _packed_posterior, posterior_from)
+"""The `posterior` of a policy: a name or a function. The attribute of this name is the posterior it made."""
 
 NOT_PROVED: Final = (
     "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
@@ -86,16 +124,16 @@ class PosteriorPolicy(Policy):
 
     learns_from_any_action = True
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        exploration: Exploration,
-        *,
-        reward_range: tuple[float, float] | None,
-        seed: Seed,
-    ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._own_posterior(posterior)
+    reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
+    seed: Seed = parameter(SEED, default=None, is_described=False)
+
+    @abstractmethod
+    def _new_posterior(self) -> Posterior:
+        """Return an empty posterior."""
+
+    def _setup(self) -> None:
+        super()._setup()
+        posterior = self._own_posterior(self._new_posterior())
         # A user-defined posterior records copies of itself; those of the library record their changes as they make
         # them.
         is_foreign = type(posterior)._note_change is Posterior._note_change
@@ -106,22 +144,21 @@ class PosteriorPolicy(Policy):
         self._catalog_kind = self._point_kind if type(self)._catalog_points is PosteriorPolicy._catalog_points else None
         self.posterior = posterior
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
-        self._exploration = exploration
+        self._exploration = self._first_exploration()
         self._pending_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
         self._awaited: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
 
-    @property
-    def exploration(self) -> Exploration:
-        """Exploration schedule; an assigned number is converted to `Constant`, as in the constructor."""
-        return self._exploration
+    def _first_exploration(self) -> Exploration:
+        """Return the exploration at construction; zero for a policy that scores actions by their means."""
+        given: Exploration | None = vars(self).get("_exploration")
+        return Constant(0.0) if given is None else given
 
-    @exploration.setter
-    def exploration(self, value: float | Exploration) -> None:
-        exploration = as_exploration(value)
-        self._note_references("_exploration")
-        self._exploration = exploration
-        self._ledger.configuration += 1
+    @property
+    @handles_transaction
+    def exploration(self) -> Exploration:
+        """Exploration schedule: the multiplier of the width in each round."""
+        return self._exploration
 
     # -- points: as in `Policy`, without determining their kind ----------------------------------------------------
 
@@ -266,3 +303,16 @@ class PosteriorPolicy(Policy):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.posterior.restore(saved_part(state, "posterior"))
+
+
+class KernelPolicy(PosteriorPolicy):
+    """Base class of policies with a kernel and a posterior of the user's choice."""
+
+    kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
+    regularization: float = parameter(checked_regularization, default=1.0)
+    posterior: Parameter[str | PosteriorFactory, Posterior] = parameter(
+        POSTERIOR, default="auto", attribute="_form", is_public=False
+    )
+
+    def _new_posterior(self) -> Posterior:
+        return make_posterior(vars(self)["_form"], self.kernel, self.regularization)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import parameter
 from kernelbandits.kernels import PointKind, kind_of
-from kernelbandits.policies.base import Policy
+from kernelbandits.policies.base import REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.slates import Ranking
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, plain_points
@@ -122,17 +123,14 @@ class UniformRandom(Policy):
 
     learns_from_any_action = True
 
-    def __init__(self, *, reward_range: tuple[float, float] | None = None, seed: Seed = None) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
+    reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
+    seed: Seed = parameter(SEED, default=None, is_described=False)
 
     def _kind(self, contexts: Points) -> PointKind:
         return kind_of(contexts)
 
     def _catalog_points(self, view: CatalogView) -> Points:
         return plain_points(view)
-
-    def _parameters(self) -> Parameters:
-        return {"reward_range": self.reward_range}
 
     def _pick(self, actions: Actions) -> Selection:
         return Selection(int(self._rng.integers(actions.n_actions)), propensity=1.0 / actions.n_actions)

@@ -44,16 +44,16 @@ def packed_policy(policy: Policy) -> Parameters:
     """Return the complete file content of a policy, as nested plain values and arrays."""
     description = policy.describe()
     policy.fingerprint  # noqa: B018 – records a former fingerprint in the ledger
-    _refuse_what_a_file_cannot_hold(description)
     return {
         "policy": description,
-        "structure": policy._structure(),
+        "structure": policy._packed_parameters(),
         "kernel": _packed_kernel(policy.kernel),
         "probe": _probe(policy),
         "model": policy._state(),
         "ledger": policy._ledger.state(),
         "generator": _plain_generator(policy._rng),
         "key": policy._random.key.hex(),
+        "has_history": policy._has_history,
     }
 
 
@@ -135,6 +135,7 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
         policy._validate_decision(decision)
         policy._validate_comparable(policy._point(decision))
     policy._random.resume(_generator(saved_part(content, "generator")), bytes.fromhex(saved_value(content, "key")))
+    policy._has_history = bool(saved_value(content, "has_history"))
     policy._journal.commit()
     return policy
 
@@ -146,7 +147,7 @@ def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "po
     """
     if isinstance(saved, dict) and isinstance(built, dict):
         for key, value in saved.items():
-            if not (but_kernel and key == "kernel"):
+            if not (but_kernel and key.endswith("kernel")):
                 _refuse_another(value, built.get(key, MISSING), but_kernel=but_kernel, name=key)
     elif isinstance(saved, list) and isinstance(built, list | tuple) and len(saved) == len(built):
         for one, other in zip(saved, built, strict=True):
@@ -156,31 +157,31 @@ def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "po
 
 
 def _packed_kernel(kernel: Kernel | None) -> Any:
-    """Return the kernel as parameters and arrays; only its name if it has no such form; None if there is no kernel."""
+    """Return the kernel as parameters and arrays, or only its description; None if there is no kernel."""
     if kernel is None:
         return None
     try:
         parameters, arrays = kernel.pack()
     except CannotSave:
-        return {"named": kernel.describe()}
-    return {"parameters": parameters, "arrays": arrays}
+        return {"description": kernel.describe()}
+    return {"description": kernel.describe(), "parameters": parameters, "arrays": arrays}
 
 
 def _chosen_kernel(content: Mapping[str, Any], given: Kernel | None) -> Kernel | None:
     if saved_value(content, "kernel") is None:
         return None
     packed = saved_part(content, "kernel")
+    description = saved_value(packed, "description")
     if given is not None:
-        learnt_with = saved_value(content["policy"], "kernel")
-        if "named" not in packed and given.describe() != learnt_with:
+        if "parameters" in packed and given.describe() != description:
             raise ForeignFile(
-                f"The kernel given to load is not the one this policy learnt with, {learnt_with}, but "
+                f"The kernel given to load is not the one this policy learnt with, {description}, but "
                 f"{given.describe()}."
             )
         return given
-    if "named" in packed:
+    if "parameters" not in packed:
         raise ForeignFile(
-            f"The file names its kernel and cannot hold it: {packed['named']}. Hand it over: load(path, kernel=…)."
+            f"The file names its kernel and cannot hold it: {description}. Hand it over: load(path, kernel=…)."
         )
     return unpack_kernel(dict(saved_part(packed, "parameters")), saved_part(packed, "arrays"))
 
@@ -209,21 +210,6 @@ def _check_probe(policy: Policy, probe: Any) -> None:
             "The kernel given to load is not the one this policy learnt with: similarities kept in the file differ by "
             f"up to {np.abs(similarities - kept).max():.3g}."
         )
-
-
-def _refuse_what_a_file_cannot_hold(description: Mapping[str, Any]) -> None:
-    from kernelbandits.theory.exploration import exploration_from
-
-    posterior = description.get("posterior")
-    if isinstance(posterior, dict) and "function" in posterior:
-        raise CannotSave(
-            "A posterior made by a function of your own cannot be saved; one that posterior_factory names can."
-        )
-    if "exploration" in description:
-        try:
-            exploration_from(description["exploration"])
-        except ForeignFile as error:
-            raise CannotSave(f"An exploration schedule of your own cannot be saved: {error}") from error
 
 
 def _plain_generator(rng: np.random.Generator) -> Any:

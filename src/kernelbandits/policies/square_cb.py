@@ -6,22 +6,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits.errors import CannotSave, ForeignFile, InvalidParameter, NotSupported
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.policies.posterior_policy import KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, DistributionRanking, RandomizedPolicy
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
-from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.theory.exploration import Constant
-from kernelbandits.types import Parameters, Seed, Vector
+from kernelbandits.types import Parameters, Vector
 from kernelbandits.validation import check_int, check_positive
 
 __all__ = [
@@ -123,7 +119,10 @@ def gap_weight_from(description: Mapping[str, Any]) -> GapWeight:
     return weight
 
 
-class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
+GAP_WEIGHT: Final = ValueType(as_gap_weight, described, packed_gap_weight, gap_weight_from)
+
+
+class KernelSquareCB(KernelPolicy, RandomizedPolicy):
     """Draw actions with probability decreasing in their gap to the best mean (Foster and Rakhlin 2020, SquareCB).
 
     Kernel ridge regression is the oracle. With b the action of highest mean, N actions and λ the gap weight,
@@ -154,34 +153,12 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
     array([0.143, 0.857])
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        regularization: float = 1.0,
-        gap_weight: float | GapWeight | None = None,
-        posterior: str | PosteriorFactory = "auto",
-        reward_range: tuple[float, float] | None = None,
-        seed: Seed = None,
-    ) -> None:
-        self.kernel: Kernel = as_kernel(kernel)
-        self._form = posterior_factory(posterior)
-        super().__init__(
-            make_posterior(self._form, self.kernel, regularization),
-            Constant(0.0),  # actions are scored by their means
-            reward_range=reward_range,
-            seed=seed,
-        )
-        self._gap_weight = as_gap_weight(GrowingGapWeight(scale=4.0) if gap_weight is None else gap_weight)
+    gap_weight: Parameter[float | GapWeight | None, GapWeight] = parameter(GAP_WEIGHT, default=None, is_assignable=True)
 
-    @property
-    def gap_weight(self) -> GapWeight:
-        """Gap weight schedule; an assigned number is converted to a constant weight."""
-        return self._gap_weight
-
-    @gap_weight.setter
-    def gap_weight(self, value: float | GapWeight) -> None:
-        self._gap_weight = as_gap_weight(value)
+    def _setup(self) -> None:
+        super()._setup()
+        if self.gap_weight is None:
+            self._resolve(gap_weight=GrowingGapWeight(scale=4.0))
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         prediction = self._predict(actions.points, self._waiting())
@@ -200,23 +177,6 @@ class KernelSquareCB(PosteriorPolicy, RandomizedPolicy):
                 "no diverse slates. Leave `diverse` out, or take KernelUCB or Softmax."
             )
         return DistributionRanking(self, actions)
-
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            "regularization": self.posterior.regularization,
-            "gap_weight": self.gap_weight.describe(),
-            "posterior": describe_posterior(self._form),
-            "reward_range": self.reward_range,
-        }
-
-    def _structure(self) -> Parameters:
-        return {"gap_weight": packed_gap_weight(self.gap_weight)}
-
-    @classmethod
-    def _build(cls, saved: Saved) -> Policy:
-        weight = gap_weight_from(saved.structure["gap_weight"])
-        return super()._build(saved._replace(structure={"gap_weight": weight}))
 
 
 def inverse_gap_probabilities(means: Vector, weight: float) -> Vector:

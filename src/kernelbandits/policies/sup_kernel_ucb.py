@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_count, saved_value
 from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
-from kernelbandits.kernels import Kernel, KernelLike, Linear, PointKind, as_kernel
-from kernelbandits.policies.base import Policy
+from kernelbandits.kernels import Kernel, KernelLike, Linear, PointKind
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
+from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, Selection, StageStep
-from kernelbandits.validation import (
-    check_int,
-    check_nonnegative,
-    check_positive,
-    check_probability,
-    is_one_of,
-    short_repr,
-)
+from kernelbandits.validation import check_int, check_nonnegative, check_positive, check_probability
 
 __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 
@@ -85,33 +81,23 @@ class LevelPolicy(Policy):
     needs_reward_range = True
     learns_from_any_action = True  # by learning nothing: such a decision has no stage
 
-    def __init__(
-        self,
-        *,
-        horizon: int | None,
-        n_actions: int | None,
-        failure_probability: float,
-        norm_bound: float | None,
-        noise_scale: float | None,
-        reward_range: tuple[float, float],
-        mode: Literal["valid", "paper"],
-        scale: float | None,
-        unknown_horizon: Literal["anytime", "doubling"],
-        explore: Literal["widest", "lowest"],
-    ) -> None:
-        super().__init__(reward_range=reward_range)
+    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    n_actions: int | None = parameter(partial(check_int, name="The number of actions"), default=None)
+    failure_probability: float = parameter(check_probability, default=0.05)
+    norm_bound: float | None = parameter(partial(check_nonnegative, name="The bound on the norm"), default=None)
+    exploration: float | None = parameter(partial(check_positive, name="The exploration"), default=None)
+    explore: Literal["widest", "lowest"] = parameter(
+        one_of("widest", "lowest", message="explore has to be 'widest' or 'lowest'"), default="widest"
+    )
+    reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
+
+    def _setup(self) -> None:
+        super()._setup()
+        given = vars(self)
         self._span = self._rewards.span
-        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
-        self._n_actions = None if n_actions is None else check_int(n_actions, "The number of actions")
-        self._failure_probability = check_probability(failure_probability)
-        self._norm_bound = None if norm_bound is None else check_nonnegative(norm_bound, "The bound on the norm")
-        self._scale = None if scale is None else check_positive(scale, "The scale")
-        self._noise_scale = (
-            self._span / 2.0 if noise_scale is None else check_nonnegative(noise_scale, "The noise scale")
-        )
-        self._mode = mode
-        self._given_noise_scale = None if noise_scale is None else self._noise_scale
-        self._unknown_horizon, self._explore = unknown_horizon, explore
+        self._noise_scale: float = self._span / 2.0 if given.get("_noise_scale") is None else given["_noise_scale"]
+        self._mode: Literal["valid", "paper"] = given.get("_mode", "valid")
+        self._unknown_horizon: Literal["anytime", "doubling"] = given.get("_unknown_horizon", "anytime")
         self._validate_consistent()
         self._blank = self._joined_level()
         self._levels: list[BaseKernelUCB] = []
@@ -129,22 +115,14 @@ class LevelPolicy(Policy):
         return level
 
     def _validate_consistent(self) -> None:
-        if not is_one_of(self._mode, ("valid", "paper")):
-            raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {short_repr(self._mode)}.")
-        if not is_one_of(self._unknown_horizon, ("anytime", "doubling")):
-            raise InvalidParameter(
-                f"unknown_horizon has to be 'anytime' or 'doubling', got {short_repr(self._unknown_horizon)}."
-            )
-        if not is_one_of(self._explore, ("widest", "lowest")):
-            raise InvalidParameter(f"explore has to be 'widest' or 'lowest', got {short_repr(self._explore)}.")
-        if self._horizon is None and self._mode == "paper":
+        if self.horizon is None and self._mode == "paper":
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
-        if self._horizon is not None and self._n_actions is None:
+        if self.horizon is not None and self.n_actions is None:
             raise InvalidParameter("A known horizon needs the largest number of actions of a round too: n_actions=….")
-        if self._scale is None and self._mode == "valid" and self._norm_bound is None:
+        if self.exploration is None and self._mode == "valid" and self.norm_bound is None:
             raise InvalidParameter(
-                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or scale=… by hand, or "
-                "mode='paper' for the printed rule, which can drop the best action: see docs/errata.md, E1)."
+                "A valid width needs a bound on the norm of the reward function: norm_bound=… (or exploration=… by "
+                "hand, or mode='paper' for the printed rule, which can drop the best action: see docs/errata.md, E1)."
             )
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -182,9 +160,9 @@ class LevelPolicy(Policy):
         )
 
     def _walk(self, points: Points, n_actions: int) -> tuple[tuple[StageStep, ...], _Rules]:
-        if self._n_actions is not None and n_actions > self._n_actions:
+        if self.n_actions is not None and n_actions > self.n_actions:
             raise InvalidContexts(
-                f"The guarantee was asked for rounds of at most n_actions = {self._n_actions} actions, got {n_actions}."
+                f"The guarantee was asked for rounds of at most n_actions = {self.n_actions} actions, got {n_actions}."
             )
         rules = self._rules(self._ledger.round_index, max(n_actions, self._most_actions))
         self._warn_beyond_horizon()
@@ -216,7 +194,7 @@ class LevelPolicy(Policy):
     def _explored_place(self, step: StageStep, threshold: float) -> int:
         """Return the wide action to explore. It must not depend on this level's means, to preserve independence."""
         wide = np.flatnonzero(step.scaled_width > threshold)
-        if self._explore == "lowest":
+        if self.explore == "lowest":
             return int(wide[0])
         return int(wide[tied_for_best(step.scaled_width[wide])[0]])
 
@@ -230,48 +208,48 @@ class LevelPolicy(Policy):
 
     @property
     def _restarts(self) -> bool:
-        return self._horizon is None and self._unknown_horizon == "doubling"
+        return self.horizon is None and self._unknown_horizon == "doubling"
 
     def _rules(self, round_index: int, n_actions: int) -> _Rules:
-        n_actions = n_actions if self._n_actions is None else self._n_actions
+        n_actions = n_actions if self.n_actions is None else self.n_actions
         if self._restarts:
             epoch = max(self._epoch, round_index.bit_length() - 1)  # epoch m has the rounds 2^m … 2^(m+1) − 1
-            share = self._failure_probability / ((epoch + 1) * (epoch + 2))
+            share = self.failure_probability / ((epoch + 1) * (epoch + 2))
             return _Rules(self._scale_for(2**epoch, n_actions, share), self._unit / sqrt(2**epoch), epoch)
-        if self._horizon is not None:
-            scale = self._scale_for(self._horizon, n_actions, self._failure_probability)
-            return _Rules(scale, self._unit / sqrt(self._horizon), 0)
-        if self._scale is not None:
-            return _Rules(self._scale, self._unit / sqrt(round_index), 0)
-        assert self._norm_bound is not None
+        if self.horizon is not None:
+            scale = self._scale_for(self.horizon, n_actions, self.failure_probability)
+            return _Rules(scale, self._unit / sqrt(self.horizon), 0)
+        if self.exploration is not None:
+            return _Rules(self.exploration, self._unit / sqrt(round_index), 0)
+        assert self.norm_bound is not None
         scale = sup_kernel_ucb_anytime_scale(
             round_index=round_index,
             n_actions=n_actions,
-            failure_probability=self._failure_probability,
+            failure_probability=self.failure_probability,
             regularization=self._blank.posterior.regularization,
-            norm_bound=self._norm_bound,
+            norm_bound=self.norm_bound,
             noise_scale=self._noise_scale,
         )
         return _Rules(scale, self._unit / sqrt(round_index), 0)
 
     def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
-        if self._scale is not None:
-            return self._scale
+        if self.exploration is not None:
+            return self.exploration
         return sup_kernel_ucb_scale(
             horizon=horizon,
             n_actions=n_actions,
             failure_probability=failure_probability,
             regularization=self._blank.posterior.regularization,
-            norm_bound=self._norm_bound,
+            norm_bound=self.norm_bound,
             noise_scale=self._noise_scale,
             mode=self._mode,
         )
 
     def _warn_beyond_horizon(self) -> None:
         round_index = self._ledger.round_index
-        if self._horizon is not None and round_index > self._horizon and not self._has_warned:
+        if self.horizon is not None and round_index > self.horizon and not self._has_warned:
             warn_user(
-                f"Round {round_index} lies beyond the horizon {self._horizon} that the guarantee was asked for. "
+                f"Round {round_index} lies beyond the horizon {self.horizon} that the guarantee was asked for. "
                 "Take horizon=None where the end is not known.",
                 GuaranteeVoid,
             )
@@ -354,21 +332,6 @@ class LevelPolicy(Policy):
 
     # -- description and serialization -----------------------------------------------------------------------------
 
-    def _level_parameters(self) -> Parameters:
-        return {
-            "regularization": self._blank.posterior.regularization,
-            "horizon": self._horizon,
-            "n_actions": self._n_actions,
-            "failure_probability": self._failure_probability,
-            "norm_bound": self._norm_bound,
-            "noise_scale": self._given_noise_scale,
-            "reward_range": self.reward_range,
-            "mode": self._mode,
-            "scale": self._scale,
-            "unknown_horizon": self._unknown_horizon,
-            "explore": self._explore,
-        }
-
     def _probe(self) -> Points | None:
         level = next((level for level in self._levels if level.posterior.size), None)
         return None if level is None else level.posterior.support()[0]
@@ -389,17 +352,38 @@ class LevelPolicy(Policy):
         self._most_actions = saved_count(state, "most_actions")
 
 
-class SupKernelUCB(LevelPolicy):
+class _RidgeLevelPolicy(LevelPolicy):
+    """Base class of SupKernelUCB and SupLinUCB, whose levels are ridge regressions."""
+
+    regularization: float = parameter(checked_regularization, default=1.0)
+    noise_scale: Parameter[float | None, float] = parameter(
+        partial(check_nonnegative, name="The noise scale"), default=None
+    )
+    mode: Literal["valid", "paper"] = parameter(
+        one_of("valid", "paper", message="The mode has to be 'valid' or 'paper'"), default="valid"
+    )
+    unknown_horizon: Literal["anytime", "doubling"] = parameter(
+        one_of("anytime", "doubling", message="unknown_horizon has to be 'anytime' or 'doubling'"), default="anytime"
+    )
+
+    def _setup(self) -> None:
+        was_given = self.noise_scale is not None
+        super()._setup()
+        if not was_given:
+            self._resolve(noise_scale=self._noise_scale)
+
+
+class SupKernelUCB(_RidgeLevelPolicy):
     """Elimination by levels, with the sqrt(d̃T) guarantee of the corrected theorem (Valko et al. 2013, SupKernelUCB).
 
-    A round starts at level 1 with all actions. At level s, with w = scale · width from that level's rounds only:
+    A round starts at level 1 with all actions. At level s, with w = exploration · width from that level's rounds only:
 
     - every w ≤ 1/sqrt(T): select the highest mean + w, and do not learn from it;
     - every w ≤ 2^(−s): retain the actions within 2^(1−s) of the highest mean + w, and go to level s + 1;
     - otherwise: select the widest action, and update level s with its reward.
 
-    It explores for a very long time: it has the regret proof, not the lowest regret in practice. A smaller `scale`, set
-    manually, gives a compromise. `choose` costs one prediction per level visited.
+    It explores for a very long time: it has the regret proof, not the lowest regret in practice. A smaller
+    `exploration`, set manually, gives a compromise. `choose` costs one prediction per level visited.
 
     Parameters
     ----------
@@ -411,20 +395,20 @@ class SupKernelUCB(LevelPolicy):
     failure_probability
         With probability 1 − this, every interval of every round and level holds.
     norm_bound
-        B ≥ ‖f‖ in the RKHS of the kernel; required in valid mode unless `scale` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required in valid mode unless `exploration` is given.
     noise_scale
         R of the sub-Gaussian noise; None: half the length of the reward range.
     reward_range
         Rewards outside this range are rejected. Thresholds are multiplied by its length, except in paper mode, whose
         thresholds are for length 1.
     mode
-        "valid": scale R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof requires. "paper": the published sqrt(2
+        "valid": exploration R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof requires. "paper": the published sqrt(2
         ln(2TN/δ)), which can eliminate the best action permanently (docs/errata.md, E1).
-    scale
-        Scale set manually; no guarantee.
+    exploration
+        Factor of the widths, set manually; no guarantee. None: that of the mode.
     unknown_horizon
-        "anytime": thresholds and scale grow with the round, all data are retained. "doubling": new levels in epochs of
-        1, 2, 4, … rounds.
+        "anytime": thresholds and exploration grow with the round, all data are retained. "doubling": new levels in
+        epochs of 1, 2, 4, … rounds.
     explore
         Which wide action to explore: the "widest", or the "lowest" row.
 
@@ -441,53 +425,21 @@ class SupKernelUCB(LevelPolicy):
     ['explore']
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        regularization: float = 1.0,
-        horizon: int | None = None,
-        n_actions: int | None = None,
-        failure_probability: float = 0.05,
-        norm_bound: float | None = None,
-        noise_scale: float | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        mode: Literal["valid", "paper"] = "valid",
-        scale: float | None = None,
-        unknown_horizon: Literal["anytime", "doubling"] = "anytime",
-        explore: Literal["widest", "lowest"] = "widest",
-    ) -> None:
-        self.kernel: Kernel = as_kernel(kernel)
-        self._regularization = regularization
-        super().__init__(
-            horizon=horizon,
-            n_actions=n_actions,
-            failure_probability=failure_probability,
-            norm_bound=norm_bound,
-            noise_scale=noise_scale,
-            reward_range=reward_range,
-            mode=mode,
-            scale=scale,
-            unknown_horizon=unknown_horizon,
-            explore=explore,
-        )
+    kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
 
     def _new_level(self) -> BaseKernelUCB:
-        return BaseKernelUCB(self.kernel, regularization=self._regularization)
-
-    def _parameters(self) -> Parameters:
-        return {"kernel": self.kernel.describe(), **self._level_parameters()}
+        return BaseKernelUCB(self.kernel, regularization=self.regularization)
 
 
-class SupLinUCB(LevelPolicy):
+class SupLinUCB(_RidgeLevelPolicy):
     """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011). A round costs O(N d²) per level for any t.
 
     Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as in erratum E1.
-    The valid scale closes it (norm_bound=1.0).
+    The valid exploration closes it (norm_bound=1.0).
 
     Parameters
     ----------
-    regularization, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, scale
+    regularization, horizon, n_actions, failure_probability, norm_bound, noise_scale, reward_range, mode, exploration
         As in SupKernelUCB; likewise `unknown_horizon` and `explore`.
 
     Examples
@@ -498,37 +450,5 @@ class SupLinUCB(LevelPolicy):
     1
     """
 
-    def __init__(
-        self,
-        *,
-        regularization: float = 1.0,
-        horizon: int | None = None,
-        n_actions: int | None = None,
-        failure_probability: float = 0.05,
-        norm_bound: float | None = None,
-        noise_scale: float | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        mode: Literal["valid", "paper"] = "valid",
-        scale: float | None = None,
-        unknown_horizon: Literal["anytime", "doubling"] = "anytime",
-        explore: Literal["widest", "lowest"] = "widest",
-    ) -> None:
-        self._regularization = regularization
-        super().__init__(
-            horizon=horizon,
-            n_actions=n_actions,
-            failure_probability=failure_probability,
-            norm_bound=norm_bound,
-            noise_scale=noise_scale,
-            reward_range=reward_range,
-            mode=mode,
-            scale=scale,
-            unknown_horizon=unknown_horizon,
-            explore=explore,
-        )
-
     def _new_level(self) -> BaseKernelUCB:
-        return BaseKernelUCB(Linear(), regularization=self._regularization, posterior="primal")
-
-    def _parameters(self) -> Parameters:
-        return self._level_parameters()
+        return BaseKernelUCB(Linear(), regularization=self.regularization, posterior="primal")

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import partial
 from math import erfc, inf, isnan, sqrt
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_count
-from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
+from kernelbandits.errors import NotSupported
+from kernelbandits.kernels import Kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
-from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
+from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior import Pending, PosteriorFactory, describe_posterior, posterior_factory
-from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import Ties, best_of_each, checked_ties, tie_probabilities, worst_tied_of_each
-from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
+from kernelbandits.theory.exploration import Constant, Exploration
 from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, Vector
-from kernelbandits.validation import as_generator, check_int, is_one_of, short_repr
+from kernelbandits.validation import as_generator, check_int
 
 __all__ = ["KernelThompson"]
 
@@ -38,13 +38,13 @@ MOST_DRAWS: Final = 1_000_000
 """Largest number of draws for the propensities of a round: each draw takes 8 bytes per action."""
 
 
-class KernelThompson(PosteriorPolicy, RandomizedPolicy):
+class KernelThompson(KernelPolicy, RandomizedPolicy):
     """Select each action with its posterior probability of being the best (Chowdhury and Gopalan 2017, GP-TS).
 
-    The rewards g of a round's actions are modeled as N(mean, v² γ Σ̂), with γ Σ̂ the posterior covariance of a Gaussian
-    process with noise variance γ. Thompson sampling draws g and selects its largest entry: it selects action a with the
-    probability that a is the best. This policy computes that probability first and draws the action from it. The
-    propensity of a decision is therefore exact, and equals the result of `probabilities`:
+    The rewards g of a round's actions are modeled as N(mean, η² Σ̂), with η the exploration; γ Σ̂ is the posterior
+    covariance of a Gaussian process with noise variance γ. Thompson sampling draws g and selects its largest entry: it
+    selects action a with the probability that a is the best. This policy computes that probability first and draws the
+    action from it. The propensity of a decision is therefore exact, and equals the result of `probabilities`:
 
     - One action: 1. Two actions: Φ(difference of means / its standard deviation).
     - More: the fraction of `propensity_draws` joint draws in which the action is the best. These draws use a separate
@@ -65,9 +65,10 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     kernel, regularization, posterior, reward_range
         As in KernelUCB; the regularization is the noise variance of the process.
     exploration
-        v, the scale of the draws: 1 is the posterior itself if γ is the noise variance, smaller values are greedier. A
-        schedule of `kernelbandits.theory` sets v · sqrt(γ): IGPUCB at half the failure probability is the scale of the
-        regret proof, v_t = B + R sqrt(2 (I_t + 1 + ln(2/δ))), which explores far too long for practical use.
+        η, the standard deviation of a draw in widths: a number, or a schedule of `kernelbandits.theory`. None:
+        sqrt(regularization), the posterior itself if the regularization is the noise variance; smaller values are
+        greedier. IGPUCB at half the failure probability is the scale of the regret proof, sqrt(γ) (B + R sqrt(2
+        (I_t + 1 + ln(2/δ)))), which explores far too long for practical use.
     draws
         "joint": from the covariance of the round's actions, with 1e-10 of its trace added to the diagonal. "features":
         function samples, from a prior draw over random Fourier features and its exact correction by the data; requires
@@ -97,41 +98,24 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
     3
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        regularization: float = 1.0,
-        exploration: float | Exploration = 1.0,
-        posterior: str | PosteriorFactory = "auto",
-        draws: Literal["auto", "joint", "features"] = "auto",
-        n_features: int = 1_000,
-        propensity_draws: int = 256,
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        if not is_one_of(draws, ("auto", "joint", "features")):
-            raise InvalidParameter(
-                f"Draws are made 'joint', by 'features' or the way 'auto' finds, got {short_repr(draws)}."
-            )
-        self.kernel: Kernel = as_kernel(kernel)
-        if draws == "features" and not _may_have_features(self.kernel):
+    exploration: Parameter[float | Exploration | None, Exploration] = parameter(
+        EXPLORATION, default=None, is_assignable=True
+    )
+    draws: Literal["auto", "joint", "features"] = parameter(
+        one_of("auto", "joint", "features", message="Draws are made 'joint', by 'features' or the way 'auto' finds"),
+        default="auto",
+    )
+    n_features: int = parameter(an_even_count, default=1_000)
+    propensity_draws: int = parameter(partial(check_int, name="The number of draws", most=MOST_DRAWS), default=256)
+    ties: Ties = parameter(checked_ties, default="lowest")
+
+    def _setup(self) -> None:
+        if self.draws == "features" and not _may_have_features(self.kernel):
             raise NotSupported(
                 f"Draws by features need a kernel with features, or Gaussian or Matern, got {self.kernel!r:.80}. Take "
                 "draws='joint'."
             )
-        self._form = posterior_factory(posterior)
-        super().__init__(
-            make_posterior(self._form, self.kernel, regularization),
-            as_exploration(exploration),
-            reward_range=reward_range,
-            seed=seed,
-        )
-        self._draws = draws
-        self._n_features = an_even_count(n_features)
-        self._propensity_draws = check_int(propensity_draws, "The number of draws", most=MOST_DRAWS)
-        self._ties = checked_ties(ties)
+        super()._setup()
         self._entropy = int(self._rng.integers(2**63))  # seed of the generators of the draws
 
     def reseed(self, seed: Seed = None) -> None:
@@ -139,6 +123,11 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         super().reseed(seed)
         self._journal.note(setattr, self, "_entropy", self._entropy)
         self._entropy = int(self._rng.integers(2**63))
+
+    def _first_exploration(self) -> Exploration:
+        if self.exploration is None:
+            self._resolve(exploration=Constant(sqrt(self.regularization)))
+        return self.exploration
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -161,7 +150,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
             return ActionDistribution(
                 self._shares_of_two(prediction.mean, self._covariance(points, n_actions)), prediction
             )
-        draws = self._joint_draws(points, prediction.mean, self._propensity_draws, self._round_generator())
+        draws = self._joint_draws(points, prediction.mean, self.propensity_draws, self._round_generator())
         return ActionDistribution(self._shares(draws), prediction)
 
     def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
@@ -182,7 +171,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return _DrawRanking(self, actions)
 
     def _round_draws(self, points: Points, n_actions: int) -> Matrix:
-        return self._drawn(points, n_actions, self._propensity_draws, self._round_generator())
+        return self._drawn(points, n_actions, self.propensity_draws, self._round_generator())
 
     def _round_generator(self) -> np.random.Generator:
         """Return the generator of the current round, independent of earlier queries."""
@@ -198,7 +187,7 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         paths = draw_paths(
             self.posterior,
             n_draws,
-            prior=feature_map(self.kernel, points, self._n_features, rng),
+            prior=feature_map(self.kernel, points, self.n_features, rng),
             rng=rng,
             spread=self._spread(n_actions) / sqrt(self.posterior.regularization),
             pending=pending,
@@ -217,37 +206,25 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         return draw_jointly(mean[firsts], self._covariance(distinct, len(slots)), n_draws, rng)[:, slots]
 
     def _draws_paths(self, points: Points, n_actions: int) -> bool:
-        if self._draws == "auto":
+        if self.draws == "auto":
             return n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
-        return self._draws == "features"
+        return self.draws == "features"
 
     def _covariance(self, points: Points, n_actions: int) -> Matrix:
-        """Return v² γ Σ̂, including pending decisions."""
+        """Return η² Σ̂, including pending decisions."""
         waiting = self._waiting()
         covariance = self.posterior.covariance(points) if waiting is None else waiting.covariance(points, points)
         return self._spread(n_actions) ** 2 * covariance
 
     def _spread(self, n_actions: int) -> float:
-        """Return the standard deviation of a draw, in widths: v sqrt(γ)."""
-        return self._widths(self._exploration_now(n_actions, self._waiting(), self.round_index))
-
-    def _widths(self, exploration: float) -> float:
-        return exploration * sqrt(self.posterior.regularization) if self._is_constant else exploration
-
-    @property
-    def _is_constant(self) -> bool:
-        return isinstance(self.exploration, Constant)
-
-    def _estimate(self, points: Points, n_actions: int, waiting: Pending | None, round_index: int) -> ScoredPrediction:
-        """As in `PosteriorPolicy`; the exploration term is one standard deviation of the draw."""
-        prediction, exploration = super()._estimate(points, n_actions, waiting, round_index)
-        return ScoredPrediction(prediction, self._widths(exploration))
+        """Return the standard deviation of a draw, in widths."""
+        return self._exploration_now(n_actions, self._waiting(), self.round_index)
 
     # -- probabilities ---------------------------------------------------------------------------------------------
 
     def _shares(self, draws: Matrix) -> Vector:
         """Return the fraction of the draws in which each action is the best."""
-        if self._ties == "lowest":
+        if self.ties == "lowest":
             return np.bincount(best_of_each(draws), minlength=draws.shape[1]) / len(draws)
         tied = draws >= worst_tied_of_each(draws)[:, None]
         return np.asarray((tied / tied.sum(axis=1, keepdims=True)).mean(axis=0))
@@ -256,24 +233,11 @@ class KernelThompson(PosteriorPolicy, RandomizedPolicy):
         """Return P(g₀ > g₁) and its complement."""
         variance = float(covariance[0, 0] + covariance[1, 1] - covariance[0, 1] - covariance[1, 0])
         if variance <= JITTER * float(np.trace(covariance)):
-            return tie_probabilities(tied_for_best(mean), self._ties, n_actions=2)
+            return tie_probabilities(tied_for_best(mean), self.ties, n_actions=2)
         gap = float(mean[0] - mean[1]) / sqrt(2.0 * variance)
         return np.array([0.5 * erfc(-gap), 0.5 * erfc(gap)])
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            "regularization": self.posterior.regularization,
-            "exploration": self.exploration.describe(),
-            "posterior": describe_posterior(self._form),
-            "draws": self._draws,
-            "n_features": self._n_features,
-            "propensity_draws": self._propensity_draws,
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
 
     def _state(self) -> Parameters:
         return {**super()._state(), "entropy": self._entropy}

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.policies.posterior_policy import PosteriorPolicy, ScoredPrediction
+from kernelbandits._parameters import Parameter, one_of, parameter
+from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy, PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior import Placed, Posterior, PosteriorFactory, describe_posterior, posterior_factory
-from kernelbandits.posterior.factory import make_posterior
+from kernelbandits.posterior import Placed
 from kernelbandits.selection import screened, tied_in_each
 from kernelbandits.selection.actions import Actions, CatalogActions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.selection.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
-from kernelbandits.theory.exploration import Constant, Exploration, as_exploration
+from kernelbandits.theory.exploration import Constant, Exploration
 from kernelbandits.types import (
     Indices,
-    Parameters,
     Plays,
     Points,
     Prediction,
-    Seed,
     Selection,
     SelectionCost,
     Vector,
     new_cost,
 )
-from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = ["KernelUCB", "UpperConfidencePolicy"]
 
@@ -45,18 +41,12 @@ SIMILARITIES_AT_ONCE: Final = 4_000_000
 class UpperConfidencePolicy(PosteriorPolicy):
     """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        exploration: Exploration,
-        *,
-        reward_range: tuple[float, float] | None,
-        ties: Ties,
-        seed: Seed,
-    ) -> None:
-        super().__init__(posterior, exploration, reward_range=reward_range, seed=seed)
-        self._ties = checked_ties(ties, may_be_exact=True)
-        self._uses_selectors = ties != "exact"  # engines agree up to rounding, which would then decide
+    ties: Ties = parameter(partial(checked_ties, may_be_exact=True), default="lowest")
+
+    def _setup(self) -> None:
+        super()._setup()
+        self._ties: Ties = self.ties
+        self._uses_selectors = self._ties != "exact"  # engines agree up to rounding, which would then decide
         self._selectors = Selectors()
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -244,7 +234,7 @@ class ScoreRanking(Ranking):
             self.estimate = ScoredPrediction(Prediction(mean, np.sqrt(placed.squares)), exploration)
 
 
-class KernelUCB(UpperConfidencePolicy):
+class KernelUCB(KernelPolicy, UpperConfidencePolicy):
     """Select the action with the highest mean + exploration · width (Valko et al. 2013, KernelUCB with online updates).
 
     Kernel ridge regression gives the mean and width of every action of the round from the rewards learned so far;
@@ -288,39 +278,13 @@ class KernelUCB(UpperConfidencePolicy):
     3
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        regularization: float = 1.0,
-        exploration: float | Exploration = 1.0,
-        posterior: str | PosteriorFactory = "auto",
-        reward_range: tuple[float, float] | None = None,
-        ties: Ties = "lowest",
-        seed: Seed = None,
-        engine: Literal["auto", "exhaustive"] = "auto",
-    ) -> None:
-        if not is_one_of(engine, ("auto", "exhaustive")):
-            raise InvalidParameter(
-                f"The engine is 'auto', or 'exhaustive' to score every action, got {short_repr(engine)}."
-            )
-        self.kernel: Kernel = as_kernel(kernel)
-        self._form = posterior_factory(posterior)
-        super().__init__(
-            make_posterior(self._form, self.kernel, regularization),
-            as_exploration(exploration),
-            reward_range=reward_range,
-            ties=ties,
-            seed=seed,
-        )
-        self._uses_selectors = self._uses_selectors and engine == "auto"
+    exploration: Parameter[float | Exploration, Exploration] = parameter(EXPLORATION, default=1.0, is_assignable=True)
+    engine: Literal["auto", "exhaustive"] = parameter(
+        one_of("auto", "exhaustive", message="The engine is 'auto', or 'exhaustive' to score every action"),
+        default="auto",
+        is_described=False,
+    )
 
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            "regularization": self.posterior.regularization,
-            "exploration": self.exploration.describe(),
-            "posterior": describe_posterior(self._form),
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
+    def _setup(self) -> None:
+        super()._setup()
+        self._uses_selectors = self._uses_selectors and self.engine == "auto"

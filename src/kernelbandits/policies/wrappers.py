@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import ValueType, described, one_of, parameter
+from kernelbandits._transactions import handles_transaction
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.kernels import Ids, PointKind
-from kernelbandits.policies.base import Policy, Saved
+from kernelbandits.kernels import Ids, Kernel, PointKind
+from kernelbandits.policies.base import SEED, Policy, Saved
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.posterior_policy import ScoredPrediction
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy, drawn
@@ -23,9 +25,19 @@ from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.ties import pick_tied, tie_probabilities, tied_rows
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Plays, Point, Points, Seed, Selection, Vector
-from kernelbandits.validation import as_generator, check_float, check_nonnegative, check_positive, is_one_of, short_repr
+from kernelbandits.validation import as_generator, check_float, check_nonnegative, check_positive, short_repr
 
 __all__ = ["Guarded", "Mixed", "Softmax", "UpperConfidenceWrapper", "WrappedPolicy"]
+
+
+def _packed(policy: Policy) -> Parameters:
+    from kernelbandits.policies.serialization import packed_policy
+
+    return packed_policy(policy)
+
+
+POLICY: Final = ValueType(lambda policy: policy, described, _packed)
+"""The wrapped policy, described and stored completely."""
 
 
 class WrappedPolicy(Policy):
@@ -36,20 +48,28 @@ class WrappedPolicy(Policy):
     adopted with all that it has learned; it is not copied. Use it only through the wrapper from then on.
     """
 
-    def __init__(self, policy: Policy, *, seed: Seed = None) -> None:
+    policy: Policy = parameter(POLICY, kw_only=False)
+
+    def _setup(self) -> None:
+        policy = self.policy
         if not isinstance(policy, Policy):
             raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
         self._seed_level = policy._seed_level + 1
-        super().__init__(reward_range=policy.reward_range, seed=seed)
+        super()._setup()
         self._journal = policy._journal  # one lock and one undo log for both
-        self.policy = policy
-        """The wrapped policy."""
-        self.kernel = policy.kernel
+        self._rewards = policy._rewards
+        policy._is_wrapped = True
         self.needs_fixed_actions = policy.needs_fixed_actions
         self.learns_from_any_action = policy.learns_from_any_action
         self._ledger = policy._ledger
         self._is_numbered = policy._is_numbered
         self._has_notes_to_make = policy._has_notes_to_make
+
+    @property
+    @handles_transaction
+    def kernel(self) -> Kernel | None:
+        """Kernel of the wrapped policy."""
+        return self.policy.kernel
 
     # -- points: as in the wrapped policy --------------------------------------------------------------------------
 
@@ -127,26 +147,23 @@ class WrappedPolicy(Policy):
 
     # -- serialization ---------------------------------------------------------------------------------------------
 
-    def _wrapped_parameters(self) -> Parameters:
-        """Return the entry of the wrapped policy in `_parameters`."""
-        kernel = {} if self.kernel is None else {"kernel": self.kernel.describe()}
-        return {"policy": self.policy.describe(), **kernel}
-
-    def _structure(self) -> Parameters:
-        from kernelbandits.policies.serialization import packed_policy
-
-        return {"policy": packed_policy(self.policy)}
-
     @classmethod
     def _build(cls, saved: Saved) -> Policy:
-        given = {name: value for name, value in saved.parameters.items() if name not in ("policy", "kernel")}
-        return cls(saved.rebuild(saved.structure["policy"]), **given)
+        inner = saved.rebuild(saved.structure["policy"])
+        return super()._build(saved._replace(structure={**saved.structure, "policy": inner}))
 
     def _state(self) -> Parameters:
-        return {}  # the wrapped policy is stored completely, in `_structure`
+        return {}  # the wrapped policy is stored completely, as a parameter
 
     def _restore(self, state: Any) -> None:
-        """Do nothing: the state is stored in `_structure`."""
+        """Do nothing: the state is stored with the wrapped policy."""
+
+
+def _share(epsilon: float) -> float:
+    number = check_float(epsilon, "Epsilon")
+    if not 0.0 <= number <= 1.0:  # also catches NaN
+        raise InvalidParameter(f"Epsilon is a probability from 0 to 1, got {epsilon!r}. 0.05 is a good start.")
+    return number
 
 
 class Mixed(WrappedPolicy):
@@ -182,22 +199,18 @@ class Mixed(WrappedPolicy):
     array([0.925, 0.025, 0.025, 0.025])
     """
 
-    def __init__(self, policy: Policy, *, epsilon: float, seed: Seed = None) -> None:
-        super().__init__(policy, seed=seed)
-        if not policy.learns_from_any_action:
-            raise NotSupported(
-                f"{type(policy).__name__} cannot be mixed with random actions: it does not say that it learns rightly "
-                "from actions that it did not choose. A policy of your own that does sets learns_from_any_action = "
-                "True."
-            )
-        self._epsilon = check_float(epsilon, "Epsilon")
-        if not 0.0 <= self._epsilon <= 1.0:  # also catches NaN
-            raise InvalidParameter(f"Epsilon is a probability from 0 to 1, got {epsilon!r}. 0.05 is a good start.")
+    epsilon: float = parameter(_share)
+    seed: Seed = parameter(SEED, default=None, is_described=False)
 
-    @property
-    def epsilon(self) -> float:
-        """Probability of a random action."""
-        return self._epsilon
+    def _setup(self) -> None:
+        super()._setup()
+        if not self.policy.learns_from_any_action:
+            raise NotSupported(
+                f"{type(self.policy).__name__} cannot be mixed with random actions: it does not say that it learns "
+                "rightly from actions that it did not choose. A policy of your own that does sets "
+                "learns_from_any_action = True."
+            )
+        self._epsilon = self.epsilon
 
     def _pick(self, actions: Actions) -> Selection:
         choice, n_actions = self.policy._pick(actions), actions.n_actions
@@ -276,22 +289,19 @@ class Mixed(WrappedPolicy):
             for own, actions in zip(found, rounds, strict=True)
         ]
 
-    def _parameters(self) -> Parameters:
-        return {**self._wrapped_parameters(), "epsilon": self._epsilon}
-
 
 class UpperConfidenceWrapper(WrappedPolicy):
     """Base class of wrappers of a policy that selects the highest mean + exploration · width."""
 
-    policy: UpperConfidencePolicy
+    policy: UpperConfidencePolicy = parameter(POLICY, kw_only=False)
 
-    def __init__(self, policy: UpperConfidencePolicy, *, seed: Seed = None) -> None:
-        if not isinstance(policy, UpperConfidencePolicy):
+    def _setup(self) -> None:
+        if not isinstance(self.policy, UpperConfidencePolicy):
             raise InvalidParameter(
                 f"{type(self).__name__} needs the means and widths of a policy that takes the highest upper confidence "
-                f"bound, such as KernelUCB, LinUCB or GPUCB, got {type(policy).__name__}."
+                f"bound, such as KernelUCB, LinUCB or GPUCB, got {type(self.policy).__name__}."
             )
-        super().__init__(policy, seed=seed)
+        super()._setup()
 
     def _estimate(self, actions: Actions) -> ScoredPrediction:
         """Return mean and width of all eligible actions, and the exploration of this round."""
@@ -325,15 +335,15 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
     array([0.8808, 0.1192])
     """
 
-    def __init__(self, policy: UpperConfidencePolicy, *, temperature: float, seed: Seed = None) -> None:
-        super().__init__(policy, seed=seed)
-        hint = "For the highest score alone take its policy."
-        self._temperature = check_positive(temperature, "The temperature", hint, may_be_tiny=True)
-
-    @property
-    def temperature(self) -> float:
-        """Divisor of the scores."""
-        return self._temperature
+    temperature: float = parameter(
+        partial(
+            check_positive,
+            name="The temperature",
+            hint="For the highest score alone take its policy.",
+            may_be_tiny=True,
+        )
+    )
+    seed: Seed = parameter(SEED, default=None, is_described=False)
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         estimate = self._estimate(actions)
@@ -341,14 +351,19 @@ class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
 
     def _softmax(self, scores: Vector) -> Vector:
         with np.errstate(over="ignore"):  # with a tiny temperature, all weight is on the best
-            weights = np.exp((scores - scores.max()) / self._temperature)
+            weights = np.exp((scores - scores.max()) / self.temperature)
         return np.asarray(weights / weights.sum())
 
     def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
         return _SoftmaxRanking(self, self.policy._ranking(actions, diverse=diverse))
 
-    def _parameters(self) -> Parameters:
-        return {**self._wrapped_parameters(), "temperature": self._temperature}
+
+def _item_id(baseline: ItemId) -> ItemId:
+    try:
+        return Ids().check_one(baseline)
+    except InvalidContexts as error:
+        name = short_repr(baseline)
+        raise InvalidParameter(f"The baseline is named by its id, a whole number or a string, got {name}.") from error
 
 
 class Guarded(UpperConfidenceWrapper):
@@ -393,38 +408,11 @@ class Guarded(UpperConfidenceWrapper):
     'new'
     """
 
-    def __init__(
-        self,
-        policy: UpperConfidencePolicy,
-        *,
-        baseline: ItemId,
-        margin: float = 0.0,
-        absent: Literal["refuse", "free"] = "refuse",
-    ) -> None:
-        super().__init__(policy)
-        try:
-            self._baseline: ItemId = Ids().check_one(baseline)
-        except InvalidContexts as error:
-            name = short_repr(baseline)
-            raise InvalidParameter(
-                f"The baseline is named by its id, a whole number or a string, got {name}."
-            ) from error
-        self._margin = check_nonnegative(margin, "The margin")
-        if not is_one_of(absent, ("refuse", "free")):
-            raise InvalidParameter(
-                f"A round without the baseline is 'refuse'd or 'free', got absent={short_repr(absent)}."
-            )
-        self._absent = absent
-
-    @property
-    def baseline(self) -> ItemId:
-        """Id of the baseline action."""
-        return self._baseline
-
-    @property
-    def margin(self) -> float:
-        """Required improvement over the baseline."""
-        return self._margin
+    baseline: ItemId = parameter(_item_id)
+    margin: float = parameter(partial(check_nonnegative, name="The margin"), default=0.0)
+    absent: Literal["refuse", "free"] = parameter(
+        one_of("refuse", "free", message="A round without the baseline is 'refuse'd or 'free'"), default="refuse"
+    )
 
     def _pick(self, actions: Actions) -> Selection:
         baseline = self._baseline_place(actions)
@@ -445,15 +433,15 @@ class Guarded(UpperConfidenceWrapper):
 
     def _baseline_place(self, actions: Actions) -> int | None:
         """Return None if the baseline is not eligible; raise InvalidContexts if the round does not contain it."""
-        baseline = actions.place_of(self._baseline)
-        if baseline is None and self._absent == "refuse":
+        baseline = actions.place_of(self.baseline)
+        if baseline is None and self.absent == "refuse":
             self._require_known(actions)
         return baseline
 
     def _tied(self, estimate: ScoredPrediction, baseline: int, left: Indices | None = None) -> Indices:
         """Return the best actions that may replace the baseline, or the baseline; among all actions or some."""
         upper, lower = estimate.scores, estimate.prediction.lower(estimate.exploration)
-        is_better = lower > upper[baseline] + self._margin
+        is_better = lower > upper[baseline] + self.margin
         better = np.flatnonzero(is_better) if left is None else left[is_better[left]]
         if not len(better):
             return np.array([baseline])
@@ -461,19 +449,11 @@ class Guarded(UpperConfidenceWrapper):
 
     def _require_known(self, actions: Actions) -> None:
         """Raise if the baseline is missing: a guard that is disabled silently would be worse than no guard."""
-        if all(actions.item(row) != self._baseline for row in range(actions.n_rows)):
+        if all(actions.item(row) != self.baseline for row in range(actions.n_rows)):
             raise InvalidContexts(
-                f"The baseline {short_repr(self._baseline)} is not an action of this round. Pass ids=[…] that "
+                f"The baseline {short_repr(self.baseline)} is not an action of this round. Pass ids=[…] that "
                 "contain it, or take absent='free' for a baseline that comes and goes."
             )
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._wrapped_parameters(),
-            "baseline": self._baseline,
-            "margin": self._margin,
-            "absent": self._absent,
-        }
 
 
 # -- slates ------------------------------------------------------------------------------------------------------------

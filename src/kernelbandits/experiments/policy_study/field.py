@@ -8,6 +8,7 @@ from typing import Final
 
 from kernelbandits import policies as p
 from kernelbandits.experiments.policy_study.problems import Setting
+from kernelbandits.kernels import Linear
 from kernelbandits.policies.experts import Expert, constant_experts, linear_experts
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import Mixture
@@ -69,7 +70,7 @@ FIELD: Final = (
         "SupKernelUCB",
         "kernel",
         lambda s: p.SupKernelUCB(
-            s.kernel, regularization=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, scale=0.2
+            s.kernel, regularization=NOISE_VARIANCE, horizon=s.horizon, n_actions=s.n_actions, exploration=0.2
         ),
     ),
     Contender(
@@ -82,15 +83,21 @@ FIELD: Final = (
     Contender(
         "PhasedElimination",
         "kernel",
-        lambda s: p.PhasedElimination(s.kernel, s.actions, regularization=NOISE_VARIANCE, horizon=s.horizon, scale=0.2),
+        lambda s: p.PhasedElimination(
+            s.kernel, s.actions, regularization=NOISE_VARIANCE, horizon=s.horizon, exploration=0.2
+        ),
     ),
-    Contender("GPUCB, theory", "Gaussian process", lambda s: p.GPUCB(s.kernel, noise_variance=NOISE_VARIANCE)),
+    Contender(
+        "GPUCB, theory",
+        "Gaussian process",
+        lambda s: p.GPUCB(s.kernel, noise_variance=NOISE_VARIANCE, failure_probability=0.1),
+    ),
     Contender(
         "KernelThompson",
         "Gaussian process",
-        lambda s: p.KernelThompson(s.kernel, regularization=NOISE_VARIANCE, exploration=0.5, seed=s.seed),
+        lambda s: p.KernelThompson(s.kernel, regularization=NOISE_VARIANCE, exploration=0.25, seed=s.seed),
     ),
-    Contender("GridGP", "Gaussian process", lambda s: p.GridGP(s.actions, horizon=s.horizon)),
+    Contender("GridGP", "Gaussian process", lambda s: p.GridGP(Linear(), s.actions, horizon=s.horizon)),
     Contender(
         "KernelSquareCB",
         "randomized",
@@ -105,28 +112,28 @@ FIELD: Final = (
     Contender("Guarded KernelUCB", "randomized", lambda s: p.Guarded(_kernel_ucb(s), baseline=0)),
     Contender("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.4)),
     Contender("OFUL, theory", "linear", lambda _: p.OFUL(noise_scale=0.5, norm_bound=1.0)),
-    Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, scale=0.1)),
-    Contender("SupLinRel", "linear", lambda s: p.SupLinRel(horizon=s.horizon, n_actions=s.n_actions, scale=0.2)),
-    Contender("ConfidenceBall", "linear", lambda s: p.ConfidenceBall(s.actions, beta_factor=1e-4)),
+    Contender("SupLinUCB", "linear", lambda s: p.SupLinUCB(horizon=s.horizon, n_actions=s.n_actions, exploration=0.1)),
+    Contender("SupLinRel", "linear", lambda s: p.SupLinRel(horizon=s.horizon, n_actions=s.n_actions, exploration=0.2)),
+    Contender("ConfidenceBall", "linear", lambda s: p.ConfidenceBall(s.actions, exploration=0.01)),
     Contender("UncertaintyEllipsoid", "linear", lambda s: p.UncertaintyEllipsoid(s.actions, exploration=0.05)),
     Contender("PEGE", "linear", lambda s: p.PEGE(s.actions)),
-    Contender("UCB1", "index", lambda _: p.UCB1(exploration_factor=0.05)),
+    Contender("UCB1", "index", lambda _: p.UCB1(exploration=0.05)),
     Contender("UCB1, theory", "index", lambda _: p.UCB1()),
     Contender("KLUCB", "index", lambda _: p.KLUCB(log_log_factor=0.0)),
     Contender(
         "ContextualZooming",
         "metric",
-        lambda s: p.ContextualZooming(s.kernel, horizon=s.horizon, norm_bound=1.0, confidence_factor=0.02),
+        lambda s: p.ContextualZooming(s.kernel, horizon=s.horizon, norm_bound=1.0, exploration=0.02),
     ),
     Contender(
         "EXP4",
         "experts",
-        lambda s: p.EXP4(_experts(s), horizon=s.horizon, exploration_factor=0.3, learning_factor=30.0, seed=s.seed),
+        lambda s: p.EXP4(_experts(s), horizon=s.horizon, uniform_factor=0.3, learning_factor=30.0, seed=s.seed),
     ),
     Contender(
         "EXP4P",
         "experts",
-        lambda s: p.EXP4P(_experts(s), horizon=s.horizon, exploration_factor=0.3, learning_factor=100.0, seed=s.seed),
+        lambda s: p.EXP4P(_experts(s), horizon=s.horizon, uniform_factor=0.3, learning_factor=100.0, seed=s.seed),
     ),
     Contender(
         "VE",
@@ -136,7 +143,7 @@ FIELD: Final = (
             horizon=s.horizon,
             vc_dimension=2,
             uniform_rounds=s.horizon // 20,
-            exploration_factor=0.3,
+            uniform_factor=0.3,
             learning_factor=100.0,
             seed=s.seed,
         ),
@@ -144,9 +151,7 @@ FIELD: Final = (
     Contender(
         "EpochGreedy",
         "experts",
-        lambda s: p.EpochGreedy(
-            _experts(s), n_actions=s.n_actions, horizon=s.horizon, exploration_factor=0.1, seed=s.seed
-        ),
+        lambda s: p.EpochGreedy(_experts(s), n_actions=s.n_actions, horizon=s.horizon, uniform_factor=0.1, seed=s.seed),
     ),
     Contender(
         "KernelEpochGreedy",
@@ -156,7 +161,7 @@ FIELD: Final = (
             n_actions=s.n_actions,
             regularization=NOISE_VARIANCE,
             horizon=s.horizon,
-            exploration_factor=0.1,
+            uniform_factor=0.1,
             seed=s.seed,
         ),
     ),
@@ -164,13 +169,13 @@ FIELD: Final = (
         "PACBayes",
         "experts",
         lambda s: p.PACBayes(
-            s.actions[:1], n_actions=s.n_actions, exploration_factor=0.3, learning_factor=30.0, seed=s.seed
+            s.actions[:1], n_actions=s.n_actions, uniform_factor=0.3, learning_factor=30.0, seed=s.seed
         ),
     ),
     Contender(
         "PolicyElimination",
         "experts",
-        lambda s: p.PolicyElimination(_experts(s), n_actions=s.n_actions, confidence_factor=0.05, seed=s.seed),
+        lambda s: p.PolicyElimination(_experts(s), n_actions=s.n_actions, exploration=0.05, seed=s.seed),
     ),
     Contender(
         "RandomizedUCB, theory", "experts", lambda s: p.RandomizedUCB(_experts(s), n_actions=s.n_actions, seed=s.seed)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import log, sqrt
 from typing import Any, Literal
 
 import numpy as np
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import saved_part
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Linear, Rows
-from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy
+from kernelbandits.kernels import Linear
+from kernelbandits.policies.base import REWARD_RANGE
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy
 from kernelbandits.policies.comparators.spanning import coordinates_of, spanning_rows, to_one
 from kernelbandits.posterior import PrimalPosterior
 from kernelbandits.posterior.pending import Pending
@@ -53,6 +56,12 @@ def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
         coordinates[:, place] = share
 
 
+def _one_or_two(norm: int) -> int:
+    if not isinstance(norm, int | np.integer) or isinstance(norm, bool) or norm not in (1, 2):
+        raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={short_repr(norm)}.")
+    return int(norm)
+
+
 class ConfidenceBall(FixedActionsPolicy):
     """Maximize the reward over a confidence set of θ (Dani, Hayes and Kakade 2008), for one fixed set of actions.
 
@@ -65,8 +74,8 @@ class ConfidenceBall(FixedActionsPolicy):
     In the coordinates of the spanner, A is I + Σ z zᵀ: ridge regression with regularization 1. So norm=2 is LinUCB in
     these coordinates with exploration sqrt(β). A round costs O(N d² + d³) for any t.
 
-    β is chosen for the proof: the policy mostly explores for many thousands of rounds. A `beta_factor` of 0.0001 to
-    0.001 learns. If the actions span only a subspace, the policy works in that subspace: d is then its dimension, and
+    β is chosen for the proof: the policy mostly explores for many thousands of rounds. An `exploration` of 0.01 to
+    0.03 learns. If the actions span only a subspace, the policy works in that subspace: d is then its dimension, and
     norm=1 uses an orthonormal basis of it. Pending decisions count in A and not in θ̂, with the radius widened so that
     the confidence statement still holds.
 
@@ -78,15 +87,15 @@ class ConfidenceBall(FixedActionsPolicy):
         2, or 1: wider by up to sqrt(d); its maximum over a polytope requires only 2d linear problems.
     failure_probability
         δ: the probability that θ is outside the confidence set in some round.
-    beta_factor
-        Factor of β; the guarantee holds for 1.
+    exploration
+        Factor of the radius sqrt(β); the guarantee holds for 1.
     reward_range
         The theory assumes [−1, 1]; for another range the radius is multiplied by its largest absolute reward.
 
     Examples
     --------
     >>> actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
-    >>> policy = ConfidenceBall(actions, beta_factor=0.001)
+    >>> policy = ConfidenceBall(actions, exploration=0.03)
     >>> for _ in range(60):
     ...     decision = policy.choose(actions)
     ...     policy.learn(decision, reward=float(decision.context @ [0.2, 0.5]))
@@ -97,24 +106,16 @@ class ConfidenceBall(FixedActionsPolicy):
     needs_reward_range = True
     learns_from_any_action = True
 
-    def __init__(
-        self,
-        actions: Points,
-        *,
-        norm: Literal[1, 2] = 2,
-        failure_probability: float = 0.05,
-        beta_factor: float = 1.0,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
-    ) -> None:
-        super().__init__(actions, kind=Rows(), reward_range=reward_range)
-        if not isinstance(norm, int | np.integer) or isinstance(norm, bool) or norm not in (1, 2):
-            raise InvalidParameter(f"The ball is that of norm 2 or of norm 1, got norm={short_repr(norm)}.")
-        self._norm = int(norm)
-        self._failure_probability = check_probability(failure_probability)
-        self._beta_factor = check_positive(
-            beta_factor, "The factor of β", "1.0 keeps the theorem; 0.0001 to 0.001 learns."
-        )
-        assert self.reward_range is not None
+    actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
+    norm: Literal[1, 2] = parameter(_one_or_two, default=2)
+    failure_probability: float = parameter(check_probability, default=0.05)
+    exploration: float = parameter(
+        partial(check_positive, name="The exploration", hint="1.0 keeps the theorem; 0.01 to 0.03 learns."), default=1.0
+    )
+    reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
+
+    def _setup(self) -> None:
+        super()._setup()
         self._largest_reward = max(abs(end) for end in self.reward_range)
         self._features: Matrix = Linear().features(self.actions)
         self.spanner: Indices = barycentric_spanner(self._features)
@@ -123,7 +124,7 @@ class ConfidenceBall(FixedActionsPolicy):
         self.posterior = PrimalPosterior(Linear(), regularization=1.0)
         """Posterior given the learned data, in coordinates of the spanner."""
         self._own_posterior(self.posterior)
-        self._from_own_axes = self._own_axes() if norm == 1 else None
+        self._from_own_axes = self._own_axes() if self.norm == 1 else None
 
     def _own_axes(self) -> tuple[Matrix, Matrix]:
         """Return the actions, in an orthonormal basis if they span a subspace, and the spanner's inverse."""
@@ -139,8 +140,8 @@ class ConfidenceBall(FixedActionsPolicy):
     @property
     def beta(self) -> float:
         """β of the next round: the squared radius of the confidence set, for rewards in [−1, 1]."""
-        share = log(self.round_index**2 / self._failure_probability)
-        return self._beta_factor * max(
+        share = log(self.round_index**2 / self.failure_probability)
+        return self.exploration**2 * max(
             128.0 * len(self.spanner) * log(self.round_index) * share, (8.0 / 3.0 * share) ** 2
         )
 
@@ -194,15 +195,6 @@ class ConfidenceBall(FixedActionsPolicy):
         self.posterior.remove(self._point_of(decision), [reward])
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._set_parameters(),
-            "norm": self._norm,
-            "failure_probability": self._failure_probability,
-            "beta_factor": self._beta_factor,
-            "reward_range": self.reward_range,
-        }
 
     def _state(self) -> Parameters:
         return {"posterior": self.posterior.state()}

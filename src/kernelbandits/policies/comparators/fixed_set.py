@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits._parameters import ValueType
 from kernelbandits._saved_state import saved_array, saved_sums
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidReward, NotLearnt, NotSupported
@@ -16,13 +17,17 @@ from kernelbandits.kernels.points import digest_of
 from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.posterior.observations import two_sum
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Indices, Parameters, Points, Seed, Vector
+from kernelbandits.types import Decision, Indices, Parameters, Points, Vector
 
-__all__ = ["FixedActionsPolicy", "RowTally"]
+__all__ = ["ACTIONS", "FixedActionsPolicy", "RowTally"]
+
+
+ACTIONS: Final = ValueType(lambda actions: actions)
+"""The fixed set of a policy, stored as `_fixed_actions` and validated in `_setup`: its kernel defines the points."""
 
 
 class FixedActionsPolicy(Policy):
-    """Base class of policies for one fixed set of actions, passed to the constructor.
+    """Base class of policies for one fixed set of actions, the parameter `actions` that a subclass declares.
 
     Every round must pass the same set. A round may exclude some of them by `eligible`, or by `only` and `without` of a
     catalog. `actions.rows` in `_pick` are then rows of the whole set; `_eligible` returns them in any case.
@@ -30,22 +35,18 @@ class FixedActionsPolicy(Policy):
 
     needs_fixed_actions = True
 
-    def __init__(
-        self,
-        actions: Points,
-        *,
-        kind: PointKind,
-        reward_range: tuple[float, float] | None = None,
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._own_kind = kind
-        checked = kind.check(actions)
+    def _setup(self) -> None:
+        super()._setup()
+        self._own_kind = kind = self._fixed_kind()
+        checked = kind.check(vars(self)["_fixed_actions"])
         if not kind.count(checked):
             raise InvalidContexts("A fixed set has at least one action, got none.")
-        self.actions: Points = kind.take(checked, np.arange(kind.count(checked)))
-        """Copy of the fixed set."""
-        self._keys = kind.keys(self.actions)
+        self._fixed_actions: Points = kind.take(checked, np.arange(kind.count(checked)))
+        self._keys = kind.keys(self._fixed_actions)
+
+    def _fixed_kind(self) -> PointKind:
+        """Return the point type of the fixed set."""
+        return Rows()
 
     @property
     def n_actions(self) -> int:
@@ -93,8 +94,8 @@ class FixedActionsPolicy(Policy):
         return super()._point(decision)
 
     def _validate_action_set(self, points: Points) -> None:
-        if isinstance(points, np.ndarray) and isinstance(self.actions, np.ndarray):
-            is_same = np.array_equal(points, self.actions)
+        if isinstance(points, np.ndarray) and isinstance(self._fixed_actions, np.ndarray):
+            is_same = np.array_equal(points, self._fixed_actions)
         else:
             is_same = self._own_kind.keys(points) == self._keys
         if not is_same:
@@ -104,12 +105,12 @@ class FixedActionsPolicy(Policy):
                 "KernelUCB or LinUCB."
             )
 
-    def _set_parameters(self) -> Parameters:
-        """Return the entries of `_parameters` that describe the fixed set."""
-        return {"actions": {"n_actions": self.n_actions, "digest": digest_of(self._own_kind, self.actions)}}
+    def _description(self) -> Parameters:
+        digest = digest_of(self._own_kind, self._fixed_actions)
+        return {**super()._description(), "actions": {"n_actions": self.n_actions, "digest": digest}}
 
-    def _structure(self) -> Parameters:
-        return {"actions": self._own_kind.pack(self.actions)}
+    def _packed_parameters(self) -> Parameters:
+        return {**super()._packed_parameters(), "actions": self._own_kind.pack(self._fixed_actions)}
 
     @classmethod
     def _saved_kind(cls, saved: Saved) -> PointKind:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.kernels import Kernel, KernelLike, Linear, as_kernel
+from kernelbandits.kernels import Kernel, KernelLike, PointKind
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy, RowTally
 from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Parameters, Points, Selection
-from kernelbandits.validation import check_int, check_positive, short_repr
+from kernelbandits.validation import check_int, check_positive
 
 __all__ = ["GridGP", "spread_rows"]
 
@@ -45,6 +48,13 @@ def spread_rows(kernel: Kernel, points: Points, n_points: int) -> Indices:
         np.minimum(nearest, column, out=nearest)
         nearest[rows[place]] = -1.0  # not selected twice, even with rounding errors
     return rows
+
+
+def _at_most_two(smoothness: float) -> float:
+    number = check_positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
+    if number > 2.0:  # if k(x, x) − k(x, y) vanishes faster, the kernel is constant
+        raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
+    return number
 
 
 class GridGP(FixedActionsPolicy):
@@ -85,8 +95,9 @@ class GridGP(FixedActionsPolicy):
 
     Examples
     --------
+    >>> from kernelbandits.kernels import Linear
     >>> actions = np.linspace(0, 1, 101)[:, None]
-    >>> policy = GridGP(actions, n_points=9)
+    >>> policy = GridGP(Linear(), actions, n_points=9)
     >>> for _ in range(12):
     ...     decision = policy.choose(actions)
     ...     policy.learn(decision, reward=-abs(actions[decision.action, 0] - 0.6))
@@ -96,42 +107,37 @@ class GridGP(FixedActionsPolicy):
 
     learns_from_any_action = True
 
-    def __init__(
-        self,
-        actions: Points,
-        kernel: KernelLike | None = None,
-        *,
-        n_points: int | None = None,
-        horizon: int | None = None,
-        smoothness: float = 2.0,
-        dimension: int | None = None,
-        reward_range: tuple[float, float] | None = None,
-    ) -> None:
-        self.kernel = None if kernel is None else as_kernel(kernel)
-        closeness = self.kernel or Linear()
-        super().__init__(actions, kind=closeness.kind, reward_range=reward_range)
-        if (n_points is None) == (horizon is None):
+    kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
+    actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
+    n_points: int | None = parameter(partial(check_int, name="The number of points"), default=None)
+    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    smoothness: float = parameter(_at_most_two, default=2.0)
+    dimension: int | None = parameter(partial(check_int, name="The dimension"), default=None)
+    reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
+
+    def _setup(self) -> None:
+        super()._setup()
+        if (self.n_points is None) == (self.horizon is None):
             raise InvalidParameter(
                 f"The number of actions to try is n_points=…, or follows from horizon=…; one of them is needed, got "
-                f"n_points={short_repr(n_points)}, horizon={short_repr(horizon)}."
+                f"n_points={self.n_points}, horizon={self.horizon}."
             )
-        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
-        self._smoothness = _at_most_two(smoothness)
-        self._dimension = None if dimension is None else check_int(dimension, "The dimension")
-        self._n_points = None if n_points is None else check_int(n_points, "The number of points")
-        self.grid: Indices = spread_rows(closeness, self.actions, self._n_points or self._balanced())
+        self.grid: Indices = spread_rows(self.kernel, self.actions, self.n_points or self._balanced())
         """Rows of the actions to evaluate, in order."""
         self._tally = RowTally(self.n_actions, self._journal)
 
+    def _fixed_kind(self) -> PointKind:
+        return self.kernel.kind
+
     def _balanced(self) -> int:
         """Return T^(2D/(2D + a))."""
-        assert self._horizon is not None
-        dimension = self._dimension
+        assert self.horizon is not None
+        dimension = self.dimension
         if dimension is None:
             if not hasattr(self.actions, "shape"):
                 raise InvalidParameter("Actions that are no rows have no columns to count: give dimension=….")
             dimension = int(self.actions.shape[1])
-        return math.ceil(math.pow(self._horizon, 2.0 * dimension / (2.0 * dimension + self._smoothness)))
+        return math.ceil(math.pow(self.horizon, 2.0 * dimension / (2.0 * dimension + self.smoothness)))
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
@@ -169,29 +175,11 @@ class GridGP(FixedActionsPolicy):
 
     # -- description and serialization -----------------------------------------------------------------------------
 
-    def _parameters(self) -> Parameters:
-        return {
-            **self._set_parameters(),
-            **({} if self.kernel is None else {"kernel": self.kernel.describe()}),
-            "n_points": self._n_points,
-            "horizon": self._horizon,
-            "smoothness": self._smoothness,
-            "dimension": self._dimension,
-            "reward_range": self.reward_range,
-        }
-
     def _probe(self) -> Points | None:
-        return None if self.kernel is None else self.actions
+        return self.actions
 
     def _state(self) -> Parameters:
         return self._tally.state()
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._tally.restore(state)
-
-
-def _at_most_two(smoothness: float) -> float:
-    number = check_positive(smoothness, "The smoothness", "It is 2 for a Gaussian kernel.")
-    if number > 2.0:  # if k(x, x) − k(x, y) vanishes faster, the kernel is constant
-        raise InvalidParameter(f"The smoothness is the exponent a of k(x, x) − k(x, y) and at most 2, got {number!r}.")
-    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from math import log
 from typing import Any, Final, NamedTuple
@@ -11,11 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import below, saved_array, saved_count
 from kernelbandits.errors import DamagedFile, NotLearnt
 from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.policies.base import Policy
+from kernelbandits.policies.base import REWARD_RANGE, SEED, Policy
 from kernelbandits.posterior.base import checked_times
 from kernelbandits.selection import CatalogView, tied_for_best
 from kernelbandits.selection.actions import Actions, one_id_per_action, plain_points
@@ -112,9 +114,12 @@ class IndexPolicy(Policy):
     needs_reward_range = True
     learns_from_any_action = True
 
-    def __init__(self, *, reward_range: tuple[float, float], ties: Ties, seed: Seed) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._ties = checked_ties(ties)
+    reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
+    ties: Ties = parameter(checked_ties, default="lowest")
+    seed: Seed = parameter(SEED, default=None, is_described=False)
+
+    def _setup(self) -> None:
+        super()._setup()
         self._tally = Tally()
         self._n_history = 0  # observations of `warm_start`
 
@@ -148,7 +153,7 @@ class IndexPolicy(Policy):
 
     def _pick(self, actions: Actions) -> Selection:
         tied, plays, means, scores = self._standing(actions)
-        place, propensity = pick_tied(tied, self._ties, self._rng)
+        place, propensity = pick_tied(tied, self.ties, self._rng)
         if scores is None:
             return Selection(place, propensity=propensity)
         return Selection(
@@ -160,7 +165,7 @@ class IndexPolicy(Policy):
         )
 
     def _probabilities(self, actions: Actions) -> Vector:
-        return tie_probabilities(self._standing(actions).tied, self._ties, actions.n_actions)
+        return tie_probabilities(self._standing(actions).tied, self.ties, actions.n_actions)
 
     def _standing(self, actions: Actions) -> _Standing:
         items = actions.points.contexts
@@ -254,26 +259,12 @@ class UCB1(IndexPolicy):
     'red'
     """
 
-    def __init__(
-        self,
-        *,
-        exploration_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(reward_range=reward_range, ties=ties, seed=seed)
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor", "1.0 is the paper's.")
+    exploration: float = parameter(
+        partial(check_positive, name="The exploration", hint="1.0 is the paper's."), default=1.0
+    )
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
-        return means + self._exploration_factor * np.sqrt(2.0 * log(t) / plays)
-
-    def _parameters(self) -> Parameters:
-        return {
-            "exploration_factor": self._exploration_factor,
-            "reward_range": self.reward_range,
-            "ties": self._ties,
-        }
+        return means + self.exploration * np.sqrt(2.0 * log(t) / plays)
 
 
 MOST_STEPS: Final = 60
@@ -318,25 +309,15 @@ class KLUCB(IndexPolicy):
     1.0
     """
 
-    def __init__(
-        self,
-        *,
-        log_log_factor: float = 3.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        ties: Ties = "lowest",
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(reward_range=reward_range, ties=ties, seed=seed)
-        self._log_log_factor = check_nonnegative(log_log_factor, "The factor of ln ln t", "3.0 is the paper's.")
+    log_log_factor: float = parameter(
+        partial(check_nonnegative, name="The factor of ln ln t", hint="3.0 is the paper's."), default=3.0
+    )
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
         if t < 2:  # ln ln 1 is undefined, and only the mean is known yet
             return means
-        allowed = max(0.0, log(t) + self._log_log_factor * log(log(t)))
+        allowed = max(0.0, log(t) + self.log_log_factor * log(log(t)))
         return upper_means(means, allowed / plays)
-
-    def _parameters(self) -> Parameters:
-        return {"log_log_factor": self._log_log_factor, "reward_range": self.reward_range, "ties": self._ties}
 
 
 def upper_means(means: Vector, divergence: Vector) -> Vector:

@@ -8,14 +8,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_count
 from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotLearnt
-from kernelbandits.kernels import Linear, Rows
+from kernelbandits.kernels import Linear
 from kernelbandits.kernels.rows import is_sparse
-from kernelbandits.policies.comparators.fixed_set import FixedActionsPolicy, RowTally
+from kernelbandits.policies.base import REWARD_RANGE
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy, RowTally
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.theory.exploration import Constant, as_exploration
+from kernelbandits.theory.exploration import Constant, as_exploration, exploration_from
 from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Selection, Vector
 
 __all__ = ["PEGE", "SpanningPolicy", "UncertaintyEllipsoid", "coordinates_of", "spanning_rows", "to_one", "unit_rows"]
@@ -93,8 +95,11 @@ class SpanningPolicy(FixedActionsPolicy):
     an action are also the coefficients of its reward in the rewards of the spanning actions.
     """
 
-    def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None) -> None:
-        super().__init__(actions, kind=Rows(), reward_range=reward_range)
+    actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
+    reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
+
+    def _setup(self) -> None:
+        super()._setup()
         features = Linear().features(self.actions)
         self.spanning: Indices = spanning_rows(features)
         """Rows of the spanning actions, chosen by greedy volume, in the order of exploration."""
@@ -151,6 +156,19 @@ class _Fit(NamedTuple):
     """Length of the component in unobserved directions; zero once all spanning actions were selected."""
 
 
+def _constant(exploration: float | Constant) -> Constant:
+    constant = as_exploration(exploration)
+    if not isinstance(constant, Constant):
+        raise InvalidParameter(
+            f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
+            f"{exploration!r}."
+        )
+    return constant
+
+
+CONSTANT: Final = ValueType(_constant, described, None, exploration_from)
+
+
 class UncertaintyEllipsoid(SpanningPolicy):
     """Least squares without a ridge, after spanning actions were selected (Rusmevichientong and Tsitsiklis 2010, UE).
 
@@ -186,27 +204,11 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     learns_from_any_action = True
 
-    def __init__(
-        self,
-        actions: Points,
-        *,
-        exploration: float | Constant = 1.0,
-        reward_range: tuple[float, float] | None = None,
-    ) -> None:
-        super().__init__(actions, reward_range=reward_range)
-        self._exploration = _constant(exploration)
+    exploration: Parameter[float | Constant, Constant] = parameter(CONSTANT, default=1.0, is_assignable=True)
+
+    def _setup(self) -> None:
+        super()._setup()
         self._known: _Fit | None = None  # None: counts, sums or pending decisions have changed
-
-    # -- choosing --------------------------------------------------------------------------------------------------
-
-    @property
-    def exploration(self) -> Constant:
-        """Factor of the prescribed schedule; an assigned number is converted to `Constant`."""
-        return self._exploration
-
-    @exploration.setter
-    def exploration(self, value: float | Constant) -> None:
-        self._exploration = _constant(value)
 
     @property
     def radius(self) -> float:
@@ -271,23 +273,6 @@ class UncertaintyEllipsoid(SpanningPolicy):
         super()._pending_changed(decision, change)
         self._known = None
 
-    def _parameters(self) -> Parameters:
-        return {
-            **self._set_parameters(),
-            "exploration": self.exploration.describe(),
-            "reward_range": self.reward_range,
-        }
-
-
-def _constant(exploration: float | Constant) -> Constant:
-    constant = as_exploration(exploration)
-    if not isinstance(constant, Constant):
-        raise InvalidParameter(
-            f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
-            f"{exploration!r}."
-        )
-    return constant
-
 
 EXPLORES: Final = "explores"
 EXPLOITS: Final = "exploits"
@@ -331,8 +316,8 @@ class PEGE(SpanningPolicy):
 
     learns_from_any_action = True
 
-    def __init__(self, actions: Points, *, reward_range: tuple[float, float] | None = None) -> None:
-        super().__init__(actions, reward_range=reward_range)
+    def _setup(self) -> None:
+        super()._setup()
         self._n_exploited = 0
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -402,9 +387,6 @@ class PEGE(SpanningPolicy):
             raise NotLearnt("No exploiting decision has been learnt, so none can be taken back.")
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        return {**self._set_parameters(), "reward_range": self.reward_range}
 
     def _state(self) -> Parameters:
         return {**super()._state(), "n_exploited": self._n_exploited}

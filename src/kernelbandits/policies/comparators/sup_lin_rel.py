@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import log, sqrt
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import parameter
 from kernelbandits.errors import InvalidContexts, NotSupported
 from kernelbandits.kernels import Linear
 from kernelbandits.policies.comparators.spanning import unit_rows
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, LevelPolicy
-from kernelbandits.types import Decision, Indices, Matrix, Parameters, Points, Prediction, StageStep, Vector
+from kernelbandits.types import Decision, Indices, Matrix, Points, Prediction, StageStep, Vector
 from kernelbandits.validation import check_int, check_nonnegative
 
 __all__ = ["BaseLinRel", "SupLinRel"]
@@ -100,8 +102,8 @@ class SupLinRel(LevelPolicy):
 
     Every context must have length 1 or less; others are rejected (divide all by the largest possible length). The
     contexts must not depend on rewards. Like SupKernelUCB and SupLinUCB it explores for a very long time; a smaller
-    `scale`, set manually, learns sooner, without the guarantee. A round costs O(N d²) per level visited, and O(d³) for
-    a level that has learned since.
+    `exploration`, set manually, learns sooner, without the guarantee. A round costs O(N d²) per level visited, and
+    O(d³) for a level that has learned since.
 
     Parameters
     ----------
@@ -113,8 +115,8 @@ class SupLinRel(LevelPolicy):
         B ≥ ‖θ‖; 1 in the paper.
     reward_range
         Rewards outside this range are rejected; thresholds and sqrt(ln(2TN/δ)) are multiplied by its length.
-    scale
-        Factor of ‖a‖, set manually; no guarantee.
+    exploration
+        Factor of ‖a‖, set manually; no guarantee. None: sqrt(ln(2TN/δ)) times the length of the reward range.
     explore
         Which wide action to explore: the "widest", or the "lowest" row.
 
@@ -127,41 +129,18 @@ class SupLinRel(LevelPolicy):
     >>> policy.learn(decision, reward=0.4)
     """
 
-    def __init__(
-        self,
-        *,
-        horizon: int,
-        n_actions: int,
-        failure_probability: float = 0.05,
-        norm_bound: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        scale: float | None = None,
-        explore: Literal["widest", "lowest"] = "widest",
-    ) -> None:
-        super().__init__(
-            horizon=check_int(horizon, "The horizon"),
-            n_actions=check_int(n_actions, "The number of actions"),
-            failure_probability=failure_probability,
-            norm_bound=check_nonnegative(norm_bound, "The bound on the norm"),
-            noise_scale=None,
-            reward_range=reward_range,
-            mode="valid",
-            scale=scale,
-            unknown_horizon="anytime",
-            explore=explore,
-        )
+    horizon: int = parameter(partial(check_int, name="The horizon"))
+    n_actions: int = parameter(partial(check_int, name="The number of actions"))
+    norm_bound: float = parameter(partial(check_nonnegative, name="The bound on the norm"), default=1.0)
 
     def _new_level(self) -> BaseLinRel:
-        assert self._horizon is not None
-        assert self._n_actions is not None
-        assert self._norm_bound is not None
         # Widths are multiplied by the scale; the unobserved part counts without it.
-        scale = self._scale_for(self._horizon, self._n_actions, self._failure_probability)
-        return BaseLinRel(bias=self._norm_bound / scale)
+        scale = self._scale_for(self.horizon, self.n_actions, self.failure_probability)
+        return BaseLinRel(bias=self.norm_bound / scale)
 
     def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
-        if self._scale is not None:
-            return self._scale
+        if self.exploration is not None:
+            return self.exploration
         return self._span * sqrt(log(2.0 * horizon * n_actions / failure_probability))
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -203,11 +182,6 @@ class SupLinRel(LevelPolicy):
         for level in self._levels:
             assert isinstance(level, BaseLinRel)
             level.forget_axes()
-
-    def _parameters(self) -> Parameters:
-        own = ("horizon", "n_actions", "failure_probability", "norm_bound", "reward_range", "scale", "explore")
-        everything = self._level_parameters()
-        return {name: everything[name] for name in own}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from math import log
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._parameters import Parameter, ValueType, parameter
 from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_part
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import (
@@ -20,15 +22,15 @@ from kernelbandits.errors import (
     InvalidParameter,
     warn_user,
 )
-from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows, as_kernel
+from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.base import Policy
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE, Policy
 from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
-from kernelbandits.validation import check_int, check_positive
+from kernelbandits.validation import check_callable, check_instance, check_int, check_positive
 
 __all__ = ["Balls", "ContextualZooming", "Metric"]
 
@@ -169,6 +171,20 @@ class _Closeness:
         return distances
 
 
+def _not_saved(_: Any) -> Any:
+    raise CannotSave("A distance is a function, which a file cannot hold. A policy with a kernel can be saved.")
+
+
+def _named(distance: Any) -> str:
+    return str(getattr(distance, "__qualname__", type(distance).__name__))
+
+
+DISTANCE: Final = ValueType(partial(check_callable, name="The distance"), _named, _not_saved)
+KIND: Final = ValueType(
+    partial(check_instance, kind=cast(type[Any], PointKind), name="The kind of points"), describe_kind
+)
+
+
 class ContextualZooming(Policy):
     """Contextual zooming: cover the actions with balls, refined where many rewards are observed (Slivkins 2009, 2014).
 
@@ -176,7 +192,7 @@ class ContextualZooming(Policy):
     distance, Dist = min(1, B ‖φ(p) − φ(q)‖) with B ≥ ‖f‖. Over the active balls b, initially a single one of radius 1,
     with plays the number of rewards of a ball:
 
-        conf(b)  = confidence_factor · 4 sqrt(ln T / (1 + plays))
+        conf(b)  = exploration · 4 sqrt(ln T / (1 + plays))
         pre(b)   = mean reward + radius + conf(b)
         index(b) = radius + min over active b′ of [ pre(b′) + Dist(center of b, center of b′) ]
 
@@ -188,7 +204,7 @@ class ContextualZooming(Policy):
 
     The guarantee requires all assumptions: rewards in the range, and the Lipschitz condition for Dist. With the paper's
     constant the first ball alone takes 16 ln T rounds and a child four times as many, all of them at the lowest row of
-    its domain: learning takes tens of thousands of rounds, or fewer with a smaller `confidence_factor`. If the kernel
+    its domain: learning takes tens of thousands of rounds, or fewer with a smaller `exploration`. If the kernel
     itself is appropriate, and not only its distance, KernelUCB learns far faster.
 
     A round among N actions costs M · N distances, M the number of active balls, and at most M² for the indices; a
@@ -212,7 +228,7 @@ class ContextualZooming(Policy):
         T: number of rounds.
     norm_bound
         B ≥ ‖f‖ in the RKHS of the kernel; with a `distance`, the factor with which it bounds the change of f.
-    confidence_factor
+    exploration
         Factor of conf. 1 is the published value; 0.1 to 0.5 learns in practice, without a guarantee.
     reward_range
         Smallest and largest reward; others are rejected. Distances are divided by its length.
@@ -221,7 +237,7 @@ class ContextualZooming(Policy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Linear
-    >>> policy = ContextualZooming(Linear(), horizon=400, confidence_factor=0.1)
+    >>> policy = ContextualZooming(Linear(), horizon=400, exploration=0.1)
     >>> contexts = np.linspace(0, 1, 9)[:, None]
     >>> for _ in range(400):
     ...     decision = policy.choose(contexts)
@@ -232,30 +248,26 @@ class ContextualZooming(Policy):
 
     needs_reward_range = True
 
-    def __init__(
-        self,
-        kernel: KernelLike | None = None,
-        *,
-        distance: Callable[[Any, Any], Matrix] | None = None,
-        kind: PointKind | None = None,
-        horizon: int,
-        norm_bound: float = 1.0,
-        confidence_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        super().__init__(reward_range=reward_range)
-        if (kernel is None) == (distance is None):
+    kernel: Parameter[KernelLike | None, Kernel | None] = parameter(KERNEL, default=None, kw_only=False)
+    distance: Callable[[Any, Any], Matrix] | None = parameter(DISTANCE, default=None)
+    kind: PointKind | None = parameter(KIND, default=None)
+    horizon: int = parameter(partial(check_int, name="The horizon"))
+    norm_bound: float = parameter(
+        partial(check_positive, name="The bound on the norm", hint="1.0 is a common guess."), default=1.0
+    )
+    exploration: float = parameter(
+        partial(check_positive, name="The exploration", hint="1.0 is the paper's."), default=1.0
+    )
+    reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
+
+    def _setup(self) -> None:
+        super()._setup()
+        if (self.kernel is None) == (self.distance is None):
             raise InvalidParameter("Closeness is given by a kernel or by a distance, and by one of them.")
-        if distance is not None and not callable(distance):
-            raise InvalidParameter(f"The distance is a function of two collections, got {type(distance).__name__}.")
-        if kernel is not None and kind is not None:
+        if self.kernel is not None and self.kind is not None:
             raise InvalidParameter("A kernel knows the kind of its points; `kind` is for those of a distance.")
-        self.kernel = None if kernel is None else as_kernel(kernel)
-        self._own_kind = self.kernel.kind if self.kernel is not None else kind or Rows()
-        self._horizon = check_int(horizon, "The horizon")
-        self._norm_bound = check_positive(norm_bound, "The bound on the norm", "1.0 is a common guess.")
-        self._confidence_factor = check_positive(confidence_factor, "The confidence factor", "1.0 is the paper's.")
-        self._closeness = _Closeness(self.kernel, distance, self._own_kind, self._norm_bound / self._rewards.span)
+        self._own_kind: PointKind = self.kernel.kind if self.kernel is not None else self.kind or Rows()
+        self._closeness = _Closeness(self.kernel, self.distance, self._own_kind, self.norm_bound / self._rewards.span)
         self.balls = Balls(self._closeness, self._own_kind, self._journal)
         """Active balls, with rewards scaled to [0, 1]. Read-only."""
         self._has_warned = False
@@ -298,7 +310,7 @@ class ContextualZooming(Policy):
         return self.balls.domains(self.balls.distances(points))
 
     def _confidence(self, plays: Vector) -> Vector:
-        return np.asarray(self._confidence_factor * 4.0 * np.sqrt(log(self._horizon) / (1.0 + plays)))
+        return np.asarray(self.exploration * 4.0 * np.sqrt(log(self.horizon) / (1.0 + plays)))
 
     def _awaited(self) -> Vector:
         """Return the number of pending decisions per ball."""
@@ -311,9 +323,9 @@ class ContextualZooming(Policy):
         return self._ball_of(decision)
 
     def _warn_beyond_horizon(self) -> None:
-        if self.round_index > self._horizon and not self._has_warned:
+        if self.round_index > self.horizon and not self._has_warned:
             warn_user(
-                f"Round {self.round_index} lies beyond the horizon {self._horizon} that the confidence was made for. "
+                f"Round {self.round_index} lies beyond the horizon {self.horizon} that the confidence was made for. "
                 "Give a longer one.",
                 GuaranteeVoid,
             )
@@ -352,27 +364,6 @@ class ContextualZooming(Policy):
             self.balls.distances(point)
 
     # -- description and serialization -----------------------------------------------------------------------------
-
-    def _parameters(self) -> Parameters:
-        closeness: Parameters
-        if self.kernel is not None:
-            closeness = {"kernel": self.kernel.describe()}
-        else:
-            distance = self._closeness.distance
-            name = getattr(distance, "__qualname__", type(distance).__name__)
-            closeness = {"distance": name, "kind": describe_kind(self._own_kind)}
-        return {
-            **closeness,
-            "horizon": self._horizon,
-            "norm_bound": self._norm_bound,
-            "confidence_factor": self._confidence_factor,
-            "reward_range": self.reward_range,
-        }
-
-    def _structure(self) -> Parameters:
-        if self.kernel is None:
-            raise CannotSave("A distance is a function, which a file cannot hold. A policy with a kernel can be saved.")
-        return {}
 
     def _probe(self) -> Points | None:
         return self.balls.centers if len(self.balls) else None

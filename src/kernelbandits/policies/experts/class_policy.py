@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from math import nan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_number
 from kernelbandits._transactions import Journal
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts
-from kernelbandits.policies.experts.base import Expert, known_propensity, picks_of
+from kernelbandits.policies.experts.base import known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Seed, Vector
+from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Vector
 from kernelbandits.validation import check_int, check_probability, check_size
 
 __all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
@@ -233,31 +235,14 @@ class ClassPolicy(ExpertPolicy):
     A subclass defines the weights (`_mixture`) and the update after each round (`_after_round`).
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        n_actions: int,
-        failure_probability: float,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._n_actions = check_int(n_actions, "The number of actions", most=MOST_ACTIONS)
-        self._failure_probability = check_probability(failure_probability)
+    n_actions: int = parameter(partial(check_int, name="The number of actions", most=MOST_ACTIONS))
+    failure_probability: float = parameter(check_probability, default=0.05)
+
+    def _setup(self) -> None:
+        super()._setup()
         check_size("Probabilities of actions", self.n_policies, self.n_actions)
         self._table = PickTable(self.n_policies, self.n_actions, self._journal)
         self._sums = np.zeros(self.n_policies)  # Σ r 1[π(x) = a] / W'(x, a), r scaled to [0, 1]
-
-    @property
-    def n_actions(self) -> int:
-        """Largest number of actions of a round."""
-        return self._n_actions
-
-    @property
-    def failure_probability(self) -> float:
-        """Probability with which the guarantee of the algorithm may fail."""
-        return self._failure_probability
 
     @abstractmethod
     def _mixture(self) -> ClassMixture:
@@ -303,15 +288,6 @@ class ClassPolicy(ExpertPolicy):
         estimates = self._estimates()
         regrets: Vector = estimates.max() - estimates
         return regrets
-
-    def _class_parameters(self) -> Parameters:
-        """Return the entries of `_parameters` that this base class defines."""
-        return {
-            **self._expert_parameters(),
-            "n_actions": self.n_actions,
-            "failure_probability": self.failure_probability,
-            "reward_range": self.reward_range,
-        }
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         if actions.n_actions > self.n_actions:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import cbrt, ceil, floor, log, sqrt
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import saved_array
-from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
-from kernelbandits.policies.posterior_policy import PosteriorPolicy
+from kernelbandits.policies.posterior_policy import KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
-from kernelbandits.posterior import PosteriorFactory, describe_posterior, posterior_factory
-from kernelbandits.posterior.factory import make_posterior
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.theory.exploration import Constant
-from kernelbandits.types import Decision, Parameters, Points, Seed, Selection, Vector
+from kernelbandits.types import Decision, Parameters, Points, Selection, Vector
 from kernelbandits.validation import LARGEST, check_int, check_positive
 
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
@@ -85,8 +83,8 @@ class EpochGreedy(ExpertPolicy):
         value of expert i = Σ over uniform rounds of r ξⁱ_a / p_a,   p_a = 1/N
 
     which is unbiased for any advice. Epoch l = 1, 2, … consists of one uniform round and then s_l = max(1,
-    ⌊sqrt(l / (N ln M)) / exploration_factor⌋) greedy rounds. If the horizon T is known, the first
-    ⌈exploration_factor · T^(2/3) (N ln M)^(1/3)⌉ rounds are uniform and all others greedy. If rounds are i.i.d., the
+    ⌊sqrt(l / (N ln M)) / uniform_factor⌋) greedy rounds. If the horizon T is known, the first
+    ⌈uniform_factor · T^(2/3) (N ln M)^(1/3)⌉ rounds are uniform and all others greedy. If rounds are i.i.d., the
     expected regret against the best of M experts is of order T^(2/3) (N ln M)^(1/3); relative to the best action, the
     policy is no better than its experts. The policy does not learn from greedy rounds (`stage` is 1 in uniform rounds
     and None in greedy ones).
@@ -106,7 +104,7 @@ class EpochGreedy(ExpertPolicy):
         N: number of actions per round, for the schedule.
     horizon
         T, if known; None: epochs.
-    exploration_factor
+    uniform_factor
         Factor of the amount of exploration: 1 is the published schedule.
     reward_range
         Lowest and highest reward.
@@ -128,40 +126,17 @@ class EpochGreedy(ExpertPolicy):
     Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        n_actions: int,
-        horizon: int | None = None,
-        exploration_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._n_actions = check_int(n_actions, "The number of actions")
-        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
+    n_actions: int = parameter(partial(check_int, name="The number of actions"))
+    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
         # A single expert leaves nothing to learn; the schedule is defined for at least two.
         complexity = self.n_actions * log(max(len(self.experts), 2))
-        self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.exploration_factor)
+        self._schedule = Epochs(complexity, horizon=self.horizon, factor=self.uniform_factor)
         self._values: Vector = np.zeros(len(self.experts))
         self._leaders: tuple[int, Panel] | None = None
-
-    @property
-    def n_actions(self) -> int:
-        """N of the schedule."""
-        return self._n_actions
-
-    @property
-    def horizon(self) -> int | None:
-        """T, if known."""
-        return self._horizon
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of the amount of exploration."""
-        return self._exploration_factor
 
     @property
     def values(self) -> Vector:
@@ -183,15 +158,6 @@ class EpochGreedy(ExpertPolicy):
         if self._leaders is None or self._leaders[0] != place:
             self._leaders = place, Panel([self.experts[place]])
         return self._leaders[1]
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._expert_parameters(),
-            "n_actions": self.n_actions,
-            "horizon": self.horizon,
-            "exploration_factor": self.exploration_factor,
-            "reward_range": self.reward_range,
-        }
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         if self.explores(self.round_index):
@@ -229,11 +195,11 @@ class EpochGreedy(ExpertPolicy):
         self._values = saved_array(state, "values", "f", self._values.shape, least=-LARGEST, most=LARGEST)
 
 
-class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
+class KernelEpochGreedy(KernelPolicy, RandomizedPolicy):
     """Epoch-Greedy with kernel ridge regression on the uniform rounds in place of a list of experts.
 
     The schedule of uniform rounds is that of `EpochGreedy`, with `complexity` in place of ln M: epoch l consists of one
-    uniform round and then max(1, ⌊sqrt(l / (N · complexity)) / exploration_factor⌋) greedy ones; if the horizon is
+    uniform round and then max(1, ⌊sqrt(l / (N · complexity)) / uniform_factor⌋) greedy ones; if the horizon is
     known, all uniform rounds come first. A greedy round selects the action with the highest estimated reward,
     kᵀ(K + γI)⁻¹ y over the uniform rounds; the lowest row among ties. The policy does not learn from greedy rounds, so
     the learned data are an unbiased sample of all actions (`stage` is 1 in uniform rounds and None in greedy ones). The
@@ -254,7 +220,7 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         Counterpart of ln M for a list of M policies; 5 corresponds to 150 policies. Larger values explore more.
     horizon
         T, if known; None: epochs.
-    exploration_factor
+    uniform_factor
         Factor of the amount of exploration: 1 is the published schedule.
     posterior
         "auto" (the cheaper exact form), "exact" or "primal".
@@ -281,53 +247,15 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
 
     learns_from_any_action = False  # only from those of uniform rounds
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        *,
-        n_actions: int,
-        regularization: float = 1.0,
-        complexity: float = 5.0,
-        horizon: int | None = None,
-        exploration_factor: float = 1.0,
-        posterior: str | PosteriorFactory = "auto",
-        reward_range: tuple[float, float] | None = None,
-        seed: Seed = None,
-    ) -> None:
-        self.kernel: Kernel = as_kernel(kernel)
-        self._form = posterior_factory(posterior)
-        super().__init__(
-            make_posterior(self._form, self.kernel, regularization),
-            Constant(0.0),  # actions are scored by their means
-            reward_range=reward_range,
-            seed=seed,
-        )
-        self._n_actions = check_int(n_actions, "The number of actions")
-        self._complexity = check_positive(complexity, "The complexity")
-        self._horizon = None if horizon is None else check_int(horizon, "The horizon")
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
-        self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.exploration_factor)
+    n_actions: int = parameter(partial(check_int, name="The number of actions"))
+    complexity: float = parameter(partial(check_positive, name="The complexity"), default=5.0)
+    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
+        self._schedule = Epochs(self.n_actions * self.complexity, horizon=self.horizon, factor=self.uniform_factor)
         self._support: tuple[Points, Vector] | None = None  # points and dual weights; None: to be recomputed
-
-    @property
-    def n_actions(self) -> int:
-        """N of the schedule."""
-        return self._n_actions
-
-    @property
-    def complexity(self) -> float:
-        """Counterpart of ln M for a list of M policies."""
-        return self._complexity
-
-    @property
-    def horizon(self) -> int | None:
-        """T, if known."""
-        return self._horizon
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of the amount of exploration."""
-        return self._exploration_factor
 
     def explores(self, round_index: int) -> bool:
         """Whether this round, counted from 1, is uniform."""
@@ -347,18 +275,6 @@ class KernelEpochGreedy(PosteriorPolicy, RandomizedPolicy):
         seen, weights = self._support
         means: Vector = self.kernel.gram(points, seen) @ weights
         return means
-
-    def _parameters(self) -> Parameters:
-        return {
-            "kernel": self.kernel.describe(),
-            "n_actions": self.n_actions,
-            "regularization": self.posterior.regularization,
-            "complexity": self.complexity,
-            "horizon": self.horizon,
-            "exploration_factor": self.exploration_factor,
-            "posterior": describe_posterior(self._form),
-            "reward_range": self.reward_range,
-        }
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         means = self._means(actions.points)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from math import ceil, e, log, sqrt
 from typing import Any
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.policies.experts.base import Expert, known_propensity, noted, noted_shares, saved_log_weights, shares
-from kernelbandits.policies.experts.expert_policy import ExpertPolicy
+from kernelbandits.policies.experts.base import (
+    Expert,
+    checked_experts,
+    known_propensity,
+    noted,
+    noted_shares,
+    saved_log_weights,
+    shares,
+)
+from kernelbandits.policies.experts.expert_policy import EXPERTS, ExpertPolicy
 from kernelbandits.policies.experts.library import with_uniform
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Matrix, Parameters, Seed, Selection, Vector
+from kernelbandits.types import Decision, Matrix, Parameters, Selection, Vector
 from kernelbandits.validation import check_int, check_positive, check_probability
 
 __all__ = ["EXP4", "EXP4P", "ConfidentWeights", "long_enough"]
@@ -25,7 +36,7 @@ class EXP4(ExpertPolicy):
 
     With M experts, the advice ξⁱ of expert i for the N actions of the round, and T = horizon:
 
-        g = min(1, exploration_factor · sqrt(N ln M / ((e − 1) T)))
+        g = min(1, uniform_factor · sqrt(N ln M / ((e − 1) T)))
         p = (1 − g) Σ wᵢ ξⁱ / Σ wᵢ + g / N                        the action is drawn from p
         wᵢ ← wᵢ · exp(learning_factor · g · ξⁱ_a · r / (p_a N))   r: reward of the action a, scaled to [0, 1]
 
@@ -42,7 +53,7 @@ class EXP4(ExpertPolicy):
         The experts: `constant_experts`, `linear_experts`, … or user-defined ones.
     horizon
         T: approximate number of rounds.
-    exploration_factor
+    uniform_factor
         Factor of g, which is both the fraction of uniform draws and the learning rate.
     learning_factor
         Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
@@ -68,36 +79,13 @@ class EXP4(ExpertPolicy):
     Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        horizon: int,
-        exploration_factor: float = 1.0,
-        learning_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(experts, reward_range=reward_range, seed=seed)
-        self._horizon = check_int(horizon, "The horizon")
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
-        self._learning_factor = check_positive(learning_factor, "The learning factor")
+    horizon: int = parameter(partial(check_int, name="The horizon"))
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
         self._log_weights: Vector = np.zeros(len(self.experts))
-
-    @property
-    def horizon(self) -> int:
-        """T: approximate number of rounds."""
-        return self._horizon
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of g."""
-        return self._exploration_factor
-
-    @property
-    def learning_factor(self) -> float:
-        """Factor of the learning rate alone."""
-        return self._learning_factor
 
     @property
     def weights(self) -> Vector:
@@ -107,16 +95,7 @@ class EXP4(ExpertPolicy):
     def mixing(self, n_actions: int) -> float:
         """Return g of a round with `n_actions` actions."""
         rate = sqrt(n_actions * log(len(self.experts)) / ((e - 1.0) * self.horizon))
-        return min(1.0, self.exploration_factor * rate)
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._expert_parameters(),
-            "horizon": self.horizon,
-            "exploration_factor": self.exploration_factor,
-            "learning_factor": self.learning_factor,
-            "reward_range": self.reward_range,
-        }
+        return min(1.0, self.uniform_factor * rate)
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         advice, g = self._advice(actions), self.mixing(actions.n_actions)
@@ -155,7 +134,7 @@ class ConfidentWeights:
 
     With N actions in the round:
 
-        p_min = min(1/N, exploration_factor · sqrt(ln M / (N T)))
+        p_min = min(1/N, uniform_factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min
         vᵢ    = Σ_j ξⁱ_j / p_j
         wᵢ   ← wᵢ · exp( learning_factor · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
@@ -167,11 +146,11 @@ class ConfidentWeights:
         *,
         horizon: int,
         failure_probability: float,
-        exploration_factor: float,
+        uniform_factor: float,
         learning_factor: float,
     ) -> None:
         self.log_weights: Vector = np.zeros(n_experts)
-        self._horizon, self._factor, self._speed = horizon, exploration_factor, learning_factor
+        self._horizon, self._factor, self._speed = horizon, uniform_factor, learning_factor
         self._log_experts = log(n_experts)
         self._log_ratio = log(n_experts / failure_probability)
 
@@ -230,7 +209,7 @@ class EXP4P(ExpertPolicy):
 
     With M experts, the advice ξⁱ of expert i for the N actions of the round, and T = horizon:
 
-        p_min = min(1/N, exploration_factor · sqrt(ln M / (N T)))
+        p_min = min(1/N, uniform_factor · sqrt(ln M / (N T)))
         p     = (1 − N p_min) Σ wᵢ ξⁱ / Σ wᵢ + p_min    the action is drawn from p
         vᵢ    = Σ_j ξⁱ_j / p_j
         wᵢ   ← wᵢ · exp( learning_factor · (p_min / 2) · ( ξⁱ_a r / p_a + vᵢ sqrt(ln(M/δ) / (N T)) ) )
@@ -252,7 +231,7 @@ class EXP4P(ExpertPolicy):
         T: approximate number of rounds.
     failure_probability
         δ: the probability with which the regret bound may fail.
-    exploration_factor
+    uniform_factor
         Factor of p_min, which is both the lower bound of every probability and twice the learning rate.
     learning_factor
         Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
@@ -276,49 +255,24 @@ class EXP4P(ExpertPolicy):
     learning guarantees, Exp4.P.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        horizon: int,
-        failure_probability: float = 0.05,
-        exploration_factor: float = 1.0,
-        learning_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(with_uniform(experts), reward_range=reward_range, seed=seed)
-        self._failure_probability = check_probability(failure_probability)
-        self._horizon = long_enough(horizon, len(self.experts), self.failure_probability)
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
-        self._learning_factor = check_positive(learning_factor, "The learning factor")
+    experts: Parameter[Sequence[Expert], tuple[Expert, ...]] = parameter(
+        replace(EXPERTS, check=lambda experts: checked_experts(with_uniform(experts))), kw_only=False
+    )
+    horizon: int = parameter(partial(check_int, name="The horizon"))
+    failure_probability: float = parameter(check_probability, default=0.05)
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
+        long_enough(self.horizon, len(self.experts), self.failure_probability)
         self._weights = ConfidentWeights(
             len(self.experts),
             horizon=self.horizon,
             failure_probability=self.failure_probability,
-            exploration_factor=self.exploration_factor,
+            uniform_factor=self.uniform_factor,
             learning_factor=self.learning_factor,
         )
-
-    @property
-    def horizon(self) -> int:
-        """T: approximate number of rounds."""
-        return self._horizon
-
-    @property
-    def failure_probability(self) -> float:
-        """δ: the probability with which the regret bound may fail."""
-        return self._failure_probability
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of p_min."""
-        return self._exploration_factor
-
-    @property
-    def learning_factor(self) -> float:
-        """Factor of the learning rate alone."""
-        return self._learning_factor
 
     @property
     def weights(self) -> Vector:
@@ -328,16 +282,6 @@ class EXP4P(ExpertPolicy):
     def floor(self, n_actions: int) -> float:
         """Return p_min: the lower bound of the probability of each of `n_actions` actions."""
         return self._weights.floor(n_actions)
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._expert_parameters(),
-            "horizon": self.horizon,
-            "failure_probability": self.failure_probability,
-            "exploration_factor": self.exploration_factor,
-            "learning_factor": self.learning_factor,
-            "reward_range": self.reward_range,
-        }
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         return self._weights.odds(self._advice(actions))

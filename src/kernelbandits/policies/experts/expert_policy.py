@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from kernelbandits._parameters import Parameter, ValueType, parameter
 from kernelbandits.kernels import PointKind, kind_of
-from kernelbandits.policies.base import Policy, Saved
-from kernelbandits.policies.experts.base import Expert, Panel
+from kernelbandits.policies.base import REWARD_RANGE, SEED
+from kernelbandits.policies.experts.base import Expert, Panel, checked_experts
 from kernelbandits.policies.experts.serialization import packed_experts, unpacked_experts
 from kernelbandits.policies.randomized import RandomizedPolicy
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 
-__all__ = ["ExpertPolicy", "UnitRewardPolicy"]
+__all__ = ["EXPERTS", "ExpertPolicy", "UnitRewardPolicy"]
+
+
+EXPERTS: Final = ValueType(checked_experts, len, packed_experts, unpacked_experts)
+"""The experts of a policy. Those that are not of the library cannot be saved."""
 
 
 class UnitRewardPolicy(RandomizedPolicy):
     """Base class of randomized policies for any point type; `_rewards.unit` maps the reward range to [0, 1]."""
 
     needs_reward_range = True
+
+    reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
+    seed: Seed = parameter(SEED, default=None, is_described=False)
 
     def _kind(self, contexts: Points) -> PointKind:
         return kind_of(contexts)
@@ -35,16 +44,11 @@ class ExpertPolicy(UnitRewardPolicy):
     the eligible ones in proportion, or uniformly if their total is zero.
     """
 
-    def __init__(
-        self, experts: Sequence[Expert], *, reward_range: tuple[float, float] = (0.0, 1.0), seed: Seed = None
-    ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._panel = Panel(experts)
+    experts: Parameter[Sequence[Expert], tuple[Expert, ...]] = parameter(EXPERTS, kw_only=False)
 
-    @property
-    def experts(self) -> tuple[Expert, ...]:
-        """Experts whose advice is mixed."""
-        return self._panel.experts
+    def _setup(self) -> None:
+        super()._setup()
+        self._panel = Panel(self.experts)
 
     def _note_model(self) -> None:
         self._note_references()
@@ -53,14 +57,6 @@ class ExpertPolicy(UnitRewardPolicy):
         """Return one row per expert with the probabilities of the eligible actions."""
         return self._panel.advice(actions)
 
-    def _expert_parameters(self) -> Parameters:
-        """Return the entries of `_parameters` that describe the experts."""
-        return {"experts": {"n_experts": len(self.experts), "digest": self._panel.digest}}
-
-    def _structure(self) -> Parameters:
-        return {"experts": packed_experts(self.experts)}
-
-    @classmethod
-    def _build(cls, saved: Saved) -> Policy:
-        experts = unpacked_experts(saved.structure["experts"])
-        return super()._build(saved._replace(structure={**saved.structure, "experts": experts}))
+    def _description(self) -> Parameters:
+        experts = {"n_experts": len(self.experts), "digest": self._panel.digest}
+        return {**super()._description(), "experts": experts}

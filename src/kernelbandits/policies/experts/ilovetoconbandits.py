@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from math import ceil, log, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import saved_count, saved_shares
-from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.selection import tied_for_best
-from kernelbandits.types import Parameters, Seed, Vector
+from kernelbandits.types import Parameters, Vector
 from kernelbandits.validation import check_positive
 
 __all__ = ["ILOVETOCONBANDITS", "Descent", "sparse_weights"]
@@ -128,31 +129,16 @@ class ILOVETOCONBANDITS(ClassPolicy):
     bandits"), with the class enumerated in place of an oracle for the best policy.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        n_actions: int,
-        failure_probability: float = 0.05,
-        regret_factor: float = 100.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(
-            experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
-        )
-        self._regret_factor = check_positive(
-            regret_factor, "The regret factor", "The proof has 100; less learns faster."
-        )
+    regret_factor: float = parameter(
+        partial(check_positive, name="The regret factor", hint="The proof has 100; less learns faster."), default=100.0
+    )
+
+    def _setup(self) -> None:
+        super()._setup()
         self._sparse = np.zeros(self.n_policies)  # Q
         self._favorite = 0  # the best policy when Q was found
         self._least = 0.5 / self.n_actions  # m
         self._n_steps = 0
-
-    @property
-    def regret_factor(self) -> float:
-        """c: divides the estimated regrets, together with the mixing."""
-        return self._regret_factor
 
     @property
     def n_steps(self) -> int:
@@ -176,9 +162,6 @@ class ILOVETOCONBANDITS(ClassPolicy):
         descent = sparse_weights(self._table, penalties, self._least, self._sparse)
         self._sparse, self._favorite = descent.weights, self.best_policy
         self._n_steps += descent.n_steps
-
-    def _parameters(self) -> Parameters:
-        return {**self._class_parameters(), "regret_factor": self.regret_factor}
 
     def _state(self) -> Parameters:
         solution = {"sparse": self._sparse.copy(), "favorite": self._favorite, "least": self._least}

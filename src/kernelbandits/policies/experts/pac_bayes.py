@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._parameters import Parameter, ValueType, parameter
 from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_shares
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.policies.experts.base import known_propensity, noted, noted_shares, shared_row, shares
@@ -63,6 +65,15 @@ MOST_ACTIONS: Final = 10_000_000
 """Largest number of actions identified by their row: each takes 8 bytes per state."""
 
 
+def _own_centers(centers: ArrayLike) -> Matrix:
+    rows = checked_centers(centers).copy()
+    rows.setflags(write=False)
+    return rows
+
+
+CENTERS: Final = ValueType(_own_centers, np.ndarray.tolist)
+
+
 class PACBayes(UnitRewardPolicy):
     """Action distribution per state, regularized toward the marginal action distribution; for finitely many states.
 
@@ -71,7 +82,7 @@ class PACBayes(UnitRewardPolicy):
     state s:
 
         ρ(a | s) ∝ ρ̄(a) exp(g_t R(a, s))                      g_t = learning_factor · (N t)^(1/3)
-        draw from (1 − N e_t) ρ(· | s) + e_t                    e_t = min(1/(2N), exploration_factor · (N t)^(-1/3))
+        draw from (1 − N e_t) ρ(· | s) + e_t                    e_t = min(1/(2N), uniform_factor · (N t)^(-1/3))
         ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the marginal (`habit`), initially 1/N
 
     This is the fixed point of maximizing the mean reward over equally likely states minus (1/g)·I(S; A), the mutual
@@ -91,7 +102,7 @@ class PACBayes(UnitRewardPolicy):
         in one column: [[0], [1], [2], …].
     n_actions
         N: the number of actions.
-    exploration_factor
+    uniform_factor
         Factor of e_t.
     learning_factor
         Factor of g_t.
@@ -115,45 +126,17 @@ class PACBayes(UnitRewardPolicy):
     Seldin, Auer, Laviolette, Shawe-Taylor and Ortner (2011), PAC-Bayesian analysis of contextual bandits.
     """
 
-    def __init__(
-        self,
-        centers: ArrayLike,
-        *,
-        n_actions: int,
-        exploration_factor: float = 1.0,
-        learning_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._centers = checked_centers(centers).copy()
-        self._n_actions = check_int(n_actions, "The number of actions", most=MOST_ACTIONS)
-        check_size("Sums of rewards per state and action", len(self._centers), self._n_actions)
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
-        self._learning_factor = check_positive(learning_factor, "The learning factor")
+    centers: Parameter[ArrayLike, Matrix] = parameter(CENTERS, kw_only=False)
+    n_actions: int = parameter(partial(check_int, name="The number of actions", most=MOST_ACTIONS))
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
+        check_size("Sums of rewards per state and action", len(self.centers), self.n_actions)
         self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
-        self._sums: Matrix = np.zeros((len(self._centers), self.n_actions))  # Σ r/p of each state and action
-        self._visits: Vector = np.zeros(len(self._centers))
-
-    @property
-    def centers(self) -> Matrix:
-        """One row per state."""
-        return self._centers.copy()
-
-    @property
-    def n_actions(self) -> int:
-        """N: number of actions, which are identified by their row."""
-        return self._n_actions
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of e_t."""
-        return self._exploration_factor
-
-    @property
-    def learning_factor(self) -> float:
-        """Factor of g_t."""
-        return self._learning_factor
+        self._sums: Matrix = np.zeros((len(self.centers), self.n_actions))  # Σ r/p of each state and action
+        self._visits: Vector = np.zeros(len(self.centers))
 
     @property
     def habit(self) -> Vector:
@@ -168,23 +151,14 @@ class PACBayes(UnitRewardPolicy):
     def state_of(self, contexts: Points) -> int:
         """Return the state of a round: its nearest center, the first among ties."""
         row = shared_row(contexts)
-        if len(row) != self._centers.shape[1]:
+        if len(row) != self.centers.shape[1]:
             raise InvalidContexts(
-                f"The centers have {self._centers.shape[1]} columns; what the actions of this round share has "
+                f"The centers have {self.centers.shape[1]} columns; what the actions of this round share has "
                 f"{len(row)}."
             )
-        away = np.abs(self._centers / 2.0 - np.asarray(row) / 2.0)  # halved: avoids overflow of the difference
+        away = np.abs(self.centers / 2.0 - np.asarray(row) / 2.0)  # halved: avoids overflow of the difference
         unit = float(away.max()) or 1.0  # squares of very large or small numbers overflow or underflow
         return int(np.argmin(((away / unit) ** 2).sum(axis=1)))
-
-    def _parameters(self) -> Parameters:
-        return {
-            "centers": self._centers.tolist(),
-            "n_actions": self.n_actions,
-            "exploration_factor": self.exploration_factor,
-            "learning_factor": self.learning_factor,
-            "reward_range": self.reward_range,
-        }
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         rows, state, n_actions = self._rows(actions), self.state_of(actions.whole), actions.n_actions
@@ -193,7 +167,7 @@ class PACBayes(UnitRewardPolicy):
         habit = np.log(np.maximum(self._habit[rows], TINIEST))
         rule = shares(habit + self.learning_factor * pace * estimates)
 
-        floor = min(1.0 / (2.0 * n_actions), self.exploration_factor / pace)
+        floor = min(1.0 / (2.0 * n_actions), self.uniform_factor / pace)
         played = (1.0 - n_actions * floor) * rule + floor
         return ActionDistribution(
             played / played.sum(),
@@ -227,14 +201,14 @@ class PACBayes(UnitRewardPolicy):
         sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
         sums[state, decision.action] += earned
         visits[state] += 1.0
-        share = 1.0 / len(self._centers)
+        share = 1.0 / len(self.centers)
         habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
         self._sums, self._habit, self._visits = sums, habit, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
         rows = np.asarray(decision.memo.get("rows", ()))
         state = int(noted(decision, "state", 1)[0])
-        is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self._centers)
+        is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self.centers)
         if not is_known or rows.min() < 0 or rows.max() >= self.n_actions or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from math import log, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import parameter
 from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import DamagedFile
-from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable
-from kernelbandits.types import Indices, Parameters, Seed, Vector
+from kernelbandits.types import Indices, Parameters, Vector
 from kernelbandits.validation import check_positive
 
 __all__ = ["Balance", "PolicyElimination", "balanced_weights"]
@@ -75,7 +76,7 @@ class PolicyElimination(ClassPolicy):
     known; t counts the learned rounds. Contexts are i.i.d.; rewards lie in `reward_range`.
 
     The b_t of the proof is wide: with N = 3, M = 50 and δ = 0.05 it is 0.39 after 4000 rounds, so only gaps above 0.77
-    would be detected, and nothing is gained until a policy is eliminated. `confidence_factor` narrows it; below 1 the
+    would be detected, and nothing is gained until a policy is eliminated. `exploration` narrows it; below 1 the
     guarantee is void. In such a problem (linear scorers, best policy 0.75, average one 0.52) the mean reward of the
     last 500 of 4000 rounds was 0.52 with the factor 1, and 0.66 with 0.2; 0.05 eliminated the best policy in two runs
     of three.
@@ -91,7 +92,7 @@ class PolicyElimination(ClassPolicy):
         N, the largest number of actions of a round.
     failure_probability
         δ, the probability with which the best policy may be eliminated.
-    confidence_factor
+    exploration
         Factor of b_t.
     reward_range
         Range of rewards, which are scaled to [0, 1].
@@ -102,7 +103,7 @@ class PolicyElimination(ClassPolicy):
     --------
     >>> from kernelbandits.policies.experts import ConstantExpert
     >>> policy = PolicyElimination(
-    ...     [ConstantExpert(0), ConstantExpert(1)], n_actions=2, failure_probability=0.1, confidence_factor=0.2, seed=0
+    ...     [ConstantExpert(0), ConstantExpert(1)], n_actions=2, failure_probability=0.1, exploration=0.2, seed=0
     ... )
     >>> for _ in range(300):
     ...     decision = policy.choose(["left", "right"])
@@ -115,27 +116,12 @@ class PolicyElimination(ClassPolicy):
     Dudík et al. (2011), PolicyElimination.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        n_actions: int,
-        failure_probability: float = 0.05,
-        confidence_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(
-            experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
-        )
-        self._confidence_factor = check_positive(confidence_factor, "The confidence factor")
+    exploration: float = parameter(partial(check_positive, name="The exploration"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
         self._active = np.arange(self.n_policies)
         self._known_mixture: ClassMixture | None = None
-
-    @property
-    def confidence_factor(self) -> float:
-        """Factor of b_t."""
-        return self._confidence_factor
 
     @property
     def active(self) -> Indices:
@@ -151,7 +137,7 @@ class PolicyElimination(ClassPolicy):
 
     def _after_round(self) -> None:
         t = self._table.n_rounds
-        half_width = self.confidence_factor * 2.0 * sqrt(2 * self.n_actions * self._confidence(t) / t)  # b_t
+        half_width = self.exploration * 2.0 * sqrt(2 * self.n_actions * self._confidence(t) / t)  # b_t
         values = self._estimates()[self._active]
         self._active = self._active[values >= values.max() - 2.0 * half_width]
         self._known_mixture = None
@@ -159,9 +145,6 @@ class PolicyElimination(ClassPolicy):
     def _confidence(self, t: int) -> float:
         """ln(1 / δ_t)."""
         return log(4 * self.n_policies * t**2 / self.failure_probability)
-
-    def _parameters(self) -> Parameters:
-        return {**self._class_parameters(), "confidence_factor": self.confidence_factor}
 
     def _state(self) -> Parameters:
         return {**super()._state(), "active": self._active.astype(np.int64)}

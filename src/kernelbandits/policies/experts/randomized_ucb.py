@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf, log, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from kernelbandits._parameters import one_of, parameter
 from kernelbandits._saved_state import saved_count, saved_number, saved_shares
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.policies.experts.base import Expert
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.policies.experts.policy_elimination import balanced_weights
-from kernelbandits.types import Matrix, Parameters, Seed, Vector
-from kernelbandits.validation import check_int, check_positive, is_one_of, short_repr
+from kernelbandits.types import Matrix, Parameters, Vector
+from kernelbandits.validation import check_int, check_positive
 
 __all__ = ["Breach", "RandomizedUCB", "Solution", "VarianceProgram", "least_regret", "upper_hull"]
 
@@ -297,54 +297,20 @@ class RandomizedUCB(ClassPolicy):
     Dudík et al. (2011), RandomizedUCB.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Expert],
-        *,
-        n_actions: int,
-        failure_probability: float = 0.05,
-        regret_factor: float = 180.0,
-        schedule: Literal["doubling", "every"] = "doubling",
-        tolerance: float = 1e-3,
-        most_steps: int = 200,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(
-            experts, n_actions=n_actions, failure_probability=failure_probability, reward_range=reward_range, seed=seed
-        )
-        self._regret_factor = check_positive(
-            regret_factor, "The regret factor", "The proof has 180; less learns faster."
-        )
-        if not is_one_of(schedule, ("doubling", "every")):
-            raise InvalidParameter(
-                f"Weights are found at 'doubling' rounds or at 'every' one, got schedule={short_repr(schedule)}."
-            )
-        self._schedule: Literal["doubling", "every"] = schedule
-        self._tolerance = check_positive(tolerance, "The tolerance")
-        self._most_steps = check_int(most_steps, "The number of steps")
+    regret_factor: float = parameter(
+        partial(check_positive, name="The regret factor", hint="The proof has 180; less learns faster."), default=180.0
+    )
+    schedule: Literal["doubling", "every"] = parameter(
+        one_of("doubling", "every", message="Weights are found at 'doubling' rounds or at 'every' one"),
+        default="doubling",
+    )
+    tolerance: float = parameter(partial(check_positive, name="The tolerance"), default=1e-3)
+    most_steps: int = parameter(partial(check_int, name="The number of steps"), default=200)
+
+    def _setup(self) -> None:
+        super()._setup()
         self._found = ClassMixture(np.full(self.n_policies, 1.0 / self.n_policies), 0.5 / self.n_actions)
         self._gap, self._n_steps = 0.0, 0
-
-    @property
-    def regret_factor(self) -> float:
-        """c: divides the squared regrets."""
-        return self._regret_factor
-
-    @property
-    def schedule(self) -> Literal["doubling", "every"]:
-        """When the program is solved."""
-        return self._schedule
-
-    @property
-    def tolerance(self) -> float:
-        """Largest allowed distance of the estimated regret from the minimum."""
-        return self._tolerance
-
-    @property
-    def most_steps(self) -> int:
-        """Largest number of linear programs per solve."""
-        return self._most_steps
 
     @property
     def gap(self) -> float:
@@ -379,15 +345,6 @@ class RandomizedUCB(ClassPolicy):
     def _confidence(self, t: int) -> float:
         """C_t."""
         return 2.0 * log(self.n_policies * t / self.failure_probability)
-
-    def _parameters(self) -> Parameters:
-        return {
-            **self._class_parameters(),
-            "regret_factor": self.regret_factor,
-            "schedule": self.schedule,
-            "tolerance": self.tolerance,
-            "most_steps": self.most_steps,
-        }
 
     def _state(self) -> Parameters:
         solution = {"weights": self._found.weights.copy(), "mixing": self._found.mixing, "gap": self._gap}

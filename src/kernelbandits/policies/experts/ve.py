@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import ceil, e, log, sqrt
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
-from kernelbandits.policies.base import Policy, Saved
 from kernelbandits.policies.experts.base import Expert, Panel, noted, saved_log_weights
 from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
@@ -18,12 +19,19 @@ from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, wit
 from kernelbandits.policies.experts.serialization import packed_class, unpacked_class
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Parameters, Seed, Selection, Vector
+from kernelbandits.types import Decision, Parameters, Selection, Vector
 from kernelbandits.validation import check_int, check_positive, check_probability
 
 __all__ = ["VE"]
 
 UNIFORM, WEIGHTED = 1, 2
+
+
+def _as_class(policies: PolicyClass | Sequence[Expert]) -> PolicyClass:
+    return policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
+
+
+POLICIES: Final = ValueType(_as_class, described, packed_class, unpacked_class)
 
 
 class VE(UnitRewardPolicy):
@@ -57,8 +65,8 @@ class VE(UnitRewardPolicy):
     failure_probability
         δ.
     uniform_rounds
-        τ, if it should differ from that of the proof.
-    exploration_factor
+        τ; None: that of the proof.
+    uniform_factor
         Factor of p_min, as in EXP4.P.
     learning_factor
         Factor of the learning rate, as in EXP4.P.
@@ -90,78 +98,31 @@ class VE(UnitRewardPolicy):
     learning guarantees, VE.
     """
 
-    def __init__(
-        self,
-        policies: PolicyClass | Sequence[Expert],
-        *,
-        horizon: int,
-        vc_dimension: int,
-        failure_probability: float = 0.05,
-        uniform_rounds: int | None = None,
-        exploration_factor: float = 1.0,
-        learning_factor: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: Seed = None,
-    ) -> None:
-        super().__init__(reward_range=reward_range, seed=seed)
-        self._policies: PolicyClass = policies if isinstance(policies, PolicyClass) else FiniteClass(policies)
-        self._horizon = check_int(horizon, "The horizon")
-        self._vc_dimension = check_int(vc_dimension, "The VC dimension")
-        self._failure_probability = check_probability(failure_probability)
-        self._exploration_factor = check_positive(exploration_factor, "The exploration factor")
-        self._learning_factor = check_positive(learning_factor, "The learning factor")
-        self._uniform_rounds = (
-            self._needed_rounds()
-            if uniform_rounds is None
-            else check_int(uniform_rounds, "The number of uniform rounds")
-        )
+    policies: Parameter[PolicyClass | Sequence[Expert], PolicyClass] = parameter(POLICIES, kw_only=False)
+    horizon: int = parameter(partial(check_int, name="The horizon"))
+    vc_dimension: int = parameter(partial(check_int, name="The VC dimension"))
+    failure_probability: float = parameter(check_probability, default=0.05)
+    uniform_rounds: Parameter[int | None, int] = parameter(
+        partial(check_int, name="The number of uniform rounds"), default=None
+    )
+    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+
+    def _setup(self) -> None:
+        super()._setup()
+        if self.uniform_rounds is None:
+            self._resolve(uniform_rounds=self._needed_rounds())
         # EXP4.P needs ln(M/δ) rounds, and M is at most (eτ/d)^d.
-        self._given_rounds = None if uniform_rounds is None else self._uniform_rounds
         seen = max(self.uniform_rounds, self.vc_dimension)
         least = self.vc_dimension * log(e * seen / self.vc_dimension) + log(2.0 / self.failure_probability)
         if self.horizon - self.uniform_rounds < least:
             raise InvalidParameter(
                 f"VE plays uniformly for {self.uniform_rounds} rounds and then needs at least {ceil(least)} to use "
-                f"what was seen; the horizon is {horizon}. Take a longer one, or set uniform_rounds."
+                f"what was seen; the horizon is {self.horizon}. Take a longer one, or set uniform_rounds."
             )
         self._looks: list[Vector] = []
         self._panel: Panel | None = None
         self._weights: ConfidentWeights | None = None
-
-    @property
-    def policies(self) -> PolicyClass:
-        """The policy class."""
-        return self._policies
-
-    @property
-    def horizon(self) -> int:
-        """T: number of rounds."""
-        return self._horizon
-
-    @property
-    def vc_dimension(self) -> int:
-        """VC dimension of the class."""
-        return self._vc_dimension
-
-    @property
-    def failure_probability(self) -> float:
-        """δ: the probability with which the regret bound may fail."""
-        return self._failure_probability
-
-    @property
-    def uniform_rounds(self) -> int:
-        """τ: number of rounds of uniform exploration."""
-        return self._uniform_rounds
-
-    @property
-    def exploration_factor(self) -> float:
-        """Factor of p_min of EXP4.P."""
-        return self._exploration_factor
-
-    @property
-    def learning_factor(self) -> float:
-        """Factor of the learning rate of EXP4.P."""
-        return self._learning_factor
 
     def _needed_rounds(self) -> int:
         d, rounds = self.vc_dimension, self.horizon
@@ -178,26 +139,6 @@ class VE(UnitRewardPolicy):
     def weights(self) -> Vector:
         """Weight of each expert in the mixture, normalized to sum 1."""
         return np.zeros(0) if self._weights is None else self._weights.shares
-
-    def _parameters(self) -> Parameters:
-        return {
-            "policies": self.policies.describe(),
-            "horizon": self.horizon,
-            "vc_dimension": self.vc_dimension,
-            "failure_probability": self.failure_probability,
-            "uniform_rounds": self._given_rounds,
-            "exploration_factor": self.exploration_factor,
-            "learning_factor": self.learning_factor,
-            "reward_range": self.reward_range,
-        }
-
-    def _structure(self) -> Parameters:
-        return {"policies": packed_class(self.policies)}
-
-    @classmethod
-    def _build(cls, saved: Saved) -> Policy:
-        policies = unpacked_class(saved.structure["policies"])
-        return super()._build(saved._replace(structure={**saved.structure, "policies": policies}))
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         if self._panel is None or self._weights is None:
@@ -246,7 +187,7 @@ class VE(UnitRewardPolicy):
             len(experts),
             horizon=rounds,
             failure_probability=failure,
-            exploration_factor=self.exploration_factor,
+            uniform_factor=self.uniform_factor,
             learning_factor=self.learning_factor,
         )
         self._panel, self._weights = Panel(experts), weights
