@@ -188,6 +188,8 @@ class Parametrized:
                 if name in own:
                     own[name].annotation = _type_of_argument(annotation)
         for name, declared in own.items():
+            if callable(getattr(cls, declared.attribute, None)):
+                raise TypeError(f"{cls.__name__} has a method {declared.attribute}: name another attribute for {name!r}.")
             if declared.is_public:
                 setattr(cls, name, _property(declared))
             else:

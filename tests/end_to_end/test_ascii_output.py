@@ -31,7 +31,7 @@ try:
 except kb.errors.KernelBanditError as error:
     print(error)
 try:
-    kb.GridGP(np.eye(2))
+    kb.GridGP(kb.kernels.Linear(), np.eye(2))
 except kb.errors.KernelBanditError as error:
     print(error)
 print(kb.evaluation.Estimate(

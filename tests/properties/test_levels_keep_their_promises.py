@@ -12,11 +12,11 @@ KERNEL, GAMMA, HORIZON, N_ACTIONS = Gaussian(length_scale=0.6), 0.5, 500, 5
 MODES = [
     {"horizon": HORIZON, "n_actions": N_ACTIONS, "norm_bound": 1.0, "failure_probability": 0.1},
     {"horizon": HORIZON, "n_actions": N_ACTIONS, "mode": "paper"},
-    {"horizon": HORIZON, "n_actions": N_ACTIONS, "scale": 0.4},
-    {"horizon": HORIZON, "n_actions": N_ACTIONS, "scale": 0.08},
-    {"scale": 0.2},
+    {"horizon": HORIZON, "n_actions": N_ACTIONS, "exploration": 0.4},
+    {"horizon": HORIZON, "n_actions": N_ACTIONS, "exploration": 0.08},
+    {"exploration": 0.2},
     {"norm_bound": 1.0},
-    {"scale": 0.2, "unknown_horizon": "doubling"},
+    {"exploration": 0.2, "unknown_horizon": "doubling"},
 ]
 CENTERS, WEIGHTS = np.array([[0.2, 0.3], [0.8, 0.6], [0.4, 0.9]]), np.array([0.4, 0.35, 0.2])
 
@@ -67,7 +67,7 @@ def test_levels_active_sets_and_explored_rounds(parameters):
 
 def test_it_is_the_slow_literal_algorithm():
     for scale in (0.08, 0.4, 2.0):
-        policy = kb.SupKernelUCB(KERNEL, regularization=GAMMA, horizon=HORIZON, n_actions=N_ACTIONS, scale=scale)
+        policy = kb.SupKernelUCB(KERNEL, regularization=GAMMA, horizon=HORIZON, n_actions=N_ACTIONS, exploration=scale)
         slow = SlowSupKernelUCB(KERNEL.gram, GAMMA, horizon=HORIZON, scale=scale, n_stages=n_stages(HORIZON))
         rng = np.random.default_rng(4)
         for _ in range(150):

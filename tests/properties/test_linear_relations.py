@@ -72,7 +72,7 @@ class ConfidenceBallRadius:
 def test_the_ball_of_norm_two_is_linucb_over_spanner_coordinates(factor):
     rng = np.random.default_rng(1)
     actions, weights = rng.normal(size=(15, 3)), np.array([0.2, -0.1, 0.15])
-    ball = kb.ConfidenceBall(actions, failure_probability=0.1, beta_factor=factor)
+    ball = kb.ConfidenceBall(actions, failure_probability=0.1, exploration=np.sqrt(factor), reward_range=(-1, 1))
     coordinates = coordinates_of(actions, ball.spanner)
     lin = kb.LinUCB(regularization=1.0, exploration=ConfidenceBallRadius(3, 0.1, factor))
     for _ in range(200):
@@ -88,8 +88,8 @@ def test_the_dual_norm_gives_the_best_of_the_ball_of_norm_one(seed):
     """max_i |(A^−½ x)_i| against the 2d vertices, points drawn on the ball, and the ellipsoid inside."""
     rng = np.random.default_rng(seed)
     actions = rng.normal(size=(10, 4))
-    policy = kb.ConfidenceBall(actions, norm=1, beta_factor=0.01)
-    inside = kb.ConfidenceBall(actions, norm=2, beta_factor=0.01)
+    policy = kb.ConfidenceBall(actions, norm=1, exploration=0.1, reward_range=(-1, 1))
+    inside = kb.ConfidenceBall(actions, norm=2, exploration=0.1, reward_range=(-1, 1))
     precision, moments = actions[policy.spanner].T @ actions[policy.spanner], np.zeros(4)
     for _ in range(12):
         decision, reward = policy.choose(actions), float(rng.uniform(-1, 1))

@@ -183,8 +183,8 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
     "parameters",
     [
         {"horizon": 400, "n_actions": 6, "norm_bound": 1.0, "failure_probability": 0.1},
-        {"horizon": 400, "n_actions": 6, "scale": 0.2},
-        {"scale": 0.3},
+        {"horizon": 400, "n_actions": 6, "exploration": 0.2},
+        {"exploration": 0.3},
         {"horizon": 400, "n_actions": 6, "mode": "paper"},
     ],
     ids=str,

@@ -121,11 +121,11 @@ class TestSupKernelUCB(_OverRows):
         params=[
             {"horizon": 60, "n_actions": 7, "norm_bound": 1.0},
             {"horizon": 60, "n_actions": 7, "mode": "paper"},
-            {"horizon": 60, "n_actions": 7, "scale": 0.05},
+            {"horizon": 60, "n_actions": 7, "exploration": 0.05},
             {"norm_bound": 1.0},
-            {"scale": 0.2, "explore": "lowest"},
+            {"exploration": 0.2, "explore": "lowest"},
             {"norm_bound": 1.0, "unknown_horizon": "doubling"},
-            {"scale": 0.1, "unknown_horizon": "doubling"},
+            {"exploration": 0.1, "unknown_horizon": "doubling"},
         ],
         ids=str,
     )

@@ -26,9 +26,7 @@ class _OverAClass(PolicyContract):
 class TestPolicyElimination(_OverAClass):
     @pytest.fixture
     def make_policy(self, experts):
-        return lambda: kb.PolicyElimination(
-            experts, n_actions=7, failure_probability=0.1, confidence_factor=0.05, seed=2
-        )
+        return lambda: kb.PolicyElimination(experts, n_actions=7, failure_probability=0.1, exploration=0.05, seed=2)
 
 
 class TestRandomizedUCB(_OverAClass):

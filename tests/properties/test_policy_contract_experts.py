@@ -47,7 +47,7 @@ class _OverRows(PolicyContract):
 class TestEXP4(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.EXP4(many_experts(), horizon=90, exploration_factor=0.4, learning_factor=3.0, seed=3)
+        return lambda: kb.EXP4(many_experts(), horizon=90, uniform_factor=0.4, learning_factor=3.0, seed=3)
 
 
 class TestEXP4WithOneExpert(_OverRows):
@@ -106,13 +106,13 @@ class TestVEOfAList(_OverRows):
 
 
 class TestEpochGreedy(_OverRows):
-    @pytest.fixture(params=[{}, {"exploration_factor": 0.05}, {"horizon": 400, "exploration_factor": 0.05}], ids=str)
+    @pytest.fixture(params=[{}, {"uniform_factor": 0.05}, {"horizon": 400, "uniform_factor": 0.05}], ids=str)
     def make_policy(self, request):
         return lambda: kb.EpochGreedy(few_experts(), n_actions=5, seed=3, **request.param)
 
 
 class TestKernelEpochGreedy(_OverRows):
-    @pytest.fixture(params=[{}, {"exploration_factor": 0.05}, {"horizon": 400, "exploration_factor": 0.02}], ids=str)
+    @pytest.fixture(params=[{}, {"uniform_factor": 0.05}, {"horizon": 400, "uniform_factor": 0.02}], ids=str)
     def make_policy(self, request):
         kernel = Gaussian(length_scale=0.8)
         return lambda: kb.KernelEpochGreedy(kernel, n_actions=5, regularization=0.3, seed=3, **request.param)
@@ -124,7 +124,7 @@ class TestPACBayes(_OverRows):
     @pytest.fixture
     def make_policy(self):
         centers = np.random.default_rng(0).normal(size=(4, 3))
-        return lambda: kb.PACBayes(centers, n_actions=7, exploration_factor=0.5, learning_factor=2.0, seed=3)
+        return lambda: kb.PACBayes(centers, n_actions=7, uniform_factor=0.5, learning_factor=2.0, seed=3)
 
 
 class TestPACBayesWithOneState(_OverRows):

@@ -30,21 +30,21 @@ class _OverWords(PolicyContract):
 class TestGridGP(_OverRows):
     @pytest.fixture(params=[{"n_points": 3}, {"n_points": 100}, {"horizon": 20, "smoothness": 1.5}], ids=str)
     def make_policy(self, request):
-        return lambda: kb.GridGP(ACTIONS, **request.param)
+        return lambda: kb.GridGP(Linear(), ACTIONS, **request.param)
 
 
 class TestGridGPOverWords(_OverWords):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.GridGP(WORDS, Spectrum(n=2), horizon=30, dimension=1, reward_range=(0.0, 1.0))
+        return lambda: kb.GridGP(Spectrum(n=2), WORDS, horizon=30, dimension=1, reward_range=(0.0, 1.0))
 
 
 class TestPhasedElimination(_OverRows):
     @pytest.fixture(
         params=[
             {"horizon": 60, "norm_bound": 1.0},
-            {"horizon": 60, "scale": 0.2, "posterior": "exact"},
-            {"scale": 0.3},
+            {"horizon": 60, "exploration": 0.2, "posterior": "exact"},
+            {"exploration": 0.3},
         ],
         ids=str,
     )
@@ -55,7 +55,7 @@ class TestPhasedElimination(_OverRows):
 class TestPhasedEliminationPrimal(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.PhasedElimination(Linear(), ACTIONS, horizon=60, scale=0.2, posterior="primal")
+        return lambda: kb.PhasedElimination(Linear(), ACTIONS, horizon=60, exploration=0.2, posterior="primal")
 
 
 class TestPhasedEliminationOverWords(_OverWords):

@@ -10,7 +10,7 @@ from kernelbandits.testing import PolicyContract
 class TestUCB1(PolicyContract):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.UCB1(exploration_factor=0.7)
+        return lambda: kb.UCB1(exploration=0.7)
 
     @pytest.fixture
     def make_round(self):

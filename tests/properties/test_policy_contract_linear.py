@@ -55,7 +55,7 @@ class _OverAFixedSet(PolicyContract):
 class TestConfidenceBall(_OverAFixedSet):
     @pytest.fixture(params=[1, 2])
     def make_policy(self, request, actions):
-        return lambda: kb.ConfidenceBall(actions, norm=request.param, failure_probability=0.2, beta_factor=0.002)
+        return lambda: kb.ConfidenceBall(actions, norm=request.param, failure_probability=0.2, exploration=0.045)
 
 
 class TestUncertaintyEllipsoid(_OverAFixedSet):
@@ -71,7 +71,9 @@ class TestPEGE(_OverAFixedSet):
 
 
 class TestSupLinRel(PolicyContract):
-    @pytest.fixture(params=[{}, {"scale": 0.05}, {"scale": 0.2, "explore": "lowest", "norm_bound": 0.3}], ids=str)
+    @pytest.fixture(
+        params=[{}, {"exploration": 0.05}, {"exploration": 0.2, "explore": "lowest", "norm_bound": 0.3}], ids=str
+    )
     def make_policy(self, request):
         return lambda: kb.SupLinRel(horizon=80, n_actions=7, failure_probability=0.1, **request.param)
 

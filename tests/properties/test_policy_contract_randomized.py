@@ -77,7 +77,7 @@ INSIDE = {
 }
 ANYTHING = {
     **{name: INSIDE[name] for name in ("KernelUCB with random ties", "LinUCB disjoint")},
-    "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), scale=0.1, unknown_horizon="doubling"),
+    "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=1.5), exploration=0.1, unknown_horizon="doubling"),
     "KernelThompson": lambda: kb.KernelThompson(Gaussian(length_scale=0.7), propensity_draws=20, seed=3),
     "Guarded": lambda: kb.Guarded(kb.LinUCB(exploration=0.1), baseline=1, absent="free"),
     "UniformRandom": lambda: kb.UniformRandom(seed=3),

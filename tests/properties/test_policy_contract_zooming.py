@@ -13,7 +13,7 @@ class TestContextualZooming(PolicyContract):
     @pytest.fixture(params=[1.0, 0.05])
     def make_policy(self, request):
         return lambda: kb.ContextualZooming(
-            Linear(), horizon=60, norm_bound=0.4, confidence_factor=request.param, reward_range=(-1.0, 2.0)
+            Linear(), horizon=60, norm_bound=0.4, exploration=request.param, reward_range=(-1.0, 2.0)
         )
 
     @pytest.fixture
@@ -26,7 +26,7 @@ class TestContextualZoomingOverStrings(PolicyContract):
 
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.ContextualZooming(Spectrum(n=(1, 2)), horizon=60, confidence_factor=0.1)
+        return lambda: kb.ContextualZooming(Spectrum(n=(1, 2)), horizon=60, exploration=0.1)
 
     @pytest.fixture
     def make_round(self):
@@ -39,7 +39,7 @@ class TestContextualZoomingOverPairs(PolicyContract):
     @pytest.fixture
     def make_policy(self):
         kernel = kb.kernels.PairProduct(Gaussian(length_scale=1.0), Delta())
-        return lambda: kb.ContextualZooming(kernel, horizon=60, confidence_factor=0.1)
+        return lambda: kb.ContextualZooming(kernel, horizon=60, exploration=0.1)
 
     @pytest.fixture
     def make_round(self):

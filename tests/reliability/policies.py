@@ -101,9 +101,9 @@ CASES: dict[str, Case] = {
         lambda t: kb.Pairs(ROWS[t % 12], WORDS[:3]),
     ),
     "OFUL": Case(lambda: kb.OFUL(noise_scale=0.2, norm_bound=1.0, switching=0.3), rows),
-    "SupKernelUCB": Case(lambda: kb.SupKernelUCB(Gaussian(length_scale=0.4), scale=1.5), rows),
-    "SupLinUCB": Case(lambda: kb.SupLinUCB(scale=1.5, regularization=0.5), rows),
-    "SupLinRel": Case(lambda: kb.SupLinRel(horizon=100, n_actions=6, scale=0.5), lambda t: rows(t) / 2.0),
+    "SupKernelUCB": Case(lambda: kb.SupKernelUCB(Gaussian(length_scale=0.4), exploration=1.5), rows),
+    "SupLinUCB": Case(lambda: kb.SupLinUCB(exploration=1.5, regularization=0.5), rows),
+    "SupLinRel": Case(lambda: kb.SupLinRel(horizon=100, n_actions=6, exploration=0.5), lambda t: rows(t) / 2.0),
     "KernelThompson": Case(lambda: kb.KernelThompson(Gaussian(length_scale=0.4), propensity_draws=16, seed=1), rows),
     "KernelSquareCB": Case(lambda: kb.KernelSquareCB(Gaussian(length_scale=0.4), seed=1), rows),
     "KernelEpochGreedy": Case(lambda: kb.KernelEpochGreedy(Gaussian(length_scale=0.4), n_actions=5, seed=1), rows),
@@ -113,14 +113,15 @@ CASES: dict[str, Case] = {
     "UCB1": Case(kb.UCB1, rows),
     "KLUCB": Case(lambda: kb.KLUCB(ties="random", seed=1), rows),
     "PhasedElimination": Case(
-        lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), FIXED, scale=0.3, regularization=0.1), always(FIXED)
+        lambda: kb.PhasedElimination(Gaussian(length_scale=0.4), FIXED, exploration=0.3, regularization=0.1),
+        always(FIXED),
     ),
     "PEGE": Case(lambda: kb.PEGE(FIXED), always(FIXED)),
-    "GridGP": Case(lambda: kb.GridGP(FIXED, n_points=4), always(FIXED)),
+    "GridGP": Case(lambda: kb.GridGP(kb.kernels.Linear(), FIXED, n_points=4), always(FIXED)),
     "UncertaintyEllipsoid": Case(lambda: kb.UncertaintyEllipsoid(FIXED, exploration=0.3), always(FIXED)),
-    "ConfidenceBall": Case(lambda: kb.ConfidenceBall(FIXED, beta_factor=0.001), always(FIXED)),
+    "ConfidenceBall": Case(lambda: kb.ConfidenceBall(FIXED, exploration=0.03), always(FIXED)),
     "ContextualZooming": Case(
-        lambda: kb.ContextualZooming(Gaussian(length_scale=0.4), horizon=100, confidence_factor=0.05), rows
+        lambda: kb.ContextualZooming(Gaussian(length_scale=0.4), horizon=100, exploration=0.05), rows
     ),
     "EXP4": Case(lambda: kb.EXP4(constant_experts(5), horizon=100, seed=1), rows),
     "EXP4P": Case(lambda: kb.EXP4P(constant_experts(5), horizon=100, seed=1), rows),

@@ -14,7 +14,7 @@ N_ACTIONS, N_POLICIES, N_ROUNDS = 3, 50, 3000
 @pytest.mark.parametrize(
     "make",
     [
-        lambda experts: kb.PolicyElimination(experts, n_actions=N_ACTIONS, confidence_factor=0.2, seed=1),
+        lambda experts: kb.PolicyElimination(experts, n_actions=N_ACTIONS, exploration=0.2, seed=1),
         lambda experts: kb.RandomizedUCB(experts, n_actions=N_ACTIONS, seed=1),
         lambda experts: kb.ILOVETOCONBANDITS(experts, n_actions=N_ACTIONS, regret_factor=2.0, seed=1),
     ],

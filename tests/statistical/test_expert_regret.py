@@ -79,7 +79,7 @@ def test_kernel_epoch_greedy_is_far_below_chance_with_a_kernel_for_contexts_and_
 
     for seed in range(N_RUNS):
         contexts, expected, rewards = rounds(seed)
-        policy = kb.KernelEpochGreedy(kernel, n_actions=N_ACTIONS, exploration_factor=0.3, seed=seed)
+        policy = kb.KernelEpochGreedy(kernel, n_actions=N_ACTIONS, uniform_factor=0.3, seed=seed)
         plays = policy.play([kb.Pairs(shared, actions) for shared in contexts[:, 0]], rewards)
         regrets.append(0.7 - expected[np.arange(HORIZON), plays.action].mean())
 

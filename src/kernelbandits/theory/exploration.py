@@ -170,7 +170,7 @@ class FixedDesign(_Named):
 
     noise_scale: float
     norm_bound: float
-    failure_probability: float
+    failure_probability: float = 0.05
     n_actions: int
     horizon: int
 
@@ -209,7 +209,7 @@ class SelfNormalized(_Named):
 
     noise_scale: float
     norm_bound: float
-    failure_probability: float
+    failure_probability: float = 0.05
 
     assumes: ClassVar[str] = (
         "The noise is noise_scale-sub-Gaussian given the past, the RKHS norm of f is at most norm_bound, and the "
@@ -244,7 +244,7 @@ class Mixture(_Named):
 
     noise_scale: float
     norm_bound: float
-    failure_probability: float
+    failure_probability: float = 0.05
 
     assumes: ClassVar[str] = SelfNormalized.assumes
 
@@ -265,7 +265,7 @@ class IGPUCB(_Named):
 
     noise_scale: float
     norm_bound: float
-    failure_probability: float
+    failure_probability: float = 0.05
     horizon: int
 
     assumes: ClassVar[str] = (
@@ -302,7 +302,7 @@ class GPUCBFinite(_Named):
     with divide_by > 1 the schedule is tuned and has no guarantee.
     """
 
-    failure_probability: float
+    failure_probability: float = 0.05
     divide_by: float = 1.0
 
     assumes: ClassVar[str] = (
@@ -336,7 +336,7 @@ class GPUCBAgnostic(_Named):
     """
 
     norm_bound: float
-    failure_probability: float
+    failure_probability: float = 0.05
     divide_by: float = 1.0
 
     assumes: ClassVar[str] = (

@@ -115,7 +115,7 @@ def test_a_policy_starts_from_the_first_round_of_the_stream():
 
 
 def test_a_policy_that_takes_no_history_starts_without_it():
-    policy = SupKernelUCB(Gaussian(length_scale=0.1), scale=0.1, reward_range=(-1.0, 2.0))
+    policy = SupKernelUCB(Gaussian(length_scale=0.1), exploration=0.1, reward_range=(-1.0, 2.0))
 
     trace = simulate(Chessboard(published=True), policy, horizon=3, seed=4)
 

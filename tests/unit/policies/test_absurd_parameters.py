@@ -27,7 +27,7 @@ MAKERS = {
     "LinUCB, regularization": lambda x: p.LinUCB(regularization=x),
     "UncertaintyEllipsoid, exploration": lambda x: p.UncertaintyEllipsoid(ACTIONS, exploration=x),
     "SupLinRel, norm bound": lambda x: p.SupLinRel(horizon=50, n_actions=4, norm_bound=x),
-    "UCB1, exploration factor": lambda x: p.UCB1(exploration_factor=x, reward_range=(0.0, 1.0)),
+    "UCB1, exploration factor": lambda x: p.UCB1(exploration=x, reward_range=(0.0, 1.0)),
     "PACBayes, learning factor": lambda x: p.PACBayes(ACTIONS, n_actions=4, learning_factor=x, seed=0),
     "EXP4, learning factor": lambda x: p.EXP4(EXPERTS, horizon=50, learning_factor=x, seed=0),
     "Softmax, temperature": lambda x: p.Softmax(p.LinUCB(), temperature=x, seed=0),

@@ -21,7 +21,7 @@ POLICIES = {
     "GPUCB": lambda: kb.GPUCB(Gaussian(length_scale=0.3), noise_variance=0.1),
     "LinUCB": lambda: kb.LinUCB(exploration=0.4),
     "disjoint": lambda: kb.LinUCB(model="disjoint", exploration=0.4),
-    "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=0.3), scale=0.2),
+    "SupKernelUCB": lambda: kb.SupKernelUCB(Gaussian(length_scale=0.3), exploration=0.2),
     "random": lambda: kb.UniformRandom(seed=4),
 }
 

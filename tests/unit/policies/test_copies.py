@@ -68,7 +68,7 @@ KERNELS = {
 POLICIES = {
     "KernelUCB": lambda kernel: kb.KernelUCB(kernel, regularization=0.3, exploration=0.5, seed=1),
     "KernelEpochGreedy": lambda kernel: kb.KernelEpochGreedy(kernel, n_actions=8, regularization=0.3, seed=1),
-    "SupKernelUCB": lambda kernel: kb.SupKernelUCB(kernel, scale=0.2),
+    "SupKernelUCB": lambda kernel: kb.SupKernelUCB(kernel, exploration=0.2),
     "KernelThompson": lambda kernel: kb.KernelThompson(kernel, regularization=0.3, seed=1),
 }
 

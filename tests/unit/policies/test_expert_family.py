@@ -14,7 +14,7 @@ FAMILY = {
     "EXP4": lambda: kb.EXP4(EXPERTS, horizon=90, seed=3),
     "EXP4P": lambda: kb.EXP4P(EXPERTS, horizon=90, seed=3),
     "VE": lambda: kb.VE(EXPERTS, horizon=90, vc_dimension=2, uniform_rounds=4, seed=3),
-    "EpochGreedy": lambda: kb.EpochGreedy(EXPERTS, n_actions=4, exploration_factor=0.1, seed=3),
+    "EpochGreedy": lambda: kb.EpochGreedy(EXPERTS, n_actions=4, uniform_factor=0.1, seed=3),
     "KernelEpochGreedy": lambda: kb.KernelEpochGreedy(Gaussian(length_scale=0.8), n_actions=4, seed=3),
     "PACBayes": lambda: kb.PACBayes(np.eye(3), n_actions=4, seed=3),
     "PolicyElimination": lambda: kb.PolicyElimination(EXPERTS, n_actions=4, seed=3),

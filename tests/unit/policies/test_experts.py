@@ -81,7 +81,7 @@ def test_many_experts_of_one_class_are_one_call(monkeypatch):
 
 
 def test_advice_on_actions_that_are_not_eligible_is_spread():
-    policy = kb.EXP4([ConstantExpert(0), Hesitant()], horizon=10, exploration_factor=1e-12, seed=0)
+    policy = kb.EXP4([ConstantExpert(0), Hesitant()], horizon=10, uniform_factor=1e-12, seed=0)
     contexts, eligible = np.eye(4), np.array([False, True, True, False])
 
     probabilities = policy.probabilities(contexts, eligible=eligible)

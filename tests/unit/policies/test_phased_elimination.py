@@ -48,7 +48,7 @@ def valid_scale(phase, n_active):
 
 CASES = {
     "valid": ({"norm_bound": 1.5, "noise_scale": 0.15, "failure_probability": 0.2}, valid_scale),
-    "by hand": ({"scale": 0.25}, lambda phase, n_active: 0.25),
+    "by hand": ({"exploration": 0.25}, lambda phase, n_active: 0.25),
 }
 
 
@@ -81,7 +81,7 @@ def test_the_choice_is_the_definition(case, horizon):
 
 
 def actions_played(rewards_of, n_rounds=200):
-    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, scale=0.3)
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, exploration=0.3)
     rows, phases = [], []
     for _ in range(n_rounds):
         decision = policy.choose(ACTIONS)
@@ -122,13 +122,14 @@ def test_the_best_action_is_never_dropped_with_the_valid_scale():
 
 def test_a_scale_that_is_too_small_drops_the_best_action():
     """Negative control of the test above."""
-    assert share_that_lost_the_best(10, scale=0.005) > 0.2
+    assert share_that_lost_the_best(10, exploration=0.005) > 0.2
 
 
 def test_a_kernel_of_ones_own_is_treated_like_a_formula():
     own = FromCallable(lambda first, second: KERNEL.gram(first, second))
     left, right = (
-        kb.PhasedElimination(kernel, ACTIONS, regularization=0.04, horizon=200, scale=0.3) for kernel in (KERNEL, own)
+        kb.PhasedElimination(kernel, ACTIONS, regularization=0.04, horizon=200, exploration=0.3)
+        for kernel in (KERNEL, own)
     )
     rewards = np.clip(VALUES + 0.1 * np.random.default_rng(3).normal(size=(150, 15)), 0, 1)
 
@@ -137,7 +138,7 @@ def test_a_kernel_of_ones_own_is_treated_like_a_formula():
 
 
 def short(**arguments):
-    return kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.1, horizon=25, scale=0.5, **arguments)
+    return kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.1, horizon=25, exploration=0.5, **arguments)
 
 
 def test_awaited_plays_count_in_the_phase_and_shrink_widths():
@@ -239,7 +240,7 @@ def test_what_comes_after_its_phase_is_learnt_by_nothing():
 
 
 def eliminated():
-    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, scale=0.2)
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, exploration=0.2)
     policy.play([ACTIONS] * 200, np.tile(np.clip(VALUES, 0, 1), (200, 1)))
     return policy
 
@@ -295,14 +296,14 @@ def test_explanations_come_from_the_plays_of_the_phase():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "norm_bound=… \\(or scale"),
+        ({}, "norm_bound=… \\(or exploration"),
         ({"norm_bound": 1.0, "reward_range": None}, "noise_scale=…, or a reward_range"),
         ({"norm_bound": -1.0}, "bound on the norm has to be"),
-        ({"scale": 0.0}, "scale has to be a finite number above zero"),
-        ({"scale": 1.0, "horizon": 0}, "horizon has to be a whole number"),
-        ({"scale": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
-        ({"scale": 1.0, "regularization": 0.0}, "regularization has to be positive"),
-        ({"scale": 1.0, "posterior": "fast"}, "posterior has to be one of"),
+        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
+        ({"exploration": 1.0, "horizon": 0}, "horizon has to be a whole number"),
+        ({"exploration": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
+        ({"exploration": 1.0, "regularization": 0.0}, "regularization has to be positive"),
+        ({"exploration": 1.0, "posterior": "fast"}, "posterior has to be one of"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):
@@ -312,9 +313,9 @@ def test_bad_parameters_are_refused(arguments, message):
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InvalidContexts, match="compares strings"):
-        kb.PhasedElimination(Spectrum(n=2), ACTIONS, scale=1.0)
+        kb.PhasedElimination(Spectrum(n=2), ACTIONS, exploration=1.0)
     with pytest.raises(InvalidContexts, match="overflow"):
-        kb.PhasedElimination(Linear(), [[1e200]], scale=1.0)
+        kb.PhasedElimination(Linear(), [[1e200]], exploration=1.0)
     with pytest.raises(DecisionError, match="a play of phase 3, and this is phase 1"):
         short().learn(kb.Decision(action=0, context=ACTIONS[0], stage=3), 0.5)
 
@@ -322,13 +323,13 @@ def test_what_does_not_fit_is_refused():
 def test_a_posterior_that_forgets_is_refused():
     with pytest.raises(InvalidParameter, match="may not forget"):
         kb.PhasedElimination(
-            Gaussian(length_scale=0.3), np.eye(2), scale=0.3, posterior=posterior_factory("windowed", length=5)
+            Gaussian(length_scale=0.3), np.eye(2), exploration=0.3, posterior=posterior_factory("windowed", length=5)
         )
 
 
 @pytest.mark.parametrize("name", ["phase", "scale", "phase_length", "active"])
 def test_where_it_stands_is_not_set_from_outside(name):
-    policy = kb.PhasedElimination(KERNEL, ACTIONS, scale=0.25)
+    policy = kb.PhasedElimination(KERNEL, ACTIONS, exploration=0.25)
 
     with pytest.raises(AttributeError):
         setattr(policy, name, getattr(policy, name))

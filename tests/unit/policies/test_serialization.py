@@ -240,9 +240,9 @@ EXTREMES = {
     "EXP4": (lambda: kb.EXP4(EXPERTS, horizon=50, seed=1), "log_weights", -1e308),
     "EXP4P": (lambda: kb.EXP4P(EXPERTS, horizon=50, seed=1), "log_weights", 1e308),
     "EpochGreedy": (lambda: kb.EpochGreedy(EXPERTS, n_actions=5, seed=1), "values", 1e308),
-    "GridGP": (lambda: kb.GridGP(FIXED, n_points=3), "sums", 1e308),
+    "GridGP": (lambda: kb.GridGP(kb.kernels.Linear(), FIXED, n_points=3), "sums", 1e308),
     "PEGE": (lambda: kb.PEGE(FIXED), "errors", 1e308),
-    "SupKernelUCB": (lambda: kb.SupKernelUCB(Linear(), scale=1.0, unknown_horizon="doubling"), "epoch", 10**6),
+    "SupKernelUCB": (lambda: kb.SupKernelUCB(Linear(), exploration=1.0, unknown_horizon="doubling"), "epoch", 10**6),
     "ContextualZooming": (lambda: kb.ContextualZooming(Linear(), horizon=50), "balls.numbers", [[1.0], [1.0], [1e308]]),
 }
 

@@ -84,7 +84,7 @@ def test_doubling_gives_each_epoch_its_horizon_and_its_share_of_the_failures():
 
 
 def test_doubling_starts_each_epoch_with_empty_levels_and_drops_late_rewards():
-    policy = kb.SupKernelUCB(KERNEL, scale=1.0, regularization=0.5, unknown_horizon="doubling")
+    policy = kb.SupKernelUCB(KERNEL, exploration=1.0, regularization=0.5, unknown_horizon="doubling")
     rounds = world(1)
     late = None
     for number in range(1, 12):
@@ -105,8 +105,10 @@ def test_doubling_starts_each_epoch_with_empty_levels_and_drops_late_rewards():
 
 def test_thresholds_are_in_units_of_the_reward_range():
     """Rewards, noise, norm and range times ten: the same decisions."""
-    small = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=0.6, regularization=0.5)
-    large = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, scale=6.0, regularization=0.5, reward_range=(0.0, 10.0))
+    small = kb.SupKernelUCB(KERNEL, horizon=200, n_actions=6, exploration=0.6, regularization=0.5)
+    large = kb.SupKernelUCB(
+        KERNEL, horizon=200, n_actions=6, exploration=6.0, regularization=0.5, reward_range=(0.0, 10.0)
+    )
 
     for (contexts, rewards), _ in zip(world(2), range(200), strict=False):
         left, right = small.choose(contexts), large.choose(contexts)
@@ -118,7 +120,7 @@ def test_thresholds_are_in_units_of_the_reward_range():
 
 
 def test_a_decision_is_learnt_by_its_own_level_only():
-    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.1, regularization=0.5)
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, exploration=0.1, regularization=0.5)
 
     decisions = played(policy, 250)
 
@@ -132,15 +134,15 @@ def test_a_decision_is_learnt_by_its_own_level_only():
 
 def test_exploring_takes_the_widest_action_or_the_lowest_wide_one():
     contexts = np.array([[0.2], [1.0], [3.0]])
-    widest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, scale=1.0)
-    lowest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, scale=1.0, explore="lowest")
+    widest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, exploration=1.0)
+    lowest = kb.SupKernelUCB(Linear(), horizon=100, n_actions=3, exploration=1.0, explore="lowest")
 
     assert widest.choose(contexts).action == 2
     assert lowest.choose(contexts).action == 1  # 0.2 is within 2^-1 already
 
 
 def test_pending_decisions_are_kept_and_shrink_no_level():
-    policy = kb.SupKernelUCB(KERNEL, horizon=100, n_actions=6, scale=0.5)
+    policy = kb.SupKernelUCB(KERNEL, horizon=100, n_actions=6, exploration=0.5)
     played(policy, 20)
     contexts, _ = next(world(9))
     before = policy.walk(contexts)
@@ -155,7 +157,7 @@ def test_pending_decisions_are_kept_and_shrink_no_level():
 
 
 def test_the_walk_shows_levels_active_sets_and_outcomes():
-    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, scale=0.3, regularization=0.5)
+    policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, exploration=0.3, regularization=0.5)
     played(policy, 200)
 
     for (contexts, _), _ in zip(world(5), range(20), strict=False):
@@ -172,9 +174,9 @@ def test_the_walk_shows_levels_active_sets_and_outcomes():
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"horizon": 300, "n_actions": 6, "scale": 0.3},
-        {"horizon": 300, "n_actions": 6, "scale": 0.05, "explore": "lowest"},
-        {"scale": 0.05},
+        {"horizon": 300, "n_actions": 6, "exploration": 0.3},
+        {"horizon": 300, "n_actions": 6, "exploration": 0.05, "explore": "lowest"},
+        {"exploration": 0.05},
         {"norm_bound": 1.0, "unknown_horizon": "doubling"},
     ],
     ids=str,
@@ -234,7 +236,7 @@ def test_slates_and_warm_starts_have_no_meaning_here():
         ({"norm_bound": 1.0, "mode": "fast"}, "'valid' or 'paper'"),
         ({"norm_bound": 1.0, "unknown_horizon": "guess"}, "'anytime' or 'doubling'"),
         ({"norm_bound": 1.0, "explore": "best"}, "'widest' or 'lowest'"),
-        ({"scale": 0.0}, "scale has to be a finite number above zero"),
+        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
         ({"norm_bound": 1.0, "regularization": 0.0}, "regularization has to be positive"),
     ],
 )
@@ -247,7 +249,7 @@ def test_bad_parameters_are_refused(arguments, message):
 @pytest.mark.parametrize("noted", [2**60, 65, -1])
 def test_epochs_and_levels_that_no_run_reaches_are_refused(name, noted):
     """Epoch m has 2^m rounds: one of 2^60 would take for ever to compute."""
-    policy = kb.SupKernelUCB(KERNEL, scale=1.0, unknown_horizon="doubling")
+    policy = kb.SupKernelUCB(KERNEL, exploration=1.0, unknown_horizon="doubling")
     decision = policy.choose(np.eye(2))
     forged = replace(decision, memo={**decision.memo, name: np.array([noted])})
 

@@ -92,7 +92,7 @@ def rounds(n, seed=4):
 
 
 def test_after_the_uniform_rounds_it_is_exp4p_on_the_policies_kept():
-    rates = {"exploration_factor": 1.4, "learning_factor": 2.5}
+    rates = {"uniform_factor": 1.4, "learning_factor": 2.5}
     policy = kb.VE(
         StumpClass(2, n_actions=3),
         horizon=80,

@@ -76,7 +76,7 @@ class TestMixed:
             assert np.isnan(decision.score) == (decision.action != best)
 
     def test_levels_learn_only_what_they_chose(self):
-        inside = kb.SupKernelUCB(KERNEL, scale=0.5, horizon=100, n_actions=5)
+        inside = kb.SupKernelUCB(KERNEL, exploration=0.5, horizon=100, n_actions=5)
         policy, chosen = kb.Mixed(inside, epsilon=0.6, seed=0), 0
         rng = np.random.default_rng(4)
 
@@ -264,7 +264,7 @@ class TestEveryWrapper:
             policy.explain(replace(decision, policy="else"))
 
     def test_a_batch_that_fails_leaves_rounds_together(self):
-        policy = kb.Mixed(kb.SupKernelUCB(KERNEL, scale=0.5, horizon=90, n_actions=5), epsilon=0.5, seed=0)
+        policy = kb.Mixed(kb.SupKernelUCB(KERNEL, exploration=0.5, horizon=90, n_actions=5), epsilon=0.5, seed=0)
         first, second = policy.choose(CONTEXTS), policy.choose(CONTEXTS)
 
         with pytest.raises(DecisionError, match="level"):
@@ -304,11 +304,11 @@ ROWS = np.random.default_rng(0).normal(size=(6, 2)) / 4.0
 LEARN_FROM_ANY = {
     "UCB1": lambda: kb.UCB1(),
     "KLUCB": lambda: kb.KLUCB(),
-    "ConfidenceBall": lambda: kb.ConfidenceBall(ROWS, beta_factor=1e-3),
+    "ConfidenceBall": lambda: kb.ConfidenceBall(ROWS, exploration=0.03),
     "UncertaintyEllipsoid": lambda: kb.UncertaintyEllipsoid(ROWS, exploration=0.1),
     "PEGE": lambda: kb.PEGE(ROWS),
-    "GridGP": lambda: kb.GridGP(ROWS, n_points=3),
-    "PhasedElimination": lambda: kb.PhasedElimination(Gaussian(length_scale=0.3), ROWS, scale=0.3),
+    "GridGP": lambda: kb.GridGP(kb.kernels.Linear(), ROWS, n_points=3),
+    "PhasedElimination": lambda: kb.PhasedElimination(Gaussian(length_scale=0.3), ROWS, exploration=0.3),
     "OFUL": lambda: kb.OFUL(noise_scale=0.5, norm_bound=1.0),
     "SupLinRel": lambda: kb.SupLinRel(horizon=500, n_actions=6),
 }

@@ -95,7 +95,7 @@ class ConfidenceBall(FixedActionsPolicy):
     Examples
     --------
     >>> actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
-    >>> policy = ConfidenceBall(actions, exploration=0.03)
+    >>> policy = ConfidenceBall(actions, exploration=0.02)
     >>> for _ in range(60):
     ...     decision = policy.choose(actions)
     ...     policy.learn(decision, reward=float(decision.context @ [0.2, 0.5]))

@@ -243,7 +243,7 @@ class UCB1(IndexPolicy):
 
     Parameters
     ----------
-    exploration_factor
+    exploration
         Factor of sqrt(2 ln t / n). 1 is the published value; 0.2 to 0.5 usually learns faster, without a guarantee.
     reward_range
         Smallest and largest reward; others are rejected.

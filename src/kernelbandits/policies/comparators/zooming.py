@@ -250,7 +250,7 @@ class ContextualZooming(Policy):
 
     kernel: Parameter[KernelLike | None, Kernel | None] = parameter(KERNEL, default=None, kw_only=False)
     distance: Callable[[Any, Any], Matrix] | None = parameter(DISTANCE, default=None)
-    kind: PointKind | None = parameter(KIND, default=None)
+    kind: PointKind | None = parameter(KIND, default=None, attribute="_kind_of_points")
     horizon: int = parameter(partial(check_int, name="The horizon"))
     norm_bound: float = parameter(
         partial(check_positive, name="The bound on the norm", hint="1.0 is a common guess."), default=1.0

@@ -6,14 +6,15 @@ from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParamete
 
 RNG = np.random.default_rng(0)
 ACTIONS = RNG.normal(size=(12, 4)) * np.array([1.0, 3.0, 0.2, 1.0])
+SIGNED = (-1.0, 1.0)
 
 
 class Definition:
     """The algorithm on full matrices, in the features' own coordinates."""
 
-    def __init__(self, actions, spanner, norm, failure_probability, beta_factor):
+    def __init__(self, actions, spanner, norm, failure_probability, exploration):
         self.actions, self.norm = actions, norm
-        self.delta, self.factor = failure_probability, beta_factor
+        self.delta, self.factor = failure_probability, exploration**2
         self.precision = actions[spanner].T @ actions[spanner]
         self.moments, self.round_index = np.zeros(actions.shape[1]), 1
 
@@ -55,19 +56,21 @@ def largest_difference(policy, definition, n_rounds=120):
 
 
 @pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("beta_factor", [1.0, 0.001])
-def test_scores_are_the_largest_reward_in_the_confidence_set(norm, beta_factor):
-    policy = kb.ConfidenceBall(ACTIONS, norm=norm, failure_probability=0.2, beta_factor=beta_factor)
-    definition = Definition(ACTIONS, policy.spanner, norm, 0.2, beta_factor)
+@pytest.mark.parametrize("exploration", [1.0, 0.03])
+def test_scores_are_the_largest_reward_in_the_confidence_set(norm, exploration):
+    policy = kb.ConfidenceBall(
+        ACTIONS, norm=norm, failure_probability=0.2, exploration=exploration, reward_range=SIGNED
+    )
+    definition = Definition(ACTIONS, policy.spanner, norm, 0.2, exploration)
 
     assert largest_difference(policy, definition) < 1e-9
 
 
-@pytest.mark.parametrize("wrong", [{"norm": 1}, {"failure_probability": 0.1}, {"beta_factor": 0.002}])
+@pytest.mark.parametrize("wrong", [{"norm": 1}, {"failure_probability": 0.1}, {"exploration": 0.045}])
 def test_the_comparison_sees_another_ball(wrong):
     """Negative control."""
-    policy = kb.ConfidenceBall(ACTIONS, failure_probability=0.2, beta_factor=0.001)
-    right = {"norm": 2, "failure_probability": 0.2, "beta_factor": 0.001}
+    policy = kb.ConfidenceBall(ACTIONS, failure_probability=0.2, exploration=0.03, reward_range=SIGNED)
+    right = {"norm": 2, "failure_probability": 0.2, "exploration": 0.03}
     definition = Definition(ACTIONS, policy.spanner, **{**right, **wrong})
 
     assert largest_difference(policy, definition) > 1e-3
@@ -77,8 +80,8 @@ def test_the_comparison_sees_another_ball(wrong):
 def test_redundant_columns_change_nothing_that_could_be_seen(norm):
     """An orthogonal map into a larger space: the span is the same, up to the axes that norm 1 depends on."""
     frame = np.linalg.qr(np.random.default_rng(2).normal(size=(7, 4)))[0]
-    small = kb.ConfidenceBall(ACTIONS, norm=norm, beta_factor=0.001)
-    large = kb.ConfidenceBall(ACTIONS @ frame.T, norm=norm, beta_factor=0.001)
+    small = kb.ConfidenceBall(ACTIONS, norm=norm, exploration=0.03, reward_range=SIGNED)
+    large = kb.ConfidenceBall(ACTIONS @ frame.T, norm=norm, exploration=0.03, reward_range=SIGNED)
 
     first, second = small.choose(ACTIONS), large.choose(ACTIONS @ frame.T)
 
@@ -86,14 +89,16 @@ def test_redundant_columns_change_nothing_that_could_be_seen(norm):
     if norm == 2:
         assert (first.action, first.score) == (second.action, pytest.approx(second.score))
     else:  # within the bounds that any axes give: ‖·‖₂ ≤ sqrt(d)‖·‖∞ ≤ sqrt(d)‖·‖₂
-        ellipse = kb.ConfidenceBall(ACTIONS, norm=2, beta_factor=0.001).choose(ACTIONS)
+        ellipse = kb.ConfidenceBall(ACTIONS, norm=2, exploration=0.03, reward_range=SIGNED).choose(ACTIONS)
         assert ellipse.score <= second.score * (1 + 1e-9) <= 2 * ellipse.score * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_the_unit_of_the_features_does_not_matter(norm, scale):
-    plain, scaled = (kb.ConfidenceBall(c * ACTIONS, norm=norm, beta_factor=0.001) for c in (1.0, scale))
+    plain, scaled = (
+        kb.ConfidenceBall(c * ACTIONS, norm=norm, exploration=0.03, reward_range=SIGNED) for c in (1.0, scale)
+    )
     for _ in range(30):
         first, second = plain.choose(ACTIONS), scaled.choose(scale * ACTIONS)
         assert first.action == second.action
@@ -103,8 +108,8 @@ def test_the_unit_of_the_features_does_not_matter(norm, scale):
 
 @pytest.mark.parametrize("norm", [1, 2])
 def test_the_unit_of_the_reward_does_not_matter(norm):
-    plain = kb.ConfidenceBall(ACTIONS, norm=norm, beta_factor=0.001)
-    large = kb.ConfidenceBall(ACTIONS, norm=norm, beta_factor=0.001, reward_range=(-50.0, 20.0))
+    plain = kb.ConfidenceBall(ACTIONS, norm=norm, exploration=0.03, reward_range=SIGNED)
+    large = kb.ConfidenceBall(ACTIONS, norm=norm, exploration=0.03, reward_range=(-50.0, 20.0))
     rng = np.random.default_rng(3)
     for _ in range(40):
         first, second = plain.choose(ACTIONS), large.choose(ACTIONS)
@@ -117,7 +122,7 @@ def test_the_unit_of_the_reward_does_not_matter(norm):
 
 @pytest.mark.parametrize("norm", [1, 2])
 def test_an_awaited_decision_counts_in_the_width_and_not_in_the_mean(norm):
-    policy = kb.ConfidenceBall(ACTIONS, norm=norm, beta_factor=0.001)
+    policy = kb.ConfidenceBall(ACTIONS, norm=norm, exploration=0.03, reward_range=SIGNED)
     for _ in range(5):
         policy.learn(policy.choose(ACTIONS), 0.3)
     decision = policy.choose(ACTIONS)
@@ -148,7 +153,7 @@ def test_bad_parameters_actions_and_decisions_are_refused():
     with pytest.raises(InvalidParameter, match="norm 2 or of norm 1"):
         kb.ConfidenceBall(ACTIONS, norm=3)
     with pytest.raises(InvalidParameter, match="factor of β"):
-        kb.ConfidenceBall(ACTIONS, beta_factor=0.0)
+        kb.ConfidenceBall(ACTIONS, exploration=0.0)
     with pytest.raises(InvalidParameter, match="strictly between"):
         kb.ConfidenceBall(ACTIONS, failure_probability=1.0)
     with pytest.raises(InvalidParameter, match="reward range has to be declared"):

@@ -16,7 +16,7 @@ def played(policy, n_rounds, values=VALUES):
 
 
 def test_the_grid_is_tried_once_and_its_best_point_is_played_from_then_on():
-    policy = kb.GridGP(LINE, n_points=5)
+    policy = kb.GridGP(Linear(), LINE, n_points=5)
 
     actions = played(policy, 20)
 
@@ -26,7 +26,9 @@ def test_the_grid_is_tried_once_and_its_best_point_is_played_from_then_on():
 
 @pytest.mark.parametrize(("horizon", "smoothness", "dimension"), [(50, 2.0, None), (50, 1.0, None), (50, 0.5, 3)])
 def test_the_horizon_balances_trying_and_playing(horizon, smoothness, dimension):
-    policy = kb.GridGP(np.linspace(0, 1, 400)[:, None], horizon=horizon, smoothness=smoothness, dimension=dimension)
+    policy = kb.GridGP(
+        Linear(), np.linspace(0, 1, 400)[:, None], horizon=horizon, smoothness=smoothness, dimension=dimension
+    )
 
     d = dimension or 1
     assert len(policy.grid) == ceil(horizon ** (2 * d / (2 * d + smoothness)))
@@ -40,7 +42,7 @@ def test_more_points_leave_less_to_lose():
     for _ in range(20):
         values = root @ rng.normal(size=400)
         for n in lost:
-            lost[n].append(values.max() - values[kb.GridGP(domain, n_points=n).grid].max())
+            lost[n].append(values.max() - values[kb.GridGP(Linear(), domain, n_points=n).grid].max())
 
     means = [np.mean(lost[n]) for n in lost]
     assert means[0] > 2 * means[1] > 4 * means[2]
@@ -49,12 +51,12 @@ def test_more_points_leave_less_to_lose():
 def test_a_kernel_gives_the_distances_of_anything():
     words = ["aa", "ab", "zz", "za", "aaa"]
 
-    assert kb.GridGP(words, Spectrum(n=1), n_points=2).grid.tolist() == [0, 2]
-    assert kb.GridGP(LINE, Linear(), n_points=7).grid.tolist() == kb.GridGP(LINE, n_points=7).grid.tolist()
+    assert kb.GridGP(Spectrum(n=1), words, n_points=2).grid.tolist() == [0, 2]
+    assert kb.GridGP(Gaussian(length_scale=1.0), LINE, n_points=3).grid.tolist() == [0, 20, 10]
 
 
 def test_awaited_tries_are_not_repeated_and_the_best_known_is_played_meanwhile():
-    policy = kb.GridGP(LINE, n_points=3)
+    policy = kb.GridGP(Linear(), LINE, n_points=3)
     first = policy.choose(LINE)
     policy.expect(first)
     second = policy.choose(LINE)
@@ -71,7 +73,7 @@ def test_awaited_tries_are_not_repeated_and_the_best_known_is_played_meanwhile()
 
 
 def test_only_eligible_actions_are_tried_and_played():
-    policy = kb.GridGP(LINE, n_points=3)
+    policy = kb.GridGP(Linear(), LINE, n_points=3)
     without_first = np.arange(21) != 0
     tried = []
     for reward in (0.1, 0.7):
@@ -86,7 +88,7 @@ def test_only_eligible_actions_are_tried_and_played():
 
 
 def test_noise_is_averaged():
-    policy = kb.GridGP(LINE, n_points=2)
+    policy = kb.GridGP(Linear(), LINE, n_points=2)
     for reward in (1.0, 0.8, 0.0):
         policy.learn(policy.choose(LINE), reward)
 
@@ -98,7 +100,7 @@ def test_noise_is_averaged():
 
 
 def test_one_action_is_tried_and_played():
-    policy = kb.GridGP([[3.0]], horizon=100)
+    policy = kb.GridGP(Linear(), [[3.0]], horizon=100)
 
     assert len(policy.grid) == 1
     policy.learn(policy.choose([[3.0]]), -1e30)
@@ -119,16 +121,16 @@ def test_one_action_is_tried_and_played():
 )
 def test_bad_parameters_are_refused(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
-        kb.GridGP(LINE, **arguments)
+        kb.GridGP(Linear(), LINE, **arguments)
 
 
 def test_what_has_no_columns_needs_a_dimension():
     with pytest.raises(InvalidParameter, match="give dimension="):
-        kb.GridGP(["a", "b"], Spectrum(n=1), horizon=5)
+        kb.GridGP(Spectrum(n=1), ["a", "b"], horizon=5)
 
 
 def test_decisions_for_other_actions_are_refused():
-    policy = kb.GridGP(LINE, n_points=3)
+    policy = kb.GridGP(Linear(), LINE, n_points=3)
     foreign = kb.Decision(action=21, context=LINE[0], id="x")
 
     with pytest.raises(DecisionError, match="row of the 21"):
@@ -141,7 +143,7 @@ def test_decisions_for_other_actions_are_refused():
 
 
 def test_rewards_that_add_up_to_too_much_are_refused_and_leave_the_mean_alone():
-    policy = kb.GridGP([[3.0]], n_points=1)
+    policy = kb.GridGP(Linear(), [[3.0]], n_points=1)
     decision = policy.choose([[3.0]])
     policy.learn(decision, 1.7e308)
 

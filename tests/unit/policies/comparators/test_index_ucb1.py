@@ -49,7 +49,7 @@ def test_kernel_ucb_with_another_exploration_is_not_ucb1():
 @pytest.mark.parametrize("reward_range", [(0.0, 1.0), (-3.0, 5.0), (1e6, 1e6 + 2.0), (-1e-9, 1e-9)])
 def test_the_choice_is_the_definition(reward_range):
     low, high = reward_range
-    policy, rng = kb.UCB1(exploration_factor=0.3, reward_range=reward_range), np.random.default_rng(1)
+    policy, rng = kb.UCB1(exploration=0.3, reward_range=reward_range), np.random.default_rng(1)
     seen = {name: [] for name in NAMES}
     for t in range(1, 200):
         decision = policy.choose(NAMES, ids=NAMES)
@@ -146,8 +146,8 @@ def test_a_single_action_is_always_chosen():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"exploration_factor": 0.0}, "exploration factor has to be a finite number above zero"),
-        ({"exploration_factor": np.nan}, "exploration factor has to be a finite number above zero"),
+        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
+        ({"exploration": np.nan}, "exploration has to be a finite number above zero"),
         ({"reward_range": None}, "has to be declared, got reward_range=None"),
         ({"reward_range": (1.0, 0.0)}, "two finite numbers"),
         ({"ties": "highest"}, "'lowest' row or to one at 'random'"),

@@ -92,7 +92,7 @@ def test_rounds_go_through_the_levels_as_printed(scale, norm_bound):
     rng, weights = np.random.default_rng(1), np.array([0.5, 0.2, -0.3])
     printed = np.sqrt(np.log(2 * HORIZON * N_ACTIONS / DELTA))
     policy = kb.SupLinRel(
-        horizon=HORIZON, n_actions=N_ACTIONS, failure_probability=DELTA, norm_bound=norm_bound, scale=scale
+        horizon=HORIZON, n_actions=N_ACTIONS, failure_probability=DELTA, norm_bound=norm_bound, exploration=scale
     )
     definition = Definition(printed if scale is None else scale, norm_bound)
     for _ in range(HORIZON):
@@ -114,13 +114,13 @@ def test_wide_actions_are_looked_for_first():
     contexts = np.array([[0.8]])
 
     assert policy.walk(contexts)[-1].outcome == "explore"
-    assert kb.SupLinUCB(horizon=1, n_actions=1, scale=1.0).walk(contexts)[-1].outcome == "exploit"
+    assert kb.SupLinUCB(horizon=1, n_actions=1, exploration=1.0).walk(contexts)[-1].outcome == "exploit"
 
 
 def test_the_explored_action_does_not_depend_on_rewards_of_its_level():
     """What makes the rewards of a level independent given the contexts."""
     rng = np.random.default_rng(2)
-    first, second = (kb.SupLinRel(horizon=500, n_actions=4, scale=0.1) for _ in range(2))
+    first, second = (kb.SupLinRel(horizon=500, n_actions=4, exploration=0.1) for _ in range(2))
     n_rounds = 0
     while n_rounds < 60:
         contexts = in_the_ball(rng, 4)
@@ -163,7 +163,7 @@ def test_corrections_reach_the_level_and_its_decomposition():
 
 def test_sparse_rows_are_chosen_like_dense_ones():
     rng = np.random.default_rng(4)
-    dense, sparse = (kb.SupLinRel(horizon=80, n_actions=5, scale=0.1, norm_bound=0.3) for _ in range(2))
+    dense, sparse = (kb.SupLinRel(horizon=80, n_actions=5, exploration=0.1, norm_bound=0.3) for _ in range(2))
     for _ in range(50):
         contexts, reward = in_the_ball(rng, 5), float(rng.uniform())
         left, right = dense.choose(contexts), sparse.choose(csr_array(contexts))
@@ -213,7 +213,7 @@ def test_what_the_guarantee_does_not_cover_is_said():
         ({"n_actions": 1.5}, "number of actions"),
         ({"failure_probability": 2.0}, "strictly between"),
         ({"norm_bound": -1.0}, "norm"),
-        ({"scale": 0.0}, "scale"),
+        ({"exploration": 0.0}, "exploration"),
         ({"explore": "best"}, "'widest' or 'lowest'"),
         ({"reward_range": None}, "reward range has to be declared"),
     ],

@@ -71,7 +71,7 @@ def words(rng):
     ids=["linear", "gaussian", "strings"],
 )
 def test_the_choice_is_the_definition(kernel, draw):
-    policy = kb.ContextualZooming(kernel, horizon=HORIZON, norm_bound=NORM, confidence_factor=FACTOR)
+    policy = kb.ContextualZooming(kernel, horizon=HORIZON, norm_bound=NORM, exploration=FACTOR)
     slow, rng = SlowZooming(kernel), np.random.default_rng(0)
     for _ in range(50):
         points = draw(rng)
@@ -91,10 +91,8 @@ def test_the_choice_is_the_definition(kernel, draw):
     assert policy.balls.radii.tolist() == [ball[1] for ball in slow.balls]
 
 
-def trained(n_rounds=200, confidence_factor=FACTOR, **arguments):
-    policy = kb.ContextualZooming(
-        Gaussian(length_scale=0.5), horizon=HORIZON, confidence_factor=confidence_factor, **arguments
-    )
+def trained(n_rounds=200, exploration=FACTOR, **arguments):
+    policy = kb.ContextualZooming(Gaussian(length_scale=0.5), horizon=HORIZON, exploration=exploration, **arguments)
     rng = np.random.default_rng(1)
     for _ in range(n_rounds):
         decision = policy.choose(rng.uniform(size=(5, 2)))
@@ -146,7 +144,7 @@ def test_late_rewards_go_to_the_ball_that_chose_and_bring_no_ball_twice():
 
 
 def test_awaited_decisions_narrow_the_confidence_of_their_ball():
-    policy, points = trained(20, confidence_factor=1.0), np.full((1, 2), 0.5)
+    policy, points = trained(20, exploration=1.0), np.full((1, 2), 0.5)
     before = policy.choose(points)
 
     policy.expect(before)
@@ -164,10 +162,10 @@ def gaussian_distance(first, second):
 
 def test_a_distance_of_ones_own_is_like_the_kernel_that_implies_it():
     left = kb.ContextualZooming(
-        Gaussian(length_scale=0.5), horizon=HORIZON, norm_bound=3.0, confidence_factor=0.1, reward_range=(-2.0, 3.0)
+        Gaussian(length_scale=0.5), horizon=HORIZON, norm_bound=3.0, exploration=0.1, reward_range=(-2.0, 3.0)
     )
     right = kb.ContextualZooming(
-        distance=gaussian_distance, horizon=HORIZON, norm_bound=3.0, confidence_factor=0.1, reward_range=(-2.0, 3.0)
+        distance=gaussian_distance, horizon=HORIZON, norm_bound=3.0, exploration=0.1, reward_range=(-2.0, 3.0)
     )
     rng = np.random.default_rng(4)
     for _ in range(120):
@@ -184,7 +182,7 @@ def test_the_length_of_the_range_scales_distances_and_rewards():
     """A problem in other units is the same problem."""
     small, large = (
         kb.ContextualZooming(
-            Linear(), horizon=HORIZON, norm_bound=unit, confidence_factor=0.1, reward_range=(shift, shift + unit)
+            Linear(), horizon=HORIZON, norm_bound=unit, exploration=0.1, reward_range=(shift, shift + unit)
         )
         for unit, shift in ((1.0, 0.0), (8.0, -4.0))
     )
@@ -200,7 +198,7 @@ def test_the_length_of_the_range_scales_distances_and_rewards():
 
 
 def test_points_that_are_all_alike_are_one_ball_until_it_is_full():
-    policy = kb.ContextualZooming(Delta(), horizon=50, norm_bound=5.0, confidence_factor=0.2)
+    policy = kb.ContextualZooming(Delta(), horizon=50, norm_bound=5.0, exploration=0.2)
     for _ in range(40):
         policy.learn(policy.choose(["same"]), 0.5)
 
@@ -213,7 +211,7 @@ def test_it_learns_where_the_best_action_lies():
     rewards = 1.0 - np.abs(actions[:, 0] - 0.7)
     lost = {}
     for factor in (1.0, 0.05):
-        policy, rng = kb.ContextualZooming(Linear(), horizon=2000, confidence_factor=factor), np.random.default_rng(6)
+        policy, rng = kb.ContextualZooming(Linear(), horizon=2000, exploration=factor), np.random.default_rng(6)
         plays = policy.play([actions] * 1000, np.clip(rewards + 0.05 * rng.normal(size=(1000, 20)), 0, 1))
         lost[factor] = (1.0 - rewards[plays.action]).mean()
 
@@ -229,7 +227,7 @@ def test_it_learns_where_the_best_action_lies():
         ({"kernel": Linear(), "kind": Strings()}, "knows the kind of its points"),
         ({"kernel": Linear(), "horizon": 0}, "horizon has to be a whole number"),
         ({"kernel": Linear(), "norm_bound": 0.0}, "bound on the norm has to be"),
-        ({"kernel": Linear(), "confidence_factor": -1.0}, "confidence factor has to be"),
+        ({"kernel": Linear(), "exploration": -1.0}, "The exploration has to be"),
         ({"kernel": Linear(), "reward_range": None}, "range has to be declared"),
     ],
 )

@@ -10,7 +10,7 @@ from kernelbandits.policies.experts import ConstantExpert, UniformExpert
 from policy_classes import LinearScorer, scorers, takes
 
 CLASSES = [
-    lambda experts, **rest: kb.PolicyElimination(experts, confidence_factor=0.3, **rest),
+    lambda experts, **rest: kb.PolicyElimination(experts, exploration=0.3, **rest),
     lambda experts, **rest: kb.RandomizedUCB(experts, regret_factor=2.0, **rest),
     lambda experts, **rest: kb.RandomizedUCB(experts, schedule="every", **rest),
     lambda experts, **rest: kb.ILOVETOCONBANDITS(experts, regret_factor=2.0, **rest),
@@ -188,7 +188,7 @@ def test_factors_and_schedules_are_checked():
     experts = [ConstantExpert(0)]
 
     with pytest.raises(InvalidParameter, match="confidence factor"):
-        kb.PolicyElimination(experts, n_actions=2, confidence_factor=0.0)
+        kb.PolicyElimination(experts, n_actions=2, exploration=0.0)
     with pytest.raises(InvalidParameter, match="regret factor"):
         kb.ILOVETOCONBANDITS(experts, n_actions=2, regret_factor=-1.0)
     with pytest.raises(InvalidParameter, match="regret factor"):

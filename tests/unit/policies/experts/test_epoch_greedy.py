@@ -25,7 +25,7 @@ def printed_schedule(n_rounds, n_actions, n_experts, factor):
 
 @pytest.mark.parametrize(("n_actions", "factor"), [(2, 1.0), (5, 0.2), (1, 3.0)])
 def test_every_epoch_begins_with_one_uniform_round(n_actions, factor):
-    policy = kb.EpochGreedy(experts(), n_actions=n_actions, exploration_factor=factor, seed=0)
+    policy = kb.EpochGreedy(experts(), n_actions=n_actions, uniform_factor=factor, seed=0)
 
     explored = [policy.explores(t) for t in range(1, 2001)]
 
@@ -34,14 +34,14 @@ def test_every_epoch_begins_with_one_uniform_round(n_actions, factor):
 
 
 def test_a_known_horizon_means_to_explore_first():
-    policy = kb.EpochGreedy(experts(), n_actions=4, horizon=5000, exploration_factor=0.5, seed=0)
+    policy = kb.EpochGreedy(experts(), n_actions=4, horizon=5000, uniform_factor=0.5, seed=0)
 
     n_first = ceil(0.5 * 5000 ** (2 / 3) * (4 * log(9)) ** (1 / 3))
     assert [policy.explores(t) for t in (1, n_first, n_first + 1, 4999)] == [True, True, False, False]
 
 
 def test_values_are_sums_over_uniform_rounds_and_the_best_is_followed():
-    policy, rng = kb.EpochGreedy(experts(), n_actions=4, exploration_factor=0.2, seed=2), np.random.default_rng(3)
+    policy, rng = kb.EpochGreedy(experts(), n_actions=4, uniform_factor=0.2, seed=2), np.random.default_rng(3)
     values, n_greedy = np.zeros(9), 0
 
     for t in range(1, 200):

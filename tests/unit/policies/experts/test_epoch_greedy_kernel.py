@@ -10,7 +10,7 @@ GAMMA, KERNEL = 0.3, Gaussian(length_scale=0.8)
 
 
 def a_policy(**options):
-    return kb.KernelEpochGreedy(KERNEL, n_actions=4, regularization=GAMMA, exploration_factor=0.2, seed=1, **options)
+    return kb.KernelEpochGreedy(KERNEL, n_actions=4, regularization=GAMMA, uniform_factor=0.2, seed=1, **options)
 
 
 def test_greedy_rounds_play_the_ridge_estimate_of_the_uniform_ones():

@@ -16,7 +16,7 @@ def experts():
 
 
 def a_policy(**options):
-    return kb.EXP4(experts(), horizon=HORIZON, exploration_factor=FACTOR, learning_factor=SPEED, seed=2, **options)
+    return kb.EXP4(experts(), horizon=HORIZON, uniform_factor=FACTOR, learning_factor=SPEED, seed=2, **options)
 
 
 def products(run):
@@ -112,7 +112,7 @@ def test_amended_and_unlearnt_rewards_leave_the_weights_of_the_right_ones():
 
 
 def test_weights_neither_overflow_nor_vanish():
-    policy = kb.EXP4(constant_experts(2), horizon=1, exploration_factor=0.5, seed=0)
+    policy = kb.EXP4(constant_experts(2), horizon=1, uniform_factor=0.5, seed=0)
     decision = replace(policy.choose(np.eye(2)), propensity=1e-6, id="")
 
     for _ in range(20):
@@ -143,7 +143,7 @@ def test_a_memo_holds_a_number_per_expert_however_many_actions():
     assert {name: np.size(array) for name, array in decision.memo.items()} == {"advice": len(experts())}
 
 
-@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": 9, "exploration_factor": 0.0}])
+@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": 9, "uniform_factor": 0.0}])
 def test_wrong_numbers_are_refused(options):
     with pytest.raises(InvalidParameter):
         kb.EXP4(experts(), **options)

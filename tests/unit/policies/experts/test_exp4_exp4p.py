@@ -16,7 +16,7 @@ def experts():
 
 
 def a_policy(**options):
-    rates = {"exploration_factor": FACTOR, "learning_factor": SPEED}
+    rates = {"uniform_factor": FACTOR, "learning_factor": SPEED}
     return kb.EXP4P(experts(), horizon=HORIZON, failure_probability=DELTA, seed=2, **rates, **options)
 
 

@@ -12,7 +12,7 @@ CENTERS = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 2.0]])
 
 
 def a_policy(n_actions=4, **options):
-    return kb.PACBayes(CENTERS, n_actions=n_actions, exploration_factor=0.6, learning_factor=1.7, seed=0, **options)
+    return kb.PACBayes(CENTERS, n_actions=n_actions, uniform_factor=0.6, learning_factor=1.7, seed=0, **options)
 
 
 class Printed:
@@ -106,7 +106,7 @@ def test_fewer_actions_move_the_habit_only_among_those_that_are_there():
 
 
 def test_nothing_overflows_where_propensities_are_tiny():
-    policy = kb.PACBayes([[0.0]], n_actions=2, learning_factor=1e6, exploration_factor=1e-6, seed=0)
+    policy = kb.PACBayes([[0.0]], n_actions=2, learning_factor=1e6, uniform_factor=1e-6, seed=0)
     for _ in range(200):
         decision = policy.choose(np.zeros((2, 1)))
         policy.learn(decision, float(decision.action))

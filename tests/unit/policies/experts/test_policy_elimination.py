@@ -62,9 +62,7 @@ def test_a_run_is_the_algorithm_written_out():
     n_actions, delta, factor = 3, 0.3, 0.2
     rng, chance = np.random.default_rng(1), np.random.default_rng(2)
     experts = scorers(rng, 12)
-    policy = kb.PolicyElimination(
-        experts, n_actions=n_actions, failure_probability=delta, confidence_factor=factor, seed=0
-    )
+    policy = kb.PolicyElimination(experts, n_actions=n_actions, failure_probability=delta, exploration=factor, seed=0)
     active, sums, rounds, sizes = np.arange(12), np.zeros(12), [], []
 
     for t in range(1, 161):
@@ -93,7 +91,7 @@ def test_a_run_is_the_algorithm_written_out():
 
 
 def test_the_best_of_clearly_different_policies_is_left():
-    policy = kb.PolicyElimination([ConstantExpert(row) for row in range(3)], n_actions=3, confidence_factor=0.2, seed=0)
+    policy = kb.PolicyElimination([ConstantExpert(row) for row in range(3)], n_actions=3, exploration=0.2, seed=0)
 
     for _ in range(400):
         decision = policy.choose(["a", "b", "c"])
