@@ -91,12 +91,13 @@ class Parameter(Generic[Given, Held]):
     """
 
     __slots__ = (
-        "annotation", "attribute", "default", "is_assignable", "is_described", "is_positional", "is_public", "name",
-        "type",
+        "annotation", "attribute", "default", "is_assignable", "is_described", "is_optional", "is_positional",
+        "is_public", "name", "type",
     )  # fmt: skip
 
     def __init__(self, value_type: ValueType, default: Any, is_positional: bool, attribute: str | None) -> None:
         self.type, self.default, self.is_positional = value_type, default, is_positional
+        self.is_optional = default is None
         self.attribute: str = attribute or ""
         self.is_assignable, self.is_described, self.is_public = False, True, True
         self.name, self.annotation = "", REQUIRED
@@ -114,8 +115,8 @@ class Parameter(Generic[Given, Held]):
         def __set__(self, model: object, value: Given) -> None: ...
 
     def checked(self, value: Any) -> Any:
-        """Return the value to hold; None where that is the default."""
-        return None if value is None and self.default is None else self.type.check(value)
+        """Return the value to hold; None for a parameter that is None by default."""
+        return None if value is None and self.is_optional else self.type.check(value)
 
     def described(self, value: Any) -> Any:
         """Return the description of a held value."""
@@ -158,7 +159,7 @@ def parameter(
 
 
 def one_of(*words: str, message: str) -> Callable[[Any], str]:
-    """Return a check for one of these strings; `message` states the rule, and the value is appended.
+    """Return a check for one of these strings; `message` states the rule, and the value follows it.
 
     >>> one_of("auto", "exhaustive", message="The engine is 'auto' or 'exhaustive'")("fast")
     Traceback (most recent call last):
@@ -189,7 +190,9 @@ class Parametrized:
                     own[name].annotation = _type_of_argument(annotation)
         for name, declared in own.items():
             if callable(getattr(cls, declared.attribute, None)):
-                raise TypeError(f"{cls.__name__} has a method {declared.attribute}: name another attribute for {name!r}.")
+                raise TypeError(
+                    f"{cls.__name__} has a method {declared.attribute}: name another attribute for {name!r}."
+                )
             if declared.is_public:
                 setattr(cls, name, _property(declared))
             else:
@@ -212,6 +215,7 @@ class Parametrized:
                 if value is REQUIRED:
                     raise InvalidParameter(f"{type(self).__name__} needs the parameter {name!r}: {name}=….")
                 values[one.attribute] = one.checked(value)
+            self._resolved = frozenset()
             self._setup()
 
     _resolved = frozenset[str]()
@@ -318,7 +322,7 @@ def _property(declared: Parameter[Any, Any]) -> property:
         return property(getter)
 
     def assign(model: Any, value: Any) -> None:
-        model._assign(declared, declared.checked(value))
+        model._assign(declared, declared.type.check(value))  # None is for constructors
 
     return property(getter, assign)
 

@@ -653,6 +653,10 @@ LEFT_OUT: dict[str, str] = {
     "theory.Exploration": INTERFACE,
     **dict.fromkeys(("policies.Selection", "policies.Contribution", "policies.Explanation"), RESULT),
     **dict.fromkeys(("policies.GapWeight", "policies.Policy"), INTERFACE),
+    **dict.fromkeys(
+        ("policies.KERNEL", "policies.REWARD_RANGE", "policies.SEED", "policies.ValueType", "policies.parameter"),
+        "declares a parameter of a class",
+    ),
     **dict.fromkeys(("policies.experts.Expert", "policies.experts.PolicyClass"), INTERFACE),
     **dict.fromkeys(
         ("environments.CatalogWorld", "environments.DelayedWorld", "environments.DriftingWorld",

@@ -140,3 +140,25 @@ def outcome(name: str, odd: dict[str, str]) -> RawError | None:
     if failed or not made:
         return failed
     return raw_error(f"use of {name}({shown})", lambda: target.use(made[0]))
+
+
+def change_outcomes(name: str, odd: dict[str, str]) -> list[RawError]:
+    """Set these odd values in a new policy, and in a clone of one; use both. A refused change changes nothing."""
+    target = TARGETS[name]
+    shown = ", ".join(f"{parameter}={value}" for parameter, value in odd.items())
+    policy = callable_of(name)(**target.arguments())
+    before = policy.describe(), policy.get_params()
+
+    def cloned() -> None:
+        target.use(policy.clone(**{parameter: ODD[value]() for parameter, value in odd.items()}))
+
+    def changed() -> None:
+        try:
+            policy.set_params(**{parameter: ODD[value]() for parameter, value in odd.items()})
+        except KernelBanditError:
+            assert policy.describe() == before[0], "a refused change has changed the parameters"
+            assert all(policy.get_params()[parameter] is value for parameter, value in before[1].items())
+        target.use(policy)
+
+    found = [raw_error(f"{name}.clone({shown})", cloned), raw_error(f"{name}.set_params({shown})", changed)]
+    return [error for error in found if error is not None]

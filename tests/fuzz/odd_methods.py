@@ -155,7 +155,7 @@ def method_outcome(owner: str, method: str, parameter: str, odd: str) -> list[Ra
 
 def _call(living: Living, method: str, parameter: str, value: Any) -> None:
     if method == "assign":
-        if hasattr(type(living.policy), parameter):
+        if getattr(getattr(type(living.policy), parameter, None), "fset", None) is not None:
             setattr(living.policy, parameter, value)
         return
     arguments = living.methods()[method]

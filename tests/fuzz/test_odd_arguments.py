@@ -7,9 +7,10 @@ import pytest
 
 import kernelbandits as kb
 from fuzz.baselines import LEFT_OUT, TARGETS, callable_of, public_names
-from fuzz.odd_calls import argument_calls, limits, outcome, parameters_of, raw_error
+from fuzz.odd_calls import argument_calls, change_outcomes, limits, outcome, parameters_of, raw_error
 from fuzz.odd_methods import POLICIES, method_calls, method_outcome
 from fuzz.odd_values import ODD
+from kernelbandits._parameters import ValueType
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Gaussian
 
@@ -30,6 +31,12 @@ def raw_errors_of_arguments(n_single, n_double):
     return [
         error for name, odd in argument_calls(n_single, n_double, SEED) if (error := outcome(name, odd)) is not None
     ]
+
+
+def raw_errors_of_changes(n_calls):
+    calls = [(name, odd) for name, odd in argument_calls(None, 0, SEED) if name in POLICIES]
+    chosen = np.random.default_rng(SEED).permutation(len(calls))[:n_calls]
+    return [error for place in chosen for error in change_outcomes(*calls[place])]
 
 
 def raw_errors_of_methods(n_calls):
@@ -75,6 +82,19 @@ def test_odd_arguments_of_methods_end_in_errors_of_the_library_and_move_nothing(
     assert len(errors) <= MOST_RAW_ERRORS, listed(errors)
 
 
+def test_odd_parameters_that_are_set_or_cloned_end_in_errors_of_the_library():
+    errors = raw_errors_of_changes(500)
+
+    assert len(errors) <= MOST_RAW_ERRORS, listed(errors)
+
+
+@pytest.mark.long
+def test_every_odd_parameter_that_is_set_or_cloned_ends_in_an_error_of_the_library():
+    errors = raw_errors_of_changes(None)
+
+    assert len(errors) <= MOST_RAW_ERRORS, listed(errors)
+
+
 @pytest.mark.long
 def test_every_odd_argument_ends_in_an_error_of_the_library():
     errors = raw_errors_of_arguments(n_single=None, n_double=30_000)
@@ -94,6 +114,15 @@ def test_a_raw_error_would_be_counted(monkeypatch):
 
     assert outcome("kernels.Gaussian", {"length_scale": "None"}).error.startswith("TypeError")
     assert outcome("kernels.Gaussian", {"length_scale": "0.5"}) is None
+
+
+def test_a_raw_error_of_a_change_would_be_counted(monkeypatch):
+    monkeypatch.setattr(kb.LinUCB._declared["regularization"], "type", ValueType(float))
+
+    clone, change = change_outcomes("policies.LinUCB", {"regularization": "text"})
+
+    assert clone.call.startswith("policies.LinUCB.clone")
+    assert change.call.startswith("policies.LinUCB.set_params")
 
 
 def test_a_raw_error_in_use_would_be_counted(monkeypatch):

@@ -10,7 +10,8 @@ be used to evaluate other policies. `Guarded` deviates from a baseline only if a
 which policy to use, see docs/policies.md.
 """
 
-from kernelbandits.policies.base import Policy
+from kernelbandits._parameters import ValueType, parameter
+from kernelbandits.policies.base import KERNEL, REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.comparators import (
     KLUCB,
     PEGE,
@@ -52,9 +53,12 @@ __all__ = [
     "EXP4P",
     "GPUCB",
     "ILOVETOCONBANDITS",
+    "KERNEL",
     "KLUCB",
     "OFUL",
     "PEGE",
+    "REWARD_RANGE",
+    "SEED",
     "UCB1",
     "VE",
     "BaseKernelUCB",
@@ -87,5 +91,7 @@ __all__ = [
     "SupLinUCB",
     "UncertaintyEllipsoid",
     "UniformRandom",
+    "ValueType",
     "load",
+    "parameter",
 ]

@@ -411,7 +411,8 @@ class Guarded(UpperConfidenceWrapper):
     baseline: ItemId = parameter(_item_id)
     margin: float = parameter(partial(check_nonnegative, name="The margin"), default=0.0)
     absent: Literal["refuse", "free"] = parameter(
-        one_of("refuse", "free", message="A round without the baseline is 'refuse'd or 'free'"), default="refuse"
+        one_of("refuse", "free", message="A round without the baseline is 'refuse'd or 'free' by absent=…"),
+        default="refuse",
     )
 
     def _pick(self, actions: Actions) -> Selection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from kernelbandits.errors import (
     DecisionError,
     ForeignDecision,
     InvalidContexts,
+    InvalidParameter,
     InvalidReward,
     NotLearnt,
     NotSupported,
@@ -510,6 +512,79 @@ class PolicyContract:
         assert description["class"] == type(make_policy()).__name__
         assert _is_plain(description)
 
+    def test_describe_names_every_parameter(self, make_policy: MakePolicy) -> None:
+        """Also those with default values, so that a changed default changes no stored policy; not seeds."""
+        policy = make_policy()
+
+        described = {name for name, declared in policy._declared.items() if declared.is_described}
+        assert policy.describe().keys() == {"class", *described}
+        assert inspect.signature(type(policy)).parameters.keys() == policy._declared.keys()
+        assert policy._declared.keys() - described <= {"seed", "engine"}
+
+    def test_parameters_can_be_read(self, make_policy: MakePolicy) -> None:
+        """As attributes under the constructor's names, and all at once. `posterior` is the model that was made."""
+        policy = make_policy()
+
+        given = policy.get_params()
+        assert given.keys() == policy._declared.keys()
+        for name in given.keys() - {"posterior"}:
+            assert given[name] is None or getattr(policy, name) is given[name]
+
+    def test_parameters_make_an_equal_policy(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """`get_params` gives the arguments of a constructor, and `clone` calls it: nothing is learned."""
+        policy = self._trained(make_policy, make_round)
+        cloned, fresh = policy.clone(), make_policy()
+
+        assert type(cloned) is type(policy)
+        assert cloned.describe() == policy.describe() == fresh.describe()
+        assert cloned.fingerprint == policy.fingerprint
+        assert cloned.round_index == 1
+        contexts = make_round(np.random.default_rng(23), 5)
+        np.testing.assert_array_equal(cloned.probabilities(contexts), fresh.probabilities(contexts))
+        _run(cloned, make_round, 3)
+        assert policy.round_index == 13
+        with pytest.raises(InvalidParameter, match="no parameter 'lenght_scale'"):
+            policy.clone(lenght_scale=1.0)
+
+    def test_parameters_are_set_before_anything_is_learnt(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+        """Setting all of them makes a new policy; later, and in a wrapped policy, it is rejected."""
+        policy, fresh = make_policy(), make_policy()
+        name = next(name for name, declared in policy._declared.items() if not declared.is_assignable)
+        for part in vars(policy).values():
+            if isinstance(part, Policy):
+                fixed = next(name for name, declared in part._declared.items() if not declared.is_assignable)
+                with pytest.raises(NotSupported, match="another one wraps"):
+                    part.set_params(**{fixed: part.get_params()[fixed]})
+
+        assert policy.set_params(**policy.get_params()) is policy
+
+        assert policy.fingerprint == fresh.fingerprint
+        contexts = make_round(np.random.default_rng(24), 5)
+        left, right = policy.choose(contexts), fresh.choose(contexts)
+        assert (left.action, left.propensity) == (right.action, right.propensity)
+        with pytest.raises(InvalidParameter, match="no parameter 'lenght_scale'"):
+            policy.set_params(lenght_scale=1.0)
+        policy.expect(left)
+        with pytest.raises(NotSupported, match=rf"policy\.clone\({name}=…\)"):
+            policy.set_params(**{name: policy.get_params()[name]})
+        policy.learn(left, 0.5)
+        with pytest.raises(NotSupported, match=rf"policy\.clone\({name}=…\)"):
+            policy.set_params(**{name: policy.get_params()[name]})
+        assert policy.fingerprint == fresh.fingerprint
+
+    def test_a_changed_default_changes_no_saved_policy(
+        self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A file holds every parameter. A default that it did not hold would be noticed here."""
+        policy = self._trained(make_policy, make_round)
+        before = policy.describe()
+        policy.save(tmp_path / "policy.kb")
+        for declared in policy._declared.values():
+            if declared.is_described and declared.default is not inspect.Parameter.empty:
+                monkeypatch.setattr(declared, "default", _Unusable())
+
+        assert load(tmp_path / "policy.kb", policies=self.own_classes).describe() == before
+
     def _size(self, n_actions: int) -> int:
         """Return the number of actions of a round for which `n_actions` were requested."""
         return self.n_fixed or n_actions
@@ -518,6 +593,13 @@ class PolicyContract:
         policy = make_policy()
         _run(policy, make_round, 12)
         return policy
+
+
+class _Unusable:
+    """Default that no check accepts."""
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise ValueError("a default was used")
 
 
 def _largest_chi_square(freedom: int) -> float:

@@ -63,6 +63,7 @@ def test_centers_are_the_policy_s_own():
     policy = kb.PACBayes(given, n_actions=4)
 
     given[:] = 7.0
-    policy.centers[:] = 7.0
+    with pytest.raises(ValueError, match="read-only"):
+        policy.centers[:] = 7.0
 
     np.testing.assert_array_equal(policy.centers, np.eye(3))

@@ -7,13 +7,15 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Delta, Gaussian, Jaccard, Linear, Matern
+from kernelbandits.theory import Constant
 from kernelbandits.theory import exploration as schedules
 
 KERNEL = Gaussian(length_scale=0.8)
+GAMMA = 0.2
 
 
 def trained(kernel=KERNEL, n_rounds=15, **options):
-    policy = kb.KernelThompson(kernel, **{"regularization": 0.2, "seed": 3, **options})
+    policy = kb.KernelThompson(kernel, **{"regularization": GAMMA, "seed": 3, **options})
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(n_rounds, 2)), rng.normal(size=n_rounds))
     return policy
@@ -44,7 +46,7 @@ def in_standard_errors(draws, mean, covariance):
 @pytest.mark.parametrize("exploration", [1.0, 0.4])
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_draws_have_the_mean_and_the_covariance_of_the_process(exploration, is_awaited):
-    policy, contexts = trained(exploration=exploration), np.random.default_rng(2).normal(size=(4, 2))
+    policy, contexts = trained(exploration=exploration * sqrt(GAMMA)), np.random.default_rng(2).normal(size=(4, 2))
     pending = None
     if is_awaited:
         decision = policy.choose(contexts)
@@ -87,7 +89,7 @@ def test_a_schedule_gives_the_scale_of_the_draws_in_widths():
 
 @pytest.mark.parametrize("exploration", [1.0, 0.3])
 def test_two_actions_are_played_by_the_normal_distribution(exploration):
-    policy, contexts = trained(exploration=exploration), np.random.default_rng(2).normal(size=(2, 2))
+    policy, contexts = trained(exploration=exploration * sqrt(GAMMA)), np.random.default_rng(2).normal(size=(2, 2))
     mean, covariance = belief(policy, contexts)
     deviation = exploration * sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
@@ -133,6 +135,14 @@ def test_equal_actions_draw_equal_rewards():
     np.testing.assert_allclose(shared[[0, 2, 3]], lowest[0] / 3)
     assert trained().probabilities(contexts[[0, 2]]).tolist() == [1.0, 0.0]
     assert trained(ties="random").probabilities(contexts[[0, 2]]).tolist() == [0.5, 0.5]
+
+
+def test_the_default_is_the_posterior_itself():
+    policy = trained()
+
+    assert policy.exploration == Constant(sqrt(GAMMA))
+    assert policy.get_params()["exploration"] is None
+    assert policy.clone(regularization=0.5).exploration == Constant(sqrt(0.5))
 
 
 def test_without_exploration_it_is_greedy():
@@ -193,7 +203,7 @@ def test_a_slate_ranks_one_draw_and_its_propensities_are_shares_of_the_draws():
 
 
 def test_an_explanation_adds_one_standard_deviation():
-    policy, contexts = trained(exploration=0.5), np.random.default_rng(2).normal(size=(3, 2))
+    policy, contexts = trained(exploration=0.5 * sqrt(GAMMA)), np.random.default_rng(2).normal(size=(3, 2))
     decision = policy.choose(contexts)
 
     explanation = policy.explain(decision)

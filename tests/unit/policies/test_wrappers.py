@@ -201,7 +201,7 @@ class TestGuarded:
         for ids in (["a", "b", "c"], None):
             with pytest.raises(InvalidContexts, match="'A' is not an action of this round"):
                 policy.choose(["a", "b", "c"], ids=ids)
-        with pytest.raises(InvalidParameter, match="absent='maybe'"):
+        with pytest.raises(InvalidParameter, match="'free' by absent=…, got 'maybe'"):
             kb.Guarded(known([0.5]), baseline="a", absent="maybe")
 
     def test_what_is_no_baseline_and_no_margin_is_refused(self):

@@ -110,7 +110,9 @@ class ConfidenceBall(FixedActionsPolicy):
     norm: Literal[1, 2] = parameter(_one_or_two, default=2)
     failure_probability: float = parameter(check_probability, default=0.05)
     exploration: float = parameter(
-        partial(check_positive, name="The exploration", hint="1.0 keeps the theorem; 0.01 to 0.03 learns."), default=1.0
+        partial(check_positive, name="The exploration", hint="1.0 keeps the theorem; 0.01 to 0.03 learns."),
+        default=1.0,
+        is_assignable=True,
     )
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
 

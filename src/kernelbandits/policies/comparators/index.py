@@ -260,7 +260,9 @@ class UCB1(IndexPolicy):
     """
 
     exploration: float = parameter(
-        partial(check_positive, name="The exploration", hint="1.0 is the paper's."), default=1.0
+        partial(check_positive, name="The exploration", hint="1.0 is the paper's."),
+        default=1.0,
+        is_assignable=True,
     )
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:

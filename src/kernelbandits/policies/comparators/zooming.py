@@ -30,7 +30,7 @@ from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
-from kernelbandits.validation import check_callable, check_instance, check_int, check_positive
+from kernelbandits.validation import check_instance, check_int, check_positive
 
 __all__ = ["Balls", "ContextualZooming", "Metric"]
 
@@ -171,6 +171,12 @@ class _Closeness:
         return distances
 
 
+def _function(distance: Any) -> Any:
+    if not callable(distance):
+        raise InvalidParameter(f"The distance is a function of two collections, got {type(distance).__name__}.")
+    return distance
+
+
 def _not_saved(_: Any) -> Any:
     raise CannotSave("A distance is a function, which a file cannot hold. A policy with a kernel can be saved.")
 
@@ -179,7 +185,7 @@ def _named(distance: Any) -> str:
     return str(getattr(distance, "__qualname__", type(distance).__name__))
 
 
-DISTANCE: Final = ValueType(partial(check_callable, name="The distance"), _named, _not_saved)
+DISTANCE: Final = ValueType(_function, _named, _not_saved)
 KIND: Final = ValueType(
     partial(check_instance, kind=cast(type[Any], PointKind), name="The kind of points"), describe_kind
 )
@@ -256,7 +262,9 @@ class ContextualZooming(Policy):
         partial(check_positive, name="The bound on the norm", hint="1.0 is a common guess."), default=1.0
     )
     exploration: float = parameter(
-        partial(check_positive, name="The exploration", hint="1.0 is the paper's."), default=1.0
+        partial(check_positive, name="The exploration", hint="1.0 is the paper's."),
+        default=1.0,
+        is_assignable=True,
     )
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
 

@@ -14,14 +14,13 @@ from kernelbandits._parameters import Parameter, parameter
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.policies.experts.base import (
     Expert,
-    checked_experts,
     known_propensity,
     noted,
     noted_shares,
     saved_log_weights,
     shares,
 )
-from kernelbandits.policies.experts.expert_policy import EXPERTS, ExpertPolicy
+from kernelbandits.policies.experts.expert_policy import EXPERTS, ExpertPolicy, SharedExperts
 from kernelbandits.policies.experts.library import with_uniform
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
@@ -256,7 +255,7 @@ class EXP4P(ExpertPolicy):
     """
 
     experts: Parameter[Sequence[Expert], tuple[Expert, ...]] = parameter(
-        replace(EXPERTS, check=lambda experts: checked_experts(with_uniform(experts))), kw_only=False
+        replace(EXPERTS, check=lambda experts: SharedExperts.checked(with_uniform(experts))), kw_only=False
     )
     horizon: int = parameter(partial(check_int, name="The horizon"))
     failure_probability: float = parameter(check_probability, default=0.05)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from kernelbandits._parameters import Parameter, ValueType, parameter
 from kernelbandits.kernels import PointKind, kind_of
@@ -15,10 +15,24 @@ from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, plain_points
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 
-__all__ = ["EXPERTS", "ExpertPolicy", "UnitRewardPolicy"]
+__all__ = ["EXPERTS", "ExpertPolicy", "SharedExperts", "UnitRewardPolicy"]
 
 
-EXPERTS: Final = ValueType(checked_experts, len, packed_experts, unpacked_experts)
+class SharedExperts(tuple[Expert, ...]):
+    """Experts, which are immutable: a copied policy has the same ones."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    @classmethod
+    def checked(cls, experts: Sequence[Expert]) -> Self:
+        """Validate experts."""
+        return cls(checked_experts(experts))
+
+
+EXPERTS: Final = ValueType(SharedExperts.checked, len, packed_experts, unpacked_experts)
 """The experts of a policy. Those that are not of the library cannot be saved."""
 
 

@@ -152,7 +152,7 @@ def test_one_action_and_one_column_are_enough():
 def test_bad_parameters_actions_and_decisions_are_refused():
     with pytest.raises(InvalidParameter, match="norm 2 or of norm 1"):
         kb.ConfidenceBall(ACTIONS, norm=3)
-    with pytest.raises(InvalidParameter, match="factor of β"):
+    with pytest.raises(InvalidParameter, match="The exploration has to be"):
         kb.ConfidenceBall(ACTIONS, exploration=0.0)
     with pytest.raises(InvalidParameter, match="strictly between"):
         kb.ConfidenceBall(ACTIONS, failure_probability=1.0)

@@ -1,0 +1,250 @@
+import copy
+import inspect
+import pickle
+from operator import attrgetter
+
+import numpy as np
+import pytest
+
+import kernelbandits as kb
+from kernelbandits._parameters import Parameter, Parametrized, ValueType, did_you_mean, one_of, parameter
+from kernelbandits.errors import InvalidParameter, NotSupported
+from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import UniformRandom
+from kernelbandits.posterior import posterior_factory
+from kernelbandits.theory import Constant, GPUCBFinite, Mixture
+
+KERNEL = Gaussian(length_scale=0.7)
+ROWS = np.random.default_rng(0).normal(size=(5, 3))
+
+
+class Shape(Parametrized):
+    """A model of two numbers."""
+
+    width: float = parameter(float, kw_only=False)
+    height: "float | None" = parameter(float, default=None)
+    color: str = parameter(one_of("red", "blue", message="A color is 'red' or 'blue'"), default="red")
+
+    def _setup(self):
+        if self.height is None:
+            self._resolve(height=2 * self.width)
+        self.area = self.width * self.height
+
+
+class Solid(Shape):
+    """Inherits three parameters, with another default for one of them."""
+
+    depth: "Parameter[str | int, int]" = parameter(ValueType(int, str), attribute="_far", default=3)
+    color: str = parameter(str, default="green")
+    tint: int = parameter(int, default=0, is_described=False, is_public=False)
+
+
+def test_a_declaration_makes_the_constructor():
+    shape = Shape(2, color="blue")
+
+    assert (shape.width, shape.height, shape.color, shape.area) == (2.0, 4.0, "blue", 8.0)
+    assert [str(one) for one in inspect.signature(Shape).parameters] == ["width", "height", "color"]
+    kinds = [one.kind for one in inspect.signature(Shape).parameters.values()]
+    assert kinds == [inspect.Parameter.POSITIONAL_OR_KEYWORD, *[inspect.Parameter.KEYWORD_ONLY] * 2]
+
+
+def test_own_parameters_come_before_inherited_ones_and_undescribed_ones_last():
+    assert list(inspect.signature(Solid).parameters) == ["width", "depth", "height", "color", "tint"]
+    assert inspect.signature(Solid).parameters["color"].default == "green"
+    assert inspect.signature(Solid).parameters["depth"].annotation == "str | int"
+
+
+def test_a_class_with_a_constructor_of_its_own_has_that_signature():
+    class Square(Shape):
+        def __init__(self, side):
+            super().__init__(side, height=side)
+
+    assert list(inspect.signature(Square).parameters) == ["side"]
+    assert Square(3).area == 9.0
+
+
+def test_reading_a_parameter_calls_no_python_function():
+    for policy_class in (kb.KernelUCB, kb.EXP4, kb.Mixed):
+        for name, declared in policy_class._declared.items():
+            if declared.is_public:
+                assert isinstance(getattr(policy_class, name).fget, attrgetter)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Shape(), "Shape needs the parameter 'width': width=…"),
+        (lambda: Shape(1, 2), "takes 'width' by position, got 2 positional arguments"),
+        (lambda: Shape(1, width=1), "'width' twice"),
+        (lambda: Shape(1, hight=2), "no parameter 'hight'. Did you mean 'height'"),
+        (lambda: Shape(1, xyz=2), "no parameter 'xyz'. There are: color, height, width"),
+        (lambda: Shape(1, color="green"), "A color is 'red' or 'blue', got 'green'"),
+        (lambda: kb.LinUCB(1.0), "LinUCB takes parameters by name only, got 1 positional"),
+        (lambda: kb.KernelUCB(KERNEL, regularisation=1.0), "'regularization'"),
+        (lambda: kb.KernelUCB(KERNEL, random_state=1), "Did you mean 'seed'"),
+        (lambda: kb.UCB1(exploration_factor=1.0), "Did you mean 'exploration'"),
+        (lambda: kb.EXP4([], horizon=5, exploration_factor=1.0), "Did you mean 'uniform_factor'"),
+        (lambda: kb.ConfidenceBall(ROWS, beta_factor=1.0), "Did you mean 'exploration'"),
+        (lambda: kb.PolicyElimination([], n_actions=2, confidence_factor=1.0), "Did you mean 'exploration'"),
+        (lambda: kb.SupKernelUCB(KERNEL, scale=1.0), "Did you mean 'exploration'"),
+        (lambda: kb.PhasedElimination(KERNEL, ROWS, scale=1.0), "Did you mean 'exploration'"),
+        (lambda: kb.OFUL(noise_scale=0.5), "OFUL needs the parameter 'norm_bound'"),
+    ],
+)
+def test_wrong_arguments_are_answered_with_the_right_word(make, words):
+    with pytest.raises(InvalidParameter) as raised:
+        make()
+
+    assert words in str(raised.value)
+
+
+def test_a_name_that_is_close_to_none_is_answered_with_all():
+    assert did_you_mean("q", ["b", "a"]) == " There are: a, b."
+    assert did_you_mean("q", []) == " There are: none."
+
+
+def test_parameters_cannot_be_assigned_unless_declared_so():
+    policy = kb.KernelUCB(KERNEL)
+
+    with pytest.raises(AttributeError):
+        policy.regularization = 2.0
+    policy.exploration = 0.3
+
+    assert policy.get_params()["exploration"] == policy.exploration == Constant(0.3)
+
+
+def test_an_attribute_that_hides_a_method_is_refused():
+    with pytest.raises(TypeError, match="has a method _pick"):
+
+        class Bad(UniformRandom):
+            pick: int = parameter(int)
+
+
+def test_what_was_given_as_none_stays_none_and_the_attribute_shows_what_is_used():
+    shape = Shape(2)
+
+    assert shape.get_params() == {"width": 2.0, "height": None, "color": "red"}
+    assert shape._description() == {"width": 2.0, "height": 4.0, "color": "red"}
+    assert shape.clone(width=5).height == 10.0
+    policy = kb.GPUCB(KERNEL, noise_variance=0.1)
+    assert policy.exploration == GPUCBFinite(failure_probability=0.05)
+    assert policy.set_params(failure_probability=0.2).exploration == GPUCBFinite(failure_probability=0.2)
+    policy.exploration = 0.5
+    assert policy.get_params()["exploration"] == Constant(0.5)
+    assert policy.set_params(exploration=None).exploration == GPUCBFinite(failure_probability=0.2)
+    with pytest.raises(InvalidParameter, match="exploration"):
+        policy.exploration = None
+
+
+def test_the_description_is_that_of_the_value_type():
+    solid = Solid(1, depth="7")
+
+    assert (solid._far, solid.depth, solid._description()["depth"]) == (7, 7, "7")
+    assert "tint" not in solid._description()
+    assert not hasattr(solid, "tint")
+    assert solid.get_params()["tint"] == 0
+
+
+def test_a_representation_shows_what_is_not_the_default():
+    assert repr(Shape(1)) == "Shape(width=1.0)"
+    assert repr(Shape(1, height=3, color="blue")) == "Shape(width=1.0, height=3.0, color='blue')"
+    policy = kb.Mixed(kb.KernelUCB(KERNEL, exploration=1.0, posterior="exact"), epsilon=0.1)
+    shown = "KernelUCB(kernel=Gaussian(length_scale=0.7), posterior=NamedPosterior(name='exact', options={}))"
+    assert repr(policy) == f"Mixed(policy={shown}, epsilon=0.1)"
+    assert "\n" not in repr(kb.PEGE(ROWS))
+
+
+def test_a_clone_has_the_same_seed_and_shares_no_generator():
+    generator = np.random.default_rng(5)
+    policy = kb.KernelUCB(KERNEL, ties="random", seed=generator)
+    clone = policy.clone()
+
+    contexts = np.zeros((50, 3))
+    assert clone.seed is not generator
+    assert [clone.choose(contexts).action for _ in range(5)] == [policy.choose(contexts).action for _ in range(5)]
+    assert kb.UniformRandom(seed=3).clone().seed == 3
+
+
+def test_a_clone_of_a_wrapper_wraps_a_clone():
+    policy = kb.Mixed(kb.KernelUCB(KERNEL), epsilon=0.1, seed=0)
+    policy.learn(policy.choose(ROWS), 0.5)
+    clone = policy.clone(epsilon=0.2)
+
+    assert clone.policy is not policy.policy
+    assert (clone.epsilon, clone.round_index, clone.policy.posterior.size) == (0.2, 1, 0)
+    assert clone.clone(policy=kb.LinUCB()).describe()["policy"]["class"] == "LinUCB"
+
+
+def test_copies_and_pickles_keep_the_parameters():
+    policy = kb.GPUCB(KERNEL, noise_variance=0.3, seed=1)
+
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        assert other.describe() == policy.describe()
+        assert other.get_params()["exploration"] is None
+
+
+def test_a_change_that_does_not_fit_the_other_parameters_changes_nothing():
+    policy = kb.LinUCB(regularization=0.4, seed=0)
+    before, fingerprint = policy.describe(), policy.fingerprint
+
+    with pytest.raises(InvalidParameter, match="hybrid"):
+        policy.set_params(regularization=0.7, model="hybrid")
+
+    assert (policy.describe(), policy.fingerprint) == (before, fingerprint)
+    assert policy.posterior.regularization == 0.4
+    decision = policy.choose(ROWS)
+    assert policy.set_params(regularization=0.7).posterior.regularization == 0.7
+    assert policy.fingerprint != fingerprint
+    with pytest.raises(kb.errors.ForeignDecision):
+        policy.learn(decision, 0.5)
+
+
+def test_history_counts_as_learnt_also_in_a_file(tmp_path):
+    policy = kb.KernelUCB(KERNEL)
+    policy.warm_start(ROWS, np.arange(5.0))
+
+    with pytest.raises(NotSupported, match="clone"):
+        policy.set_params(regularization=2.0)
+    policy.save(tmp_path / "policy.kb")
+    opened = kb.load(tmp_path / "policy.kb")
+    with pytest.raises(NotSupported, match="clone"):
+        opened.set_params(regularization=2.0)
+    assert opened.set_params(exploration=0.1).exploration == Constant(0.1)
+    assert opened.clone(regularization=2.0).posterior.size == 0
+
+
+def test_a_rejected_history_does_not_count(tmp_path):
+    policy = kb.KernelUCB(KERNEL)
+    with pytest.raises(kb.errors.KernelBanditError):
+        policy.warm_start(ROWS, np.arange(5.0), times=-1)
+
+    assert policy.set_params(regularization=2.0).regularization == 2.0
+
+
+def test_a_file_that_does_not_name_a_parameter_has_its_default(monkeypatch, tmp_path):
+    """Negative control of the contract: a parameter that a description leaves out follows the default."""
+    declared = kb.UCB1._declared["exploration"]
+    policy = kb.UCB1(exploration=1.0)
+    monkeypatch.setattr(declared, "is_described", False)
+    policy.save(tmp_path / "incomplete.kb")
+    monkeypatch.setattr(declared, "is_described", True)
+    policy.save(tmp_path / "complete.kb")
+
+    monkeypatch.setattr(declared, "default", 0.3)
+
+    assert kb.load(tmp_path / "incomplete.kb").exploration == 0.3
+    assert kb.load(tmp_path / "complete.kb").exploration == 1.0
+
+
+def test_descriptions_are_nested():
+    policy = kb.KernelUCB(
+        KERNEL,
+        posterior=posterior_factory("windowed", length=9),
+        exploration=Mixture(noise_scale=0.5, norm_bound=1.0),
+    )
+
+    described = kb.Mixed(policy, epsilon=0.1).describe()
+
+    assert described["policy"]["kernel"] == KERNEL.describe()
+    assert described["policy"]["posterior"] == {"name": "windowed", "length": 9}
+    assert described["policy"]["exploration"]["failure_probability"] == 0.05
