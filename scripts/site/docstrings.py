@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
 from scripts.site.names import linked
+
+from kernelbandits._parameters import Parametrized
 
 __all__ = ["ReadableDocstrings", "readable"]
 
@@ -15,13 +19,30 @@ SECTION = re.compile(r"\A\w[\w ]*\n-{3,}(\n|\Z)")
 
 
 class ReadableDocstrings(griffe.Extension):
-    """Examples become blocks of code, references a section, and names in back-ticks links."""
+    """Examples become blocks of code, references a section, names in back-ticks links, and parameters a signature."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite one docstring, once it was read."""
+        """Rewrite one docstring, once it was read; add the constructor that follows from declared parameters."""
+        if obj.is_class and "policies" in obj.path and "__init__" not in obj.members:
+            _add_constructor(obj)
         if obj.docstring is not None:
             package = obj.path.split(".")[1] if "." in obj.path else ""
             obj.docstring.value = linked(readable(obj.docstring.value), within=package)
+
+
+def _add_constructor(obj: griffe.Object) -> None:
+    """Give a class with declared parameters the constructor that it has at run time."""
+    found = getattr(import_module(obj.module.path), obj.name, None)
+    if not (isinstance(found, type) and issubclass(found, Parametrized)):
+        return
+    parameters = griffe.Parameters(griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword))
+    for one in inspect.signature(found).parameters.values():
+        is_named = one.kind is inspect.Parameter.KEYWORD_ONLY
+        kind = griffe.ParameterKind.keyword_only if is_named else griffe.ParameterKind.positional_or_keyword
+        default = None if one.default is inspect.Parameter.empty else repr(one.default)
+        annotation = None if one.annotation is inspect.Parameter.empty else str(one.annotation)
+        parameters.add(griffe.Parameter(one.name, kind=kind, default=default, annotation=annotation))
+    obj.set_member("__init__", griffe.Function("__init__", parameters=parameters))
 
 
 def readable(docstring: str) -> str:

@@ -23,6 +23,6 @@ def test_a_parameter_in_british_spelling_is_answered_with_the_right_one(make):
         make()
 
 
-def test_another_unknown_parameter_is_an_error_of_python():
+def test_another_unknown_parameter_of_a_posterior_is_an_error_of_python():
     with pytest.raises(TypeError, match="unexpected keyword argument 'regularity'"):
-        kb.KernelUCB(KERNEL, regularity=0.1)
+        ExactPosterior(KERNEL, regularity=0.1)
