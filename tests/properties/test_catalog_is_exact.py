@@ -75,7 +75,7 @@ class Watched:
 
     def choose(self, rows=None):
         """The tied items, once they have been compared with brute force."""
-        self.engine.catch_up(self.record())
+        self.engine.synchronize(self.record())
         gain = self.engine.log_det_gain()
         if gain is not None:  # it knows after single pulls
             assert gain == pytest.approx(self.posterior.log_det_gain, rel=1e-6, abs=1e-8)
@@ -92,7 +92,7 @@ class Watched:
         return tied
 
     def compare_estimates(self, tolerance=1e-9):
-        self.engine.catch_up(self.record())
+        self.engine.synchronize(self.record())
         exact, ours = self.posterior.predict(self.items), self.engine.estimate()
         scale = max(1.0, float(np.abs(exact.mean).max()))
         assert_allclose(ours.mean, exact.mean, rtol=0, atol=tolerance * scale)
@@ -228,7 +228,7 @@ def test_the_estimates_are_the_definition():
 
     for row, reward in zip(rows, rewards, strict=True):
         posterior.observe(items[[row]], [reward])
-        engine.catch_up(posterior.record)
+        engine.synchronize(posterior.record)
 
     mean, width = ridge(kernel, items[rows], rewards, items, 0.3)
     assert_allclose(engine.estimate().mean, mean, rtol=1e-9, atol=1e-12)
@@ -288,7 +288,7 @@ def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=15
         record._counts[row] += 1.0  # what `observe` does to the record, without a factor that is not asked for
         record._sums[row] += 0.5 + 0.1 * rng.normal()
         record.version += 1
-        engine.catch_up(record)
+        engine.synchronize(record)
         engine.best(0.3)
     counts, sums = record.counts, record.sums
     roots = np.sqrt(counts)

@@ -27,14 +27,6 @@ from kernelbandits.evaluation._inputs import a_policy, an_environment
 from kernelbandits.evaluation.trace import Recorder, Trace
 from kernelbandits.policies import CGPUCB, GPUCB, KernelUCB, LinUCB
 from kernelbandits.policies.base import Policy
-from kernelbandits.posterior import (
-    AutoPosterior,
-    ExactPosterior,
-    LowRankPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 from kernelbandits.validation import check_callable, check_int, check_seed
@@ -80,15 +72,6 @@ class DelayedRewardQueue:
 PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
 """Policies whose decisions report the width of the posterior that then learns them, each once."""
 
-EXACT_POSTERIORS: Final = (
-    AutoPosterior,
-    LowRankPosterior,
-    ExactPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
-
 
 class InformationGain:
     """Ln det(I + K/γ) of the data that a policy has learned; nan if it has no posterior.
@@ -100,7 +83,7 @@ class InformationGain:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._adds_up = isinstance(policy, PLAIN_POLICIES) and isinstance(policy.posterior, EXACT_POSTERIORS)
+        self._adds_up = isinstance(policy, PLAIN_POLICIES) and policy.posterior.capabilities.is_exact
         self.now = self._asked()
 
     def add(self, width: float) -> None:

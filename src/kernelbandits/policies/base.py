@@ -102,8 +102,8 @@ class Policy(Transactional, ABC):
     _seed_level: int = 0
     """Nesting depth of wrapped policies. It separates their random numbers if they have the same seed."""
 
-    _catalog_kind: PointKind | None = None
-    """Kind of point in whose form `_catalog_points` gives the items, where that is all it does."""
+    _fixed_kind: PointKind | None = None
+    """Kind of all points, if `_points`, `_context` and `_catalog_points` do no more than apply it."""
 
     _is_numbered: bool = False
     """Whether observations have numbers (`_numbers_of`)."""
@@ -373,7 +373,7 @@ class Policy(Transactional, ABC):
                     raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
                 elif id is None:
                     actions = self._actions(contexts, ids, eligible)
-                    chosen = self._decision(actions, self._pick(actions), ledger.new_id())
+                    chosen = self._decision(actions, self._pick(actions), ledger.issuer.next())
                     ledger.latest = chosen
                 else:
                     chosen = self._choose_by_id(contexts, ids, eligible, id)
@@ -764,12 +764,12 @@ class Policy(Transactional, ABC):
         if isinstance(contexts, CATALOGS):
             if ids is not None:
                 no_ids_beside_a_catalog(ids)
-            listed = CatalogActions(contexts, eligible, self._catalog_points, self._catalog_kind)
+            listed = CatalogActions(contexts, eligible, self._catalog_points, self._fixed_kind)
             if self.needs_fixed_actions:
                 self._validate_action_set(listed.catalog.points(self._kind(None)))
             return listed
-        names = None if ids is None else checked_ids(ids)
-        points = self._points(contexts, names)
+        names, kind = None if ids is None else checked_ids(ids), self._fixed_kind
+        points = self._points(contexts, names) if kind is None else kind.check(contexts)
         if self.needs_fixed_actions:
             self._validate_action_set(points)
         is_plain = names is None and eligible is None and type(points) is np.ndarray
@@ -777,12 +777,13 @@ class Policy(Transactional, ABC):
 
     def _decision(self, given: Actions, selection: Selection, id: str) -> Decision:
         place, mean, width, score, propensity, stage, memo, cost, _, _ = selection
-        ledger, rows = self._ledger, given.rows
+        ledger, rows, kind, points = self._ledger, given.rows, self._fixed_kind, given.points
         row = place if rows is None else rows.item(place)
         is_known = self._known_configuration == ledger.configuration
         fingerprint = self._known_fingerprint if is_known else self.fingerprint
         decision: Any = OpenDecision(
-            row, self._context(given.points, place), mean, width, score, propensity, stage,
+            row, self._context(points, place) if kind is None else kind.one(points, place),
+            mean, width, score, propensity, stage,
             row if given.ids is None else given.item(row), given.n_actions,
             1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip

@@ -92,6 +92,7 @@ class LinUCB(UpperConfidencePolicy):
         super().__init__(posterior, as_exploration(exploration), reward_range=reward_range, ties=ties, seed=seed)
         self._model = model
         self._has_plain_rows = model == "shared"
+        self._fixed_kind = self._point_kind if model == "shared" else None
         self._uses_selectors = model == "shared"  # labels are not part of a catalog's items
         self._shared_columns = columns or None
 

@@ -121,7 +121,7 @@ class PhasedElimination(FixedActionsPolicy):
         self._regularization = regularization
         self.posterior: Posterior = self._fresh()
         """Posterior given the rewards of this phase."""
-        if self.posterior.forgets:
+        if self.posterior.capabilities.forgets:
             raise InvalidParameter(
                 "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
                 "time take KernelUCB."

@@ -65,6 +65,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
         if self._ledger.pending or not self._uses_selectors:
             return self._pick_from_all(actions)
         selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
+        if selector is None:
+            return self._pick_from_all(actions)
         if type(schedule) is Constant:
             exploration = schedule.value
         else:
@@ -74,10 +76,9 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return self._pick_from_all(actions)
         if selection.tied is not None:
             row, propensity = pick_tied(selection.tied, self._ties, self._rng)
-            mean, width = selector.estimate_of(actions, row)
+            mean, width = selector.take(actions, row)
             score, cost = mean + exploration * width, selection.cost
             selection = Selection(row, mean, width, score, propensity, cost=cost)
-        selector.note_chosen(selection.row)
         return selection
 
     def _pick_from_all(self, actions: Actions) -> Selection:

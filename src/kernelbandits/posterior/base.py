@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from math import sqrt
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,7 @@ from kernelbandits.validation import LARGEST, check_array, check_positive, short
 
 __all__ = [
     "SMALLEST_REGULARIZATION",
+    "Capabilities",
     "Posterior",
     "RecordedPosterior",
     "checked_regularization",
@@ -67,6 +68,30 @@ MOST_TIMES: Final = 2**53
 """Largest value of `times`: larger integers are not exact as floats."""
 
 
+class Capabilities(NamedTuple):
+    """What a posterior offers beyond the interface. Callers read it instead of its type."""
+
+    has_record: bool = False
+    """Whether `record` holds the observations: distinct points, counts and reward sums (`RecordedPosterior`)."""
+
+    has_factor: bool = False
+    """Whether it keeps a Cholesky factor over the distinct points (`ExactPosterior.whitening`, `expect`)."""
+
+    finds_best: bool = False
+    """Whether `best` finds the best point without predicting all: in a finite feature space."""
+
+    is_exact: bool = False
+    """Whether means and widths are those of all observations, up to rounding."""
+
+    forgets: bool = False
+    """Whether older observations have a smaller weight or none: then widths can grow, and no confidence interval is
+    proved."""
+
+    array_library: str = "numpy"
+    """Library of the arrays that `predict` and `covariance` return. Points of a kind are converted in `PointKind`, and
+    results in `Prediction`; a posterior on another device converts in these two places."""
+
+
 class Posterior(Transactional, ABC):
     """Mean and width of the reward at any point, given the observations.
 
@@ -85,9 +110,18 @@ class Posterior(Transactional, ABC):
     kernel: Kernel
     regularization: float
 
-    forgets: bool = False
-    """Whether older observations have a smaller weight or none: then widths can grow, and no confidence interval is
-    proved."""
+    capabilities: Capabilities = Capabilities()
+    """What it offers beyond this interface."""
+
+    changes_form: bool = False
+    """Whether its form, and with it the capabilities, changes with the data and the queries."""
+
+    def _current_form(self, points: Points | None = None) -> Posterior:
+        """Posterior that answers: the current form of one that changes it, otherwise itself.
+
+        A query at these validated points may be a reason to change it.
+        """
+        return self
 
     @abstractmethod
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
@@ -345,8 +379,11 @@ class RecordedPosterior(Posterior):
         self._update(self.record.sort(points, values, repeats))
 
     def _observe_one(self, point: Points, reward: float) -> None:
+        self._observe_located(point, reward, *self.record.locate(point))
+
+    def _observe_located(self, point: Points, reward: float, key: Hashable, slot: int) -> None:
+        """Add one observation of a point with this key, which is new if its slot is −1."""
         record, before = self.record, self._largest_similarity
-        key, slot = record.locate(point)
         largest = before
         if slot < 0:
             with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below

@@ -16,7 +16,14 @@ from kernelbandits._transactions import Journal
 from kernelbandits.errors import DamagedFile, InvalidParameter, NotLearnt
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times, saved_totals
+from kernelbandits.posterior.base import (
+    Capabilities,
+    Posterior,
+    RecordedPosterior,
+    checked_rewards,
+    checked_times,
+    saved_totals,
+)
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
@@ -214,7 +221,7 @@ class OrderedPosterior(Posterior):
     has no `record` to synchronize with, and no `best` or `play`.
     """
 
-    forgets = True
+    capabilities = Capabilities(forgets=True)
 
     def __init__(self, inner: RecordedPosterior | AutoPosterior) -> None:
         self.kernel: Kernel = inner.kernel

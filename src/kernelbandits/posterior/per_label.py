@@ -20,6 +20,7 @@ from kernelbandits.kernels.labeled import LabeledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import (
+    Capabilities,
     Posterior,
     RecordedPosterior,
     checked_regularization,
@@ -56,6 +57,8 @@ class PartitionedPosterior(Posterior):
     """
 
     kernel: PairProduct
+
+    capabilities = Capabilities(is_exact=True)
 
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         if not is_block_diagonal(kernel):
@@ -260,6 +263,8 @@ class PerActionPosterior(RecordedPosterior):
     """
 
     kernel: LabeledLinear
+
+    capabilities = Capabilities(has_record=True, is_exact=True)
 
     def __init__(self, kernel: LabeledLinear, *, regularization: float, keep: int | None = None) -> None:
         check_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops
+from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops, part
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = [
@@ -32,6 +32,7 @@ BLOCK: Final = 1024
 Flags = NDArray[np.uint8]
 
 
+@part()
 def pull_loop(
     rows: Matrix,
     base: int,
@@ -97,6 +98,7 @@ def pull_loop(
         hits[begin // 1024] = count > 0
 
 
+@part()
 def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float, hits: Flags) -> None:
     """Mark candidate blocks, as in `pull_loop`, if nothing has changed."""
     for begin in range(start, stop, 1024):
@@ -111,6 +113,7 @@ def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float
         hits[begin // 1024] = count > 0
 
 
+@part()
 def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: Indices) -> tuple[float, int]:
     """Best score of the marked blocks, the number of actions tied with it, and those actions, lowest first.
 
@@ -309,7 +312,6 @@ def make_loops() -> Loops:
             loop=round_loop,
             signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, "
             f"{PLACES}, {VECTOR}, int64, int64, int64, int64, int64, boolean, float64, float64)",
-            parts=(pull_loop, screen_loop, best_loop),
         ),
     )
 

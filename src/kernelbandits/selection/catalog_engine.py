@@ -11,11 +11,11 @@ import numpy as np
 
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection import batch_updates
+from kernelbandits.selection import active_set, batch_updates
 from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.active_set import Front, Fronts
-from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
+from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, UPDATES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
@@ -83,9 +83,8 @@ class CatalogEngine(Selector):
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
+        super().__init__()
         self.kernel, self.regularization = kernel, regularization
-        self.is_finished = True
-        """Whether every query and update so far has completed."""
         self._root = sqrt(regularization)
         self._items = SynchronizedColumns(points, kernel, regularization)
         self.n_items = self._items.n_items
@@ -125,7 +124,7 @@ class CatalogEngine(Selector):
 
     # -- synchronization -------------------------------------------------------------------------------------------
 
-    def catch_up(self, record: Observations) -> None:
+    def synchronize(self, record: Observations) -> None:
         """Use this record from now on; each query reads its current state."""
         if record is not self._record or record.n_slots < self._items.log.n_slots:
             self.is_finished = False
@@ -181,7 +180,7 @@ class CatalogEngine(Selector):
         tied = None if selection.tied is None else np.searchsorted(actions.rows, selection.tied)
         return selection._replace(row=int(np.searchsorted(actions.rows, selection.row)), tied=tied)
 
-    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
+    def take(self, actions: Actions, row: int) -> tuple[float, float]:
         return self.estimate_one(actions.row(row))
 
     def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
@@ -199,8 +198,9 @@ class CatalogEngine(Selector):
             place = log.tied.item(0)
             row = place if front is None else front.rows.item(place)
             mean, width = log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root
-            score = mean + exploration * width
-            return new_selection((row, mean, width, score, 1.0, None, EMPTY, self.cost(), None, 0.0))
+            score, n_items = mean + exploration * width, self.n_items
+            cost = new_cost(("column log", n_items, n_items, n_items, 0)) if front is None else self.cost()
+            return new_selection((row, mean, width, score, 1.0, None, EMPTY, cost, None, 0.0))
         tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
         row = int(tied[0])
         mean, width = self.estimate_one(row)
@@ -235,16 +235,19 @@ class CatalogEngine(Selector):
         Returns the number of tied items; they are in `tied` of the log that was searched, unless they exceed its size.
         """
         record, items, log = self._record, self._items, self._items.log
-        if record.n_slots > log.n_slots:
+        counts, sums = record.current_totals()
+        if len(counts) > log.n_slots:
             self._meet()
-        if self._front is None and beta >= 0.0 and self._fronts.is_due(self._n_rounds):
+        is_large = self.n_items >= active_set.LEAST_ITEMS
+        if is_large and self._front is None and beta >= 0.0 and self._fronts.is_due(self._n_rounds):
             self._front = self._fronts.make(beta)
         if self._front is not None:
             n_tied = self._play_in_front(self._front, beta)
             if n_tied > 0:
                 return n_tied
-        items.tidy()
-        n_tied = log.round(record.counts, record.sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
+        if log.n_runs >= log.next_look or log.state.item(UPDATES) >= items.next_check:
+            items.tidy()
+        n_tied = log.round(counts, sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
         if n_tied < 0:
             changed = items.changed(log)
             if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):

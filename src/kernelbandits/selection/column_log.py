@@ -182,8 +182,13 @@ class ColumnLog:
         """
         if self.n_runs == len(self.rows):
             self.reserve(1)
-        n_read = ENTRIES_PER_CALL // self.size - 6
-        n_tied = self._call(counts, sums, beta, n_items, n_read) if n_read >= 0 else -1
+        n_read, n_tied = ENTRIES_PER_CALL // self.size - 6, -1
+        if n_read >= 0:  # inlined `_call`
+            n_tied = loops.round(
+                counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits,
+                self.tied, self.state, self.n_runs, self.size, n_items, self.sealed, n_read, False, beta,
+                self.regularization,
+            )  # fmt: skip
         if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.hits)) == 1:
             n_read = NO_LIMIT
             n_tied = self._call(counts, sums, beta, n_items, n_read)

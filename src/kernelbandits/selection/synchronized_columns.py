@@ -120,7 +120,7 @@ class SynchronizedColumns:
         self._collection = Collection(kernel, points)
         self._largest = float(self.log.prior.max())
         self._index: RowIndex | None = None
-        self._next_check = float(UPDATES_PER_CHECK)
+        self.next_check = float(UPDATES_PER_CHECK)
 
     @property
     def n_bytes(self) -> int:
@@ -202,8 +202,8 @@ class SynchronizedColumns:
         log = self.log
         if log.n_runs >= log.next_look:
             batch_updates.shorten(log)
-        if log.state.item(UPDATES) >= self._next_check:
-            self._next_check = log.state.item(UPDATES) + UPDATES_PER_CHECK
+        if log.state.item(UPDATES) >= self.next_check:
+            self.next_check = log.state.item(UPDATES) + UPDATES_PER_CHECK
             if self._must_begin_again():
                 self.begin_again()
 
@@ -228,7 +228,7 @@ class SynchronizedColumns:
         last_run = log.last_run[live]
         live = live[np.argsort(np.where(last_run < 0, log.n_runs, last_run), kind="stable")]
         batch_updates.rebuild(log, live, record.counts[live], record.sums[live], self.similarities)
-        self._next_check = UPDATES_PER_CHECK
+        self.next_check = UPDATES_PER_CHECK
         self.n_rebuilds += 1
 
     # -- similarities ----------------------------------------------------------------------------------------------
