@@ -328,6 +328,13 @@ class Prediction:
 
     mean: Vector
     width: Vector
+    error: Vector | None = None
+    """Certified bound, per point, on the difference of mean and width from their exact values; None if these differ by
+    rounding only."""
+
+    def at(self, part: slice) -> Prediction:
+        """Prediction of some of the points."""
+        return Prediction(self.mean[part], self.width[part], None if self.error is None else self.error[part])
 
     def upper(self, exploration: float) -> Vector:
         """Mean + exploration · width."""

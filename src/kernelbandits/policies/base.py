@@ -96,6 +96,10 @@ class Policy(Transactional, ABC):
     be False for a policy whose importance weights depend on its own probabilities.
     """
 
+    reports_posterior_width: bool = False
+    """Whether a decision reports the width of the posterior that then learns it, once, so that the information gain of
+    the learned data is a sum over decisions."""
+
     _has_notes_to_make: bool = True
     """Whether `_note_model` does anything."""
 

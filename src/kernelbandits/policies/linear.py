@@ -201,6 +201,8 @@ class OFUL(UpperConfidencePolicy):
     (1, True)
     """
 
+    reports_posterior_width = False  # its posterior may be older than the learned data
+
     def __init__(
         self,
         *,

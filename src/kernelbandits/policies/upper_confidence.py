@@ -24,7 +24,6 @@ from kernelbandits.types import (
     Parameters,
     Plays,
     Points,
-    Prediction,
     Seed,
     Selection,
     SelectionCost,
@@ -44,6 +43,8 @@ SIMILARITIES_AT_ONCE: Final = 4_000_000
 
 class UpperConfidencePolicy(PosteriorPolicy):
     """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
+
+    reports_posterior_width = True
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
             exploration = self._exploration_now(actions.n_actions, waiting, self._ledger.round_index)
-            yield ScoredPrediction(Prediction(whole.mean[part], whole.width[part]), exploration)
+            yield ScoredPrediction(whole.at(part), exploration)
             first = part.stop
 
     def _stacked(self, rounds: Sequence[Actions]) -> Points:
@@ -116,7 +117,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return True
         if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
             return False
-        return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
+        return self.posterior.supports_batch_play or screened(self.posterior, actions.n_actions) is not None
 
     def _ranking(self, actions: Actions, *, diverse: bool) -> ScoreRanking:
         return ScoreRanking(self, actions, diverse=diverse)
@@ -176,7 +177,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def has_compiled_loop(self) -> bool:
         """As in `Policy`: True if the posterior supports it and there is no schedule, random tie or pending reward."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
-        return is_plain and self._uses_selectors and self.posterior.plays
+        return is_plain and self._uses_selectors and self.posterior.supports_batch_play
 
     def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
         t, stop, notes, n_notes = rounds.start, rounds.stop, self._journal.notes, -1

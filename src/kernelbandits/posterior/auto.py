@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Posterior, RecordedPosterior
+from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
 
 __all__ = ["AutoPosterior"]
@@ -217,8 +218,8 @@ class AutoPosterior(Posterior):
 
     @property
     @handles_transaction
-    def plays(self) -> bool:
-        return self._form.plays
+    def supports_batch_play(self) -> bool:
+        return self._form.supports_batch_play
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)

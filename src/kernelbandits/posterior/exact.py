@@ -18,13 +18,13 @@ from kernelbandits.posterior.base import (
     SLACK,
     SMALLEST_REGULARIZATION,
     Capabilities,
-    RecordedPosterior,
     least_regularization,
     refuse_overflow,
     too_small,
 )
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["ExactPosterior", "Whitening"]

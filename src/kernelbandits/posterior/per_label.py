@@ -22,15 +22,14 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import (
     Capabilities,
     Posterior,
-    RecordedPosterior,
     checked_regularization,
     checked_rewards,
     checked_times,
     refuse_overflow,
-    saved_totals,
 )
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.pending import Pending
+from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Prediction, Vector
 from kernelbandits.validation import check_instance, check_int, short_repr
 
@@ -263,8 +262,6 @@ class PerActionPosterior(RecordedPosterior):
     """
 
     kernel: LabeledLinear
-
-    capabilities = Capabilities(has_record=True, is_exact=True)
 
     def __init__(self, kernel: LabeledLinear, *, regularization: float, keep: int | None = None) -> None:
         check_instance(kernel, LabeledLinear, "The kernel of a model per action", "LabeledLinear() is one.")

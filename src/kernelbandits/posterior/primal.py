@@ -15,9 +15,10 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 from kernelbandits.validation import check_int
 
@@ -283,7 +284,7 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     @handles_transaction
-    def plays(self) -> bool:
+    def supports_batch_play(self) -> bool:
         return self._precision is not None and feature_loops.is_compiled
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
@@ -292,7 +293,7 @@ class PrimalPosterior(RecordedPosterior):
         self._settle()
         self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
-        if self.plays and exploration >= 0.0 and is_moderate:
+        if self.supports_batch_play and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])
             if not isinstance(self.kernel, Linear):  # other features may hide numbers from the compiled checks
                 points = self.kernel.kind.check(points)
