@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -243,7 +244,9 @@ class ScoreRanking(Ranking):
             placed.place(row)
             round_index = self._policy._ledger.round_index + len(mean) - len(self.left)
             exploration = self._policy._exploration_now(len(self.left), placed, round_index)
-            self.estimate = ScoredPrediction(Prediction(mean, np.sqrt(placed.squares)), exploration)
+            self.estimate = ScoredPrediction(
+                replace(self.estimate.prediction, width=np.sqrt(placed.squares)), exploration
+            )
 
 
 class KernelUCB(UpperConfidencePolicy):
