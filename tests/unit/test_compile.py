@@ -183,6 +183,30 @@ def test_a_whole_file_is_loaded(on_disk, caplog):
     assert not warnings_in(caplog)
 
 
+def test_a_change_of_any_file_that_a_kernel_is_compiled_from_compiles_it_again(on_disk, monkeypatch):
+    """Numba looks at the time stamp of the kernel's own file only."""
+    before = _compile._source_stamp(__file__)
+    monkeypatch.setattr(_compile, "_source_stamp", lambda _: before)
+    assert compiled(total_loop, SIGNATURE).stats.cache_hits
+
+    monkeypatch.setattr(_compile, "_source_stamp", lambda _: "of another version")
+
+    assert not compiled(total_loop, SIGNATURE).stats.cache_hits
+
+
+def test_the_stamp_of_a_kernel_depends_on_its_file_and_on_the_compiler(tmp_path, monkeypatch):
+    stamp, own, shared = _compile._source_stamp.__wrapped__, tmp_path / "loops.py", tmp_path / "compile.py"
+    monkeypatch.setattr(_compile, "__file__", str(shared))
+    stamps = []
+    for content, other in (("a", "b"), ("a", "c"), ("d", "c")):
+        own.write_text(content)
+        shared.write_text(other)
+        stamps.append(stamp(str(own)))
+
+    assert len(set(stamps)) == 3
+    assert stamp(str(own)) == stamps[-1]
+
+
 def test_a_full_disk_is_no_obstacle(on_disk, monkeypatch, caplog):
     from numba.core import caching
 
