@@ -123,7 +123,7 @@ class Posterior(Transactional, ABC):
     def best(self, points: Points, exploration: float) -> Selection | None:
         """Best of these validated points by mean + exploration · width, without `predict` for all.
 
-        None if `predict` is required: for most posteriors, and if the bounds do not decide.
+        None if `predict` is required: unless `capabilities.finds_best`, and if the bounds do not decide.
         """
         return self._best(points, exploration)
 
