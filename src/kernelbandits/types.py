@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from math import isnan, nan, prod
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
@@ -260,32 +260,10 @@ def _shown(value: Any) -> str:
         return f"a {type(value).__name__}"
 
 
-class OpenDecision:
-    """Mutable decision under construction, with the same slots."""
-
-    __slots__ = tuple(part.name for part in fields(Decision))
-
-    def __init__(
-        self,
-        action: int,
-        context: Point,
-        mean: float,
-        width: float,
-        score: float,
-        propensity: float,
-        stage: int | None,
-        item: ItemId | None,
-        n_actions: int,
-        round_index: int,
-        id: str,
-        policy: str,
-        memo: Mapping[str, Any],
-        cost: SelectionCost | None = None,
-    ) -> None:
-        self.action, self.context = action, context
-        self.mean, self.width, self.score, self.propensity = mean, width, score, propensity
-        self.stage, self.item, self.n_actions, self.round_index = stage, item, n_actions, round_index
-        self.id, self.policy, self.memo, self.cost = id, policy, memo, cost
+OpenDecision: Final[Any] = make_dataclass(
+    "OpenDecision", [part.name for part in fields(Decision)], slots=True, eq=False, repr=False
+)
+"""Mutable decision under construction, with the same slots."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,6 +328,13 @@ class Prediction:
 
     mean: Vector
     width: Vector
+    error: Vector | None = None
+    """Certified bound, per point, on the difference of mean and width from their exact values; None if these differ by
+    rounding only."""
+
+    def at(self, part: slice) -> Prediction:
+        """Prediction of some of the points."""
+        return Prediction(self.mean[part], self.width[part], None if self.error is None else self.error[part])
 
     def upper(self, exploration: float) -> Vector:
         """Mean + exploration · width."""

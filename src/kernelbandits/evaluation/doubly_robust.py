@@ -112,7 +112,7 @@ class DirectMethod:
         """Fit the model to all rewards of the log in one call."""
         posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularization)
         shown = learn_log(posterior, a_log(log))
-        if posterior.forgets:  # its widths do not describe all rounds of a log
+        if posterior.capabilities.forgets:  # its widths do not describe all rounds of a log
             return KernelRewards(posterior)
         return GaussianRewards(posterior, shown, log.rewards, self.noise_variance)
 

@@ -25,16 +25,7 @@ from kernelbandits.environments.base import (
 from kernelbandits.errors import NotSupported
 from kernelbandits.evaluation._inputs import a_policy, an_environment
 from kernelbandits.evaluation.trace import Recorder, Trace
-from kernelbandits.policies import CGPUCB, GPUCB, KernelUCB, LinUCB
 from kernelbandits.policies.base import Policy
-from kernelbandits.posterior import (
-    AutoPosterior,
-    ExactPosterior,
-    LowRankPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 from kernelbandits.validation import check_callable, check_int, check_seed
@@ -77,19 +68,6 @@ class DelayedRewardQueue:
         return has_come
 
 
-PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
-"""Policies whose decisions report the width of the posterior that then learns them, each once."""
-
-EXACT_POSTERIORS: Final = (
-    AutoPosterior,
-    LowRankPosterior,
-    ExactPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
-
-
 class InformationGain:
     """Ln det(I + K/γ) of the data that a policy has learned; nan if it has no posterior.
 
@@ -100,7 +78,9 @@ class InformationGain:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._adds_up = isinstance(policy, PLAIN_POLICIES) and isinstance(policy.posterior, EXACT_POSTERIORS)
+        posterior = getattr(policy, "posterior", None)
+        is_exact = posterior is not None and posterior.capabilities.is_exact
+        self._adds_up = policy.reports_posterior_width and is_exact
         self.now = self._asked()
 
     def add(self, width: float) -> None:

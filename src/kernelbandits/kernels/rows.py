@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
+from numpy import ndarray, vdot  # local names: `check` and `one` run in every round
 from numpy.typing import NDArray
 
 from kernelbandits._saved_state import saved_array
@@ -33,9 +34,12 @@ class Rows(Shared):
     """Kind of dense or SciPy-sparse numeric rows; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
-        is_usual = type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.size
-        if is_usual and points.flags.c_contiguous and _surely_finite(points):
-            return points
+        if type(points) is ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.flags.c_contiguous:
+            n_numbers = points.size
+            # The sum of squares is finite only if every number is.
+            is_finite = isfinite(vdot(points, points)) if n_numbers <= FEW_NUMBERS else _surely_finite(points)
+            if is_finite and n_numbers:
+                return points
         rows = self.shaped(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
@@ -64,10 +68,10 @@ class Rows(Shared):
         return points[rows]
 
     def one(self, points: Points, row: int) -> Point:
-        if type(points) is not np.ndarray:
+        if type(points) is not ndarray:
             return points[[row]]
         point = points[row].copy()
-        point.setflags(write=False)  # decisions hold it, and must not change
+        point.setflags(False)  # read-only: decisions hold it, and must not change
         return point
 
     def as_collection(self, point: Point) -> Points:
