@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import coverage, simulate
+from kernelbandits.experiments.backends import n_workers_for, worker_pool
 from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.workers import n_workers_for, worker_pool
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from kernelbandits.theory import kernel_ucb_bound

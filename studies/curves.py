@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.experiments.curves import Curve, Points
-from kernelbandits.experiments.summary import Band
+from kernelbandits.experiments.results import Band
 from studies.numbers import at_rounds
 
 __all__ = ["as_curve", "curve_numbers", "ends_in_words", "few_rounds", "repeats", "thinned", "values_at"]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalizedIPS, Switch, collect_log
 from kernelbandits.evaluation.estimator_study import estimator_study
+from kernelbandits.experiments.backends import n_workers_for, worker_pool
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.panels import Panel, sheet
 from kernelbandits.experiments.themes import Theme
-from kernelbandits.experiments.workers import n_workers_for, worker_pool
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, Policy, UniformRandom
 from studies.pictures import markdown_of

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from kernelbandits.environments import Clustered, DrawnRounds, Round
-from kernelbandits.experiments.studies import Contender, Grid, Study
+from kernelbandits.experiments.policy_spec import Contender, Grid
+from kernelbandits.experiments.study import Study
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
 

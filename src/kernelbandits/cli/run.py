@@ -12,7 +12,8 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
-    from kernelbandits.experiments.studies import Results, Study
+    from kernelbandits.experiments.results import Results
+    from kernelbandits.experiments.study import Study
 
 __all__ = ["add_to", "run"]
 
@@ -69,8 +70,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(arguments: argparse.Namespace) -> None:
     """Read, play, print."""
     from kernelbandits.experiments.progress import rounds_bar
-    from kernelbandits.experiments.studies import Study  # here, so that --help does not wait for it
-    from kernelbandits.experiments.studies import run as run_study
+    from kernelbandits.experiments.runner import run as run_study
+    from kernelbandits.experiments.study import Study  # here, so that --help does not wait for it
 
     study = Study.from_toml(arguments.study)
     into = _folder(arguments.into, study.name)
@@ -105,7 +106,7 @@ def _folder(into: str | None, name: str) -> Path:
 
 
 def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
-    from kernelbandits.experiments.studies.result_folder import ResultFolder
+    from kernelbandits.experiments.store import ResultFolder
 
     folder = ResultFolder(into)
     rows = [

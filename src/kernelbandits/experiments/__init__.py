@@ -14,9 +14,11 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo import DemoResult, run_demo
 from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
+from kernelbandits.experiments.policy_spec import Contender, Grid
 from kernelbandits.experiments.reporting import report
-from kernelbandits.experiments.studies import Contender, EndValue, Grid, Results, Standing, Study, run
-from kernelbandits.experiments.summary import Band, Row, mean_band, summarize
+from kernelbandits.experiments.results import Band, EndValue, Results, Row, Standing, mean_band, summarize
+from kernelbandits.experiments.runner import run
+from kernelbandits.experiments.study import Study
 from kernelbandits.experiments.tuning import Ranking, Setting, tune
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kernelbandits.experiments.labels import POINTS_PER_INCH, EndLabel, label_ends, shortened, text_width
-from kernelbandits.experiments.summary import Band
+from kernelbandits.experiments.results import Band
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Indices, Vector

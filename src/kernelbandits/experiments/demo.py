@@ -19,10 +19,10 @@ from kernelbandits.evaluation import Trace
 from kernelbandits.experiments import demo_study as study
 from kernelbandits.experiments import demo_text as text
 from kernelbandits.experiments.comparison import Comparison
+from kernelbandits.experiments.diagnostics import kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.experiments.figures import DARK, LIGHT, Bound, Curve, png, regret_figure, svg
 from kernelbandits.experiments.page import Page, render
-from kernelbandits.experiments.proofs import kernel_ucb_curve, sup_kernel_ucb_values
-from kernelbandits.experiments.summary import CONFIDENCE, Row, mean_band, summarize
+from kernelbandits.experiments.results import CONFIDENCE, Row, mean_band, summarize
 from kernelbandits.experiments.terminal import HEADINGS, cells
 from kernelbandits.validation import pluralize
 

@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.evaluation import NO_STAGE, Trace
 from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo_study import FAILURE_PROBABILITY, KERNEL, NORM, RANDOM, SUP_PROVED, WORLD
-from kernelbandits.experiments.summary import CONFIDENCE
+from kernelbandits.experiments.results import CONFIDENCE
 from kernelbandits.validation import pluralize
 
 __all__ = ["INTRODUCTION", "TITLE", "caption", "remarks"]

@@ -7,7 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits._optional import import_optional
-from kernelbandits.experiments.summary import Row
+from kernelbandits.experiments.results import Row
 from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from kernelbandits.experiments.studies.results import Standing
+    from kernelbandits.experiments.results import Standing
 
 __all__ = [
     "HEADINGS",

@@ -15,10 +15,10 @@ import numpy as np
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.logged import Log
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.experiments.studies import Contender, Study, run
-from kernelbandits.experiments.studies.contender import Entrant, MakePolicy, entrants_of
-from kernelbandits.experiments.studies.results import Standing
-from kernelbandits.experiments.studies.study import checked_seeds
+from kernelbandits.experiments.policy_spec import Contender, Entrant, MakePolicy, entrants_of
+from kernelbandits.experiments.results import Standing
+from kernelbandits.experiments.runner import run
+from kernelbandits.experiments.study import Study, checked_seeds
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Pairs, Parameters, Points

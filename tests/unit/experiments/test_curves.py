@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from kernelbandits.experiments.curves import MOST_POINTS, Curve, Points, draw_curves, thinned
-from kernelbandits.experiments.summary import Band
+from kernelbandits.experiments.results import Band
 from kernelbandits.experiments.themes import LIGHT
 
 ROUNDS = np.array([7, 50, 210, 3_000])

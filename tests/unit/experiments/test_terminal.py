@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 
 from kernelbandits.experiments import Row
-from kernelbandits.experiments.studies.results import EndValue, Standing
+from kernelbandits.experiments.results import EndValue, Standing
 from kernelbandits.experiments.terminal import cells, regret_table, standings_table, table_console
 
 

@@ -16,13 +16,13 @@ from kernelbandits._optional import import_optional, versions
 from kernelbandits._threads import one_blas_thread
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
+from kernelbandits.experiments.backends import n_workers_for, worker_pool
 from kernelbandits.experiments.figures import png
 from kernelbandits.experiments.policy_study.field import FIELD, Contender
 from kernelbandits.experiments.policy_study.figure import standings_figure
 from kernelbandits.experiments.policy_study.problems import PROBLEMS, Setting
 from kernelbandits.experiments.policy_study.table import Standing, markdown_table
-from kernelbandits.experiments.summary import CONFIDENCE, mean_band
-from kernelbandits.experiments.workers import n_workers_for, worker_pool
+from kernelbandits.experiments.results import CONFIDENCE, mean_band
 from kernelbandits.validation import MOST_ROUNDS, MOST_RUNS, check_int, pluralize
 
 __all__ = ["HORIZON", "N_SEEDS", "PolicyStudy", "play_seed", "run_policy_study"]

@@ -5,9 +5,7 @@ with the figures and tables beside it as files for papers. It reports what is th
 terminal: `kernelbandits report results`.
 """
 
-from kernelbandits.experiments.reporting.entries import Entry
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.reporting.reading import Recorded, read_results
 from kernelbandits.experiments.reporting.writing import Report, report, write_report
+from kernelbandits.experiments.results import Entry, Played, Recorded, read_results
 
 __all__ = ["Entry", "Played", "Recorded", "Report", "read_results", "report", "write_report"]

@@ -14,10 +14,8 @@ from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room,
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
 from kernelbandits.experiments.reporting.panels import Panel, sheet
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import repeats
-from kernelbandits.experiments.summary import CONFIDENCE, mean_band
+from kernelbandits.experiments.results import CONFIDENCE, Played, Recorded, mean_band
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.validation import pluralize
 

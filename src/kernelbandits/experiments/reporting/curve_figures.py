@@ -12,10 +12,7 @@ from kernelbandits.experiments.curves import Curve, draw_curves
 from kernelbandits.experiments.figures import Bound, regret_figure
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
-from kernelbandits.experiments.reporting.measure import measure_of
 from kernelbandits.experiments.reporting.panels import curve_sheet
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.series import (
     effective_dimension,
     information_gain,
@@ -25,6 +22,7 @@ from kernelbandits.experiments.reporting.series import (
     series_curve,
 )
 from kernelbandits.experiments.reporting.wording import background, file_name, repeats
+from kernelbandits.experiments.results import Played, Recorded, measure_of
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.types import Indices, Matrix
 from kernelbandits.validation import pluralize

@@ -13,9 +13,9 @@ from kernelbandits.experiments.reporting.curve_figures import (
 )
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import looks_of
-from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.sensitivity import sensitivity_drawings
 from kernelbandits.experiments.reporting.wording import own_names
+from kernelbandits.experiments.results import Recorded
 
 __all__ = ["drawings_of"]
 

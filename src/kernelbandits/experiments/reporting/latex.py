@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.latex_text import escaped, packages
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name, own_names
+from kernelbandits.experiments.results import Entry
 
 __all__ = ["latex_figures", "latex_tables"]
 

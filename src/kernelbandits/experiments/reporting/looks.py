@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.experiments.reporting.measure import measure_of
-from kernelbandits.experiments.reporting.reading import Recorded
+from kernelbandits.experiments.results import Recorded, measure_of
 
 __all__ = ["Look", "looks_of"]
 

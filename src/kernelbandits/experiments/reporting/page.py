@@ -10,10 +10,9 @@ from typing import Any
 
 from kernelbandits.experiments.blocks import code_block, contents, details, document, picture, table
 from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.entries import Entry
-from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name
+from kernelbandits.experiments.results import Entry, Recorded
 from kernelbandits.validation import pluralize
 
 __all__ = ["Inlined", "report_page"]

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from kernelbandits.experiments.labels import EndLabel, label_ends, shortened, text_width
+from kernelbandits.experiments.policy_spec import short_text
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import BEST_FEW, COLORS
-from kernelbandits.experiments.reporting.measure import Measure, measure_of
 from kernelbandits.experiments.reporting.panels import Panel, sheet
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.reporting.reading import Recorded
 from kernelbandits.experiments.reporting.wording import file_name, repeats
-from kernelbandits.experiments.studies.grid import short_text
-from kernelbandits.experiments.summary import mean_band
+from kernelbandits.experiments.results import Measure, Played, Recorded, mean_band, measure_of
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Vector

@@ -10,8 +10,7 @@ import numpy as np
 
 from kernelbandits.experiments.curves import Curve
 from kernelbandits.experiments.reporting.looks import Look
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.summary import mean_band
+from kernelbandits.experiments.results import Played, mean_band
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = [

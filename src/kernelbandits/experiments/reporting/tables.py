@@ -8,8 +8,8 @@ from io import StringIO
 from math import floor, isnan, log10
 
 from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.entries import Entry
 from kernelbandits.experiments.reporting.wording import INTERVAL
+from kernelbandits.experiments.results import Entry
 from kernelbandits.experiments.terminal import duration
 from kernelbandits.validation import pluralize
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, count
 
 from kernelbandits.experiments.reporting.looks import Look
-from kernelbandits.experiments.reporting.played import Played
-from kernelbandits.experiments.summary import CONFIDENCE
+from kernelbandits.experiments.results import CONFIDENCE, Played
 
 __all__ = ["INTERVAL", "background", "file_name", "own_names", "repeats"]
 

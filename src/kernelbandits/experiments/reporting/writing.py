@@ -14,14 +14,11 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.blocks import png_data, svg_data
 from kernelbandits.experiments.images import pdf, png, svg
 from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.entries import Entry, entries_of
 from kernelbandits.experiments.reporting.gallery import drawings_of
-from kernelbandits.experiments.reporting.gaps import gaps
 from kernelbandits.experiments.reporting.latex import latex_figures, latex_tables
 from kernelbandits.experiments.reporting.page import Inlined, report_page
-from kernelbandits.experiments.reporting.reading import Recorded, read_results
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables
-from kernelbandits.experiments.summary import CONFIDENCE
+from kernelbandits.experiments.results import CONFIDENCE, Entry, Recorded, entries_of, gaps, read_results
 from kernelbandits.experiments.themes import DARK, LIGHT, Theme
 
 __all__ = ["FORMATS", "THEMES", "Report", "report", "write_report"]

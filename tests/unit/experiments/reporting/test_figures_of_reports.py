@@ -8,14 +8,13 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from kernelbandits.experiments.figures import DARK, LIGHT, pdf, png, svg
-from kernelbandits.experiments.reporting import Played, read_results
 from kernelbandits.experiments.reporting.coverage import coverage_of
 from kernelbandits.experiments.reporting.gallery import drawings_of
-from kernelbandits.experiments.reporting.job_file import Run
 from kernelbandits.experiments.reporting.looks import Look, looks_of
-from kernelbandits.experiments.reporting.measure import REGRET
 from kernelbandits.experiments.reporting.sensitivity import responses
 from kernelbandits.experiments.reporting.series import mean_reward, seconds, series_curve
+from kernelbandits.experiments.results import REGRET, Played, read_results
+from kernelbandits.experiments.store import Run
 from study_folders import simple_columns, write_head, write_job
 
 CLAIMS = {"assumes": "noise", "failure_probability": 0.1}

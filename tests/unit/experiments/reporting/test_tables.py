@@ -7,12 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from kernelbandits.experiments.reporting import read_results
-from kernelbandits.experiments.reporting.entries import entries_of
-from kernelbandits.experiments.reporting.gaps import gaps
 from kernelbandits.experiments.reporting.latex import latex_tables
 from kernelbandits.experiments.reporting.latex_text import escaped
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables, number_with_interval, table_of
+from kernelbandits.experiments.results import entries_of, gaps, read_results
 from study_folders import simple_columns, write_head, write_job
 
 UGLY = r"A&B_1 50% #3 {x}$ ~^\ γ"

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Results, run
-from kernelbandits.experiments.summary import mean_band
+from kernelbandits.experiments.results import Results, mean_band
+from kernelbandits.experiments.runner import run
 from small_studies import small_study
 
 

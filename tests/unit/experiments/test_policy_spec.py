@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Contender, Grid
-from kernelbandits.experiments.studies.contender import entrants_of
+from kernelbandits.experiments.policy_spec import Contender, Grid, entrants_of
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
 

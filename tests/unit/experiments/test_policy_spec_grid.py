@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Contender, Grid
-from kernelbandits.experiments.studies.grid import plain_value, settings_of, short_text
+from kernelbandits.experiments.policy_spec import Contender, Grid, plain_value, settings_of, short_text
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 

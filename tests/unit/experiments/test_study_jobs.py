@@ -7,7 +7,7 @@ import pytest
 import kernelbandits
 from kernelbandits.environments import Clustered, Delayed
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Contender
+from kernelbandits.experiments.policy_spec import Contender
 from kernelbandits.kernels import FromCallable
 from kernelbandits.policies import GPUCB, KernelUCB
 from kernelbandits.posterior import posterior_factory

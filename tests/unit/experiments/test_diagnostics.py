@@ -3,8 +3,8 @@ import pytest
 
 from kernelbandits.environments import Clustered, DrawnRounds, FixedCatalog, Round
 from kernelbandits.evaluation import simulate, start_world
-from kernelbandits.experiments.studies import dimensions
-from kernelbandits.experiments.studies.dimensions import checkpoints, effective_dimensions
+from kernelbandits.experiments import diagnostics
+from kernelbandits.experiments.diagnostics import checkpoints, effective_dimensions
 from kernelbandits.kernels import Gaussian, Linear, PairProduct, Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
 from kernelbandits.selection import Catalog
@@ -101,7 +101,7 @@ def test_items_joined_with_a_context_are_pairs():
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(length_scale=0.4)])
 def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directions(monkeypatch, kernel):
-    monkeypatch.setattr(dimensions, "MOST_POINTS", 4)
+    monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
     environment = Clustered(n_actions=6)
     policy = KernelUCB(kernel, regularization=0.1)
     trace = simulate(environment, policy, horizon=60, seed=4)
@@ -115,8 +115,8 @@ def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directio
 
 
 def test_it_stops_where_the_directions_that_can_be_paid_for_do_not_settle_it(monkeypatch):
-    monkeypatch.setattr(dimensions, "MOST_POINTS", 4)
-    monkeypatch.setattr(dimensions, "MOST_WORK", 5)  # one direction of five points
+    monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
+    monkeypatch.setattr(diagnostics, "MOST_WORK", 5)  # one direction of five points
     policy = KernelUCB(KERNEL, regularization=1e-3)
 
     found = effective_dimensions(Unknowing(), 1, policy, np.zeros(7, int), rounds=np.array([2, 4, 5, 7]), horizon=7)

@@ -12,8 +12,9 @@ from time import monotonic, sleep
 import pytest
 
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.experiments.studies import Study, run
-from kernelbandits.experiments.studies.ray_address import checked_address, refuse_silence
+from kernelbandits.experiments.backends import checked_address, refuse_silence
+from kernelbandits.experiments.runner import run
+from kernelbandits.experiments.study import Study
 from small_studies import bytes_of
 
 STUDY = """

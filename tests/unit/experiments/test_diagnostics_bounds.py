@@ -13,7 +13,7 @@ from kernelbandits.experiments.demo_study import (
     WORLD,
     demo_comparison,
 )
-from kernelbandits.experiments.proofs import chosen_contexts, kernel_ucb_curve, sup_kernel_ucb_values
+from kernelbandits.experiments.diagnostics import chosen_contexts, kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.theory import kappa
 
 HORIZON = 40

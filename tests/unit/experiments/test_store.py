@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbandits.evaluation import simulate
-from kernelbandits.experiments.studies import Contender
-from kernelbandits.experiments.studies.playing import play_job
-from kernelbandits.experiments.studies.tables import COLUMNS, job_table, kept_rounds, parquet, timing_table
+from kernelbandits.experiments.backends import play_job
+from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.store import COLUMNS, job_table, kept_rounds, parquet, timing_table
 from kernelbandits.policies import KernelUCB
 from small_studies import KERNEL, Unknowing, mixed, small_study
 

@@ -2,8 +2,8 @@ import pytest
 
 from kernelbandits.environments import Clustered, Drifting, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Contender, Grid, Study
-from kernelbandits.experiments.studies.grid import settings_of
+from kernelbandits.experiments.policy_spec import Contender, Grid, settings_of
+from kernelbandits.experiments.study import Study
 from kernelbandits.kernels import Gaussian, Spectrum, TfIdf
 from kernelbandits.policies import KernelThompson, KernelUCB, Mixed
 from kernelbandits.theory import Mixture

@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter, NewerFile
 from kernelbandits.evaluation import simulate
-from kernelbandits.experiments.reporting import read_results
-from kernelbandits.experiments.reporting.gaps import gaps
+from kernelbandits.experiments.results import gaps, read_results
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from study_folders import job_columns, simple_columns, write_head, write_job

@@ -9,8 +9,11 @@ import pytest
 
 from kernelbandits._files import locked
 from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
-from kernelbandits.experiments.reporting.reading import read_results
-from kernelbandits.experiments.studies import Contender, Results, engines, jobs, result_folder, run, tables
+from kernelbandits.experiments import backends, store
+from kernelbandits.experiments import study as study_module
+from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.results import Results, read_results
+from kernelbandits.experiments.runner import run
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, DiesOnArrival, FailsLater, bytes_of, deadly, failing, mixed, small_study
 
@@ -19,13 +22,13 @@ from small_studies import KERNEL, DiesOnArrival, FailsLater, bytes_of, deadly, f
 def played(monkeypatch):
     """Labels of the jobs that are really played."""
     labels = []
-    honest = engines.play_job
+    honest = backends.play_job
 
     def noted(study, job, progress=None):
         labels.append((job.policy, job.seed))
         return honest(study, job, progress)
 
-    monkeypatch.setattr(engines, "play_job", noted)
+    monkeypatch.setattr(backends, "play_job", noted)
     return labels
 
 
@@ -119,7 +122,7 @@ def test_a_damaged_file_does_not_count_as_finished(tmp_path):
 def written_in_format(number, study, folder, monkeypatch):
     """A folder as an earlier version left it."""
     with monkeypatch.context() as earlier:
-        for module in (jobs, result_folder, tables):
+        for module in (study_module, store):
             earlier.setattr(module, "FORMAT", number)
         run(study, folder, workers=1)
 
@@ -283,7 +286,7 @@ def exits(rng):
 
 
 def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
-    honest, calls = engines.play_job, []
+    honest, calls = backends.play_job, []
 
     def interrupted(study, job, progress=None):
         calls.append(job)
@@ -291,7 +294,7 @@ def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return honest(study, job, progress)
 
-    monkeypatch.setattr(engines, "play_job", interrupted)
+    monkeypatch.setattr(backends, "play_job", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(small_study(), tmp_path, workers=1)
 
@@ -314,7 +317,7 @@ def test_progress_counts_rounds(tmp_path):
 
 
 def test_progress_moves_within_a_job(tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "GLANCE", 0.0)
+    monkeypatch.setattr(backends, "GLANCE", 0.0)
     study, told = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
 
     run(study, tmp_path, workers=1, progress=lambda *at: told.append(at))
@@ -323,7 +326,7 @@ def test_progress_moves_within_a_job(tmp_path, monkeypatch):
 
 
 def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "GLANCE", 3600.0)
+    monkeypatch.setattr(backends, "GLANCE", 3600.0)
     told = []
 
     run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: told.append(at))
@@ -447,13 +450,13 @@ def unnoticed(tmp_path):
     (name, *_) = run(small_study(), tmp_path, workers=1).study["jobs"]
     path = tmp_path / "jobs" / f"{name}.parquet"
     content, rng = path.read_bytes(), np.random.default_rng(0)
-    assert result_folder.sound_table(path, name) is not None
+    assert store.sound_table(path, name) is not None
 
     def count(n_flips):
         found = 0
         for place, bit in zip(rng.integers(len(content), size=n_flips), rng.integers(8, size=n_flips), strict=True):
             path.write_bytes(flipped(content, place, bit))
-            found += result_folder.sound_table(path, name) is not None
+            found += store.sound_table(path, name) is not None
         return found
 
     return count
@@ -466,7 +469,7 @@ def test_any_flipped_bit_of_a_result_is_noticed(unnoticed, n_flips):
 
 
 def test_without_a_digest_of_the_whole_flips_go_unnoticed(unnoticed, monkeypatch):
-    monkeypatch.setattr(tables, "_digest_of", lambda content, start, end: content[start:end])
+    monkeypatch.setattr(store, "_digest_of", lambda content, start, end: content[start:end])
 
     assert unnoticed(200) > 20
 
@@ -489,10 +492,10 @@ def test_a_damaged_result_is_named_by_a_report_and_made_again_by_a_run(tmp_path,
 def test_results_of_earlier_versions_have_no_digest_and_are_kept(tmp_path, played):
     results = run(small_study(), tmp_path, workers=1)
     for path in (tmp_path / "jobs").iterdir():
-        table = tables.read_parquet(path)
-        metadata = {key: value for key, value in table.schema.metadata.items() if key != tables.DIGEST_KEY}
+        table = store.read_parquet(path)
+        metadata = {key: value for key, value in table.schema.metadata.items() if key != store.DIGEST_KEY}
         pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd", write_page_checksum=True)
-        assert tables.DIGEST_KEY not in path.read_bytes()
+        assert store.DIGEST_KEY not in path.read_bytes()
     played.clear()
 
     run(small_study(), tmp_path, workers=1)

@@ -3,7 +3,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies.registry import built, class_named
+from kernelbandits.experiments.policy_spec import built, class_named
 from kernelbandits.kernels import Constant, Gaussian, Linear, Rows
 from kernelbandits.theory import Constant as ConstantExploration
 from kernelbandits.theory import Mixture

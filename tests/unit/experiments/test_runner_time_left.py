@@ -1,8 +1,7 @@
 import pytest
 
-from kernelbandits.experiments.studies.engines import NOT_BEGUN
-from kernelbandits.experiments.studies.outlook import Outlook, Pace
-from kernelbandits.experiments.studies.runner import run
+from kernelbandits.experiments.backends import NOT_BEGUN
+from kernelbandits.experiments.runner import Outlook, Pace, run
 from small_studies import failing, mixed, small_study
 
 HORIZON = 100

@@ -2,7 +2,8 @@ import pytest
 
 from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.studies import Contender, Study
+from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.study import Study
 from kernelbandits.policies import KernelUCB
 from small_studies import KERNEL, small_study
 

@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.workers import THREAD_VARIABLES, n_workers_for, one_thread_each, worker_pool
+from kernelbandits.experiments.backends import THREAD_VARIABLES, n_workers_for, one_thread_each, worker_pool
 
 MARKS = []
 
@@ -71,7 +71,7 @@ def test_no_workers_are_refused():
 
 ORPHANS = """
 import os, signal, time
-from kernelbandits.experiments.workers import worker_pool
+from kernelbandits.experiments.backends import worker_pool
 if __name__ == "__main__":
     with worker_pool(1) as pool:
         print(pool.submit(os.getpid).result(), flush=True)
