@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kernelbandits.cli.main import main
-from kernelbandits.experiments import backends
+from kernelbandits.experiments import runner
 from small_studies import bytes_of
 
 STUDY = """
@@ -84,7 +84,7 @@ def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_pat
         raise ZeroDivisionError("by nought")
 
     with monkeypatch.context() as broken:
-        broken.setattr(backends, "play_job", fails)
+        broken.setattr(runner, "run_job", fails)
         assert main(["run", study, "--workers", "1"]) == 2
 
     err = capsys.readouterr().err
@@ -194,7 +194,7 @@ def test_the_study_in_the_help_can_be_read(tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from kernelbandits.cli.main import main
-from kernelbandits.experiments import backends
+from kernelbandits.experiments import runner
 
 if __name__ == "__main__":
     number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync

@@ -115,7 +115,7 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
             "environment": job.environment,
             "policy": job.policy,
             "seed": job.seed,
-            "is_finished": folder.is_sound(job.id),
+            "is_finished": folder.is_finished(job.id),
         }
         for job in study.jobs
     ]

@@ -14,27 +14,25 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.demo import DemoResult, run_demo
 from kernelbandits.experiments.demo_study import demo_comparison
 from kernelbandits.experiments.figures import Bound, Curve, regret_figure
-from kernelbandits.experiments.policy_spec import Contender, Grid
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec
 from kernelbandits.experiments.reporting import report
-from kernelbandits.experiments.results import Band, EndValue, Results, Row, Standing, mean_band, summarize
+from kernelbandits.experiments.results import Band, EndValue, Result, Results, mean_band, summarize
 from kernelbandits.experiments.runner import run
 from kernelbandits.experiments.study import Study
-from kernelbandits.experiments.tuning import Ranking, Setting, tune
+from kernelbandits.experiments.tuning import Ranking, tune
 
 __all__ = [
     "Band",
     "Bound",
     "Comparison",
-    "Contender",
     "Curve",
     "DemoResult",
     "EndValue",
     "Grid",
+    "PolicySpec",
     "Ranking",
+    "Result",
     "Results",
-    "Row",
-    "Setting",
-    "Standing",
     "Study",
     "demo_comparison",
     "mean_band",

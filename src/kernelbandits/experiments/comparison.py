@@ -55,7 +55,14 @@ class Comparison:
             for name, make in self.policies.items():
                 told = None if progress is None else lambda _: progress()
                 traces[name].append(
-                    simulate(self.environment, make(seed), horizon=self.horizon, seed=seed, progress=told)
+                    simulate(
+                        self.environment,
+                        make(seed),
+                        horizon=self.horizon,
+                        seed=seed,
+                        progress=told,
+                        keep_contexts=True,
+                    )
                 )
         return {name: tuple(runs) for name, runs in traces.items()}
 

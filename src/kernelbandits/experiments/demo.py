@@ -22,7 +22,7 @@ from kernelbandits.experiments.comparison import Comparison
 from kernelbandits.experiments.diagnostics import kernel_ucb_curve, sup_kernel_ucb_values
 from kernelbandits.experiments.figures import DARK, LIGHT, Bound, Curve, png, regret_figure, svg
 from kernelbandits.experiments.page import Page, render
-from kernelbandits.experiments.results import CONFIDENCE, Row, mean_band, summarize
+from kernelbandits.experiments.results import CONFIDENCE, Result, mean_band, summarize
 from kernelbandits.experiments.terminal import HEADINGS, cells
 from kernelbandits.validation import pluralize
 
@@ -37,7 +37,7 @@ class DemoResult:
     """What the demo found, and where it wrote it."""
 
     comparison: Comparison
-    rows: tuple[Row, ...]
+    rows: tuple[Result, ...]
     """The table, lowest regret first."""
 
     bounds: Mapping[str, float]
@@ -109,7 +109,6 @@ def _bounds(traces: Mapping[str, Sequence[Trace]]) -> tuple[Bound, Bound]:
     rounds, values = kernel_ucb_curve(traces[study.PROVED], regularization=study.REGULARIZATION)
     sup = sup_kernel_ucb_values(
         traces[study.SUP_PROVED],
-        environment=study.WORLD,
         kernel=study.KERNEL,
         regularization=study.REGULARIZATION,
         norm_bound=study.NORM,
@@ -141,10 +140,10 @@ def _page(result: DemoResult, draw: Callable[..., Figure]) -> Page:
         light_figure=svg(draw(theme=LIGHT)),
         dark_figure=svg(draw(theme=DARK)),
         description=f"Cumulative regret over {pluralize(comparison.horizon, 'round')}, lowest first: "
-        + "; ".join(f"{row.name} {row.regret:.0f}" for row in result.rows),
+        + "; ".join(f"{row.policy} {row.regret.mean:.0f}" for row in result.rows),
         caption=text.caption(comparison),
         headings=("Policy", *HEADINGS),
-        rows=[(row.name, *cells(row)) for row in result.rows],
+        rows=[(row.policy, *cells(row)) for row in result.rows],
         remarks=result.remarks,
         parameters={**comparison.describe(), "Versions": versions()},
     )

@@ -1,4 +1,7 @@
-"""Diagnostics of runs: effective dimension and regret bounds."""
+"""Diagnostics of runs: effective dimension of the chosen points, and regret bounds.
+
+Both read the chosen contexts that a trace keeps (`simulate(..., keep_contexts=True)`); no environment is run again.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +10,29 @@ from math import sqrt
 from typing import Any, Final
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 
-from kernelbandits.environments.base import Environment, place_of
-from kernelbandits.errors import KernelBanditError
-from kernelbandits.evaluation import Trace, start_world
+from kernelbandits.errors import InvalidParameter, KernelBanditError
+from kernelbandits.evaluation import Trace
 from kernelbandits.evaluation._inputs import points_of
-from kernelbandits.kernels import Kernel, PointKind
+from kernelbandits.kernels import Kernel
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.theory import effective_dimension, kernel_ucb_bound, sup_kernel_ucb_bound
 from kernelbandits.theory.spectra import NEGLIGIBLE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = [
-    "MOST_POINTS",
-    "checkpoints",
-    "chosen_contexts",
-    "effective_dimensions",
-    "kernel_ucb_curve",
-    "sup_kernel_ucb_values",
-]
+__all__ = ["checkpoints", "effective_dimensions", "kernel_ucb_curve", "sup_kernel_ucb_values"]
 
 MOST_CHECKPOINTS: Final = 12
+
 MOST_POINTS: Final = 2_000
-"""Distinct points up to which the whole spectrum is found: its cost grows with their cube."""
+"""Distinct points up to which the whole spectrum is computed, at a cost that grows with their cube."""
 
 MOST_WORK: Final = MOST_POINTS**3
 """Points times directions squared: with more points, the part of a spectrum that costs as much."""
+
+N_BOUND_ROUNDS: Final = 60
+"""Rounds at which a bound is computed for its curve."""
 
 
 def checkpoints(rounds: Indices) -> Indices:
@@ -49,32 +48,35 @@ def checkpoints(rounds: Indices) -> Indices:
     return np.unique(usable[np.searchsorted(usable, np.round(wanted))])
 
 
-def effective_dimensions(
-    environment: Environment, seed: int, policy: Policy, actions: Indices, *, rounds: Indices, horizon: int
-) -> dict[int, int]:
-    """d̃ of the points chosen up to each of these rounds, by round, where the policy has one kernel posterior.
+def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horizon: int) -> dict[int, int]:
+    """Effective dimension d̃ of the points chosen up to each of these rounds, by round.
 
-    The points are had by watching the same run of the world again: worlds cost little beside policies, and the policy
-    need not be looked into. All are counted, learnt or not. d̃ is that of `theory.effective_dimension` with the
-    posterior's regularization and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000
-    distinct points it is found from the leading directions, where these settle it at the same cost; it stops where they
-    do not. There is none for points that the kernel does not take as they are shown.
+    All chosen points count, learned or not. d̃ is that of `theory.effective_dimension` with the posterior's
+    regularization and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000 distinct points
+    it is computed from the leading directions if these determine it at the same cost, and ends where they do not. A
+    policy without a kernel posterior has none, nor have contexts that its kernel does not accept.
     """
     posterior = getattr(policy, "posterior", None)
     if posterior is None or not len(rounds):
         return {}
     kernel, regularization = posterior.kernel, posterior.regularization
     found: dict[int, int] = {}
-    wanted = set(rounds.tolist())
     try:
-        for t, points, counts in _chosen(environment, seed, kernel, actions[: rounds[-1]], wanted):
+        for t, points, counts in _distinct_points(chosen_contexts(trace), kernel, set(rounds.tolist())):
             dimension = _dimension(kernel, points, counts, regularization=regularization, horizon=max(2, horizon))
             if dimension is None:
                 return found
             found[t] = dimension
-    except KernelBanditError:  # points the kernel cannot take without the policy's help, or a similarity that is none
+    except KernelBanditError:  # points that the kernel does not accept, or an undefined similarity
         return found
     return found
+
+
+def chosen_contexts(trace: Trace) -> tuple[Points, ...]:
+    """Chosen context of every round, each as a set of one action."""
+    if trace.contexts is None:
+        raise InvalidParameter("The trace has no contexts. Simulate with keep_contexts=True.")
+    return trace.contexts
 
 
 def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int) -> int | None:
@@ -85,19 +87,16 @@ def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularization
     return effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
 
 
-def _chosen(
-    environment: Environment, seed: int, kernel: Kernel, actions: Indices, wanted: set[int]
+def _distinct_points(
+    contexts: Sequence[Points], kernel: Kernel, wanted: set[int]
 ) -> Iterator[tuple[int, Points, Vector]]:
-    """Distinct points chosen so far, and how often each, after every wanted round."""
-    kind, world = kernel.kind, start_world(environment, seed)
+    """Distinct points chosen so far and how often each was chosen, after every wanted round."""
+    kind = kernel.kind
     slots: dict[Hashable, int] = {}
     counts: list[float] = []
     store: Any = None
-    chosen = _Chosen(kind)
-    for t, action in enumerate(actions.tolist(), start=1):
-        shown = world.observe().contexts
-        world.reward(action)
-        point = chosen.point(shown, action)
+    for t, context in enumerate(contexts[: max(wanted)], start=1):
+        point = points_of(kind, context)
         slot = slots.setdefault(kind.keys(point)[0], len(slots))
         if slot == len(counts):
             store = kind.grow(store, slot, point)
@@ -107,33 +106,12 @@ def _chosen(
             yield t, kind.view(store, len(counts)), np.array(counts)
 
 
-class _Chosen:
-    """Takes the chosen point out of what a round shows; fixed actions are looked at once."""
-
-    def __init__(self, kind: PointKind) -> None:
-        self._kind = kind
-        self._latest: tuple[Points, Points] | None = None
-
-    def point(self, shown: Points, action: int) -> Points:
-        """The point that a decision names by its row, as a collection of one."""
-        place = np.array([place_of(shown, action)])
-        if isinstance(shown, CatalogView):
-            return shown.at(place).points(self._kind)
-        if isinstance(shown, Catalog):  # keeps its points itself, and may have grown
-            return self._kind.take(points_of(self._kind, shown), place)
-        if self._latest is None or self._latest[0] is not shown:
-            self._latest = shown, points_of(self._kind, shown)
-        return self._kind.take(self._latest[1], place)
-
-
 def _spectrum(gram: Matrix, counts: Vector) -> Vector:
-    """Eigenvalues of D^½ K D^½ that are more than rounding.
+    """Eigenvalues of D^½ K D^½ above rounding.
 
-    A pivoted factorization stops when nothing is left; with n points of numerical rank r this costs O(n r²), and the
-    eigenvalues of the r × r products of its columns are those asked for.
+    A pivoted factorization stops at the numerical rank r; for n points this costs O(n r²), and the eigenvalues of the
+    r × r products of its columns are those of the matrix.
     """
-    from scipy.linalg.lapack import dpstrf
-
     roots = np.sqrt(counts)
     weighted = roots[:, None] * gram * roots
     largest = float(weighted.diagonal().max())
@@ -144,17 +122,13 @@ def _spectrum(gram: Matrix, counts: Vector) -> Vector:
     return np.maximum(np.linalg.eigvalsh(columns.T @ columns), 0.0)
 
 
-N_PLACES: Final = 60
-"""Rounds at which a bound is computed for its curve."""
-
-
 def kernel_ucb_curve(traces: Sequence[Trace], *, regularization: float) -> tuple[Indices, Vector]:
     """Rounds, and KernelUCB's bound 2 η_t sqrt(κ t L_t) after each, mean over the runs.
 
-    Valid for runs whose exploration was a proved schedule, k(x, x) ≤ 1, every reward learnt at once: each run has its
-    own bound, made of its own L_t, which holds in all rounds together with probability 1 − δ.
+    Valid for runs whose exploration was a proved schedule, with k(x, x) ≤ 1 and immediate rewards. Each run has its own
+    bound with its own L_t, which holds in all rounds together with probability 1 − δ.
     """
-    rounds = np.unique(np.round(np.geomspace(1, len(traces[0]), N_PLACES)).astype(np.intp))
+    rounds = np.unique(np.round(np.geomspace(1, len(traces[0]), N_BOUND_ROUNDS)).astype(np.intp))
     values = [
         [
             kernel_ucb_bound(
@@ -173,17 +147,20 @@ def kernel_ucb_curve(traces: Sequence[Trace], *, regularization: float) -> tuple
 def sup_kernel_ucb_values(
     traces: Sequence[Trace],
     *,
-    environment: Environment,
     kernel: Kernel,
     regularization: float,
     norm_bound: float,
     noise_scale: float,
     failure_probability: float,
 ) -> Vector:
-    """SupKernelUCB's bound on the regret of each run, in the form with the effective dimension of what it chose."""
+    """SupKernelUCB's bound on the regret of each run, with the effective dimension of the chosen contexts.
+
+    The traces have to keep their contexts.
+    """
     values = []
     for trace in traces:
-        gram = kernel.gram(chosen_contexts(environment, trace))
+        points = kernel.kind.stack(*(points_of(kernel.kind, context) for context in chosen_contexts(trace)))
+        gram = kernel.gram(points)
         values.append(
             sup_kernel_ucb_bound(
                 horizon=len(trace),
@@ -196,9 +173,3 @@ def sup_kernel_ucb_values(
             )
         )
     return np.array(values)
-
-
-def chosen_contexts(environment: Environment, trace: Trace) -> Matrix:
-    """Contexts of the actions taken in a run, found by showing its rounds again; traces do not hold them."""
-    world = start_world(environment, trace.spec["seed"])
-    return np.array([world.observe().contexts[action] for action in trace.action])

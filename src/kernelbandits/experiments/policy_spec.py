@@ -1,4 +1,8 @@
-"""Policy specifications: a class with arguments and grids, built anew in every run."""
+"""Policy specifications: a class with its arguments and grids, from Python objects or from plain values.
+
+Classes in plain values are looked up in a fixed registry of what the packages of this library publish. Nothing is
+imported by a name that a file holds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from functools import cache
 from itertools import product
 from math import prod
 from types import ModuleType
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,42 +29,28 @@ from kernelbandits.types import Parameters
 from kernelbandits.validation import MOST_ROUNDS, check_has_methods, check_int
 
 __all__ = [
-    "Contender",
-    "Entrant",
     "Grid",
     "MakePolicy",
-    "Recipe",
-    "built",
-    "call_checked",
-    "class_named",
-    "close_to",
-    "entrants_of",
+    "PolicySpec",
+    "PolicyVariant",
+    "all_variants",
+    "build_value",
+    "construct",
+    "expand_grids",
+    "find_class",
     "plain_value",
-    "settings_of",
     "short_text",
+    "suggest",
     "takes_seed",
 ]
 
 
-@runtime_checkable
-class Recipe(Protocol):
-    """Something to be made of arguments, later."""
-
-    arguments: Mapping[str, Any]
-
-    def with_arguments(self, arguments: Mapping[str, Any]) -> Recipe:
-        """The same with other arguments."""
-
-    def made(self, place: str, rng: np.random.Generator | None) -> Any:
-        """What it makes; an error names the place."""
-
-
 MOST_SETTINGS: Final = 100_000
-"""Combinations of the values of a contender's grids; each is a policy of the study."""
+"""Largest number of combinations of the grid values of one specification."""
 
 
 class Grid:
-    """Values to try in place of one; every combination with other grids becomes a policy of its own.
+    """Values to try in place of one; every combination with other grids is a policy variant.
 
     >>> Grid(1, 10, 100)
     Grid(1, 10, 100)
@@ -77,15 +67,15 @@ class Grid:
         return f"Grid({', '.join(map(repr, self.values))})"
 
 
-def settings_of(arguments: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of grid values, by dotted name, with the arguments that it makes.
+def expand_grids(arguments: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every combination of grid values, by dotted name, with the resulting arguments.
 
-    >>> for chosen, made in settings_of({"kernel": {"class": "Gaussian", "length_scale": Grid(0.1, 0.2)}}):
+    >>> for chosen, made in expand_grids({"kernel": {"class": "Gaussian", "length_scale": Grid(0.1, 0.2)}}):
     ...     print(chosen, made)
     {'kernel.length_scale': 0.1} {'kernel': {'class': 'Gaussian', 'length_scale': 0.1}}
     {'kernel.length_scale': 0.2} {'kernel': {'class': 'Gaussian', 'length_scale': 0.2}}
     """
-    grids = dict(_grids(arguments, ""))
+    grids = dict(_find_grids(arguments, ""))
     n_settings = prod(len(grid.values) for grid in grids.values())
     if n_settings > MOST_SETTINGS:
         raise InvalidParameter(
@@ -93,31 +83,31 @@ def settings_of(arguments: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], 
         )
     for values in product(*(grid.values for grid in grids.values())):
         chosen = dict(zip(grids, values, strict=True))
-        yield chosen, _with_values(arguments, "", chosen)
+        yield chosen, _replace_grids(arguments, "", chosen)
 
 
-def _grids(value: Any, place: str) -> Iterator[tuple[str, Grid]]:
+def _find_grids(value: Any, place: str) -> Iterator[tuple[str, Grid]]:
     if isinstance(value, Grid):
         yield place, value
-    for name, inner in _inside(value):
-        yield from _grids(inner, _below(place, name))
+    for name, inner in _parts(value):
+        yield from _find_grids(inner, _join(place, name))
 
 
-def _with_values(value: Any, place: str, chosen: Mapping[str, Any]) -> Any:
-    """The same with the chosen values in place of grids."""
+def _replace_grids(value: Any, place: str, chosen: Mapping[str, Any]) -> Any:
+    """Replace grids by the chosen values."""
     if isinstance(value, Grid):
         return chosen[place]
-    made = {name: _with_values(inner, _below(place, name), chosen) for name, inner in _inside(value)}
-    if isinstance(value, Recipe):
+    made = {name: _replace_grids(inner, _join(place, name), chosen) for name, inner in _parts(value)}
+    if isinstance(value, PolicySpec):
         return value.with_arguments(made)
     if isinstance(value, Mapping):
         return made
     return list(made.values()) if isinstance(value, list) else value
 
 
-def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value is made of, by name, where a grid could stand in it: tables, lists, recipes."""
-    if isinstance(value, Recipe):
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Parts of a value that may contain a grid, by name: entries of tables, lists and specifications."""
+    if isinstance(value, PolicySpec):
         value = value.arguments
     if isinstance(value, Mapping):
         yield from value.items()
@@ -125,12 +115,12 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(place), part) for place, part in enumerate(value))
 
 
-def _below(place: str, name: str) -> str:
+def _join(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
 def short_text(value: Any) -> str:
-    """A value as it stands in a label.
+    """A value as text in a label.
 
     >>> short_text({"class": "Gaussian", "length_scale": 0.1}), short_text("lowest"), short_text(1e-05)
     ('Gaussian(length_scale=0.1)', 'lowest', '1e-05')
@@ -143,7 +133,7 @@ def short_text(value: Any) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """A value as files keep it: what `describe()` says of it, or the value itself where that is plain already."""
+    """A value as stored in files: its `describe()`, or the value itself if it is plain."""
     if hasattr(value, "describe"):
         return value.describe()
     if isinstance(value, Mapping):
@@ -156,23 +146,23 @@ def plain_value(value: Any) -> Any:
 
 
 @cache
-def _families() -> dict[str, dict[str, type]]:
-    """Classes that a description can name, by what they are."""
-    schedules = _classes(theory, lambda kind: hasattr(kind, "violated_assumption"))
-    worlds = _classes(environments, lambda kind: hasattr(kind, "start") and hasattr(kind, "describe"))
-    parts = _classes(policies, lambda kind: not issubclass(kind, Policy) and not issubclass(kind, tuple))
-    advice = _classes(experts, lambda kind: not issubclass(kind, Policy))
+def _registry() -> dict[str, dict[str, type]]:
+    """Classes that a description can name, by family."""
+    schedules = _published(theory, lambda kind: hasattr(kind, "violated_assumption"))
+    worlds = _published(environments, lambda kind: hasattr(kind, "start") and hasattr(kind, "describe"))
+    parts = _published(policies, lambda kind: not issubclass(kind, Policy) and not issubclass(kind, tuple))
+    advice = _published(experts, lambda kind: not issubclass(kind, Policy))
     return {
-        "kernel": _classes(kernels, lambda kind: issubclass(kind, kernels.Kernel)),
+        "kernel": _published(kernels, lambda kind: issubclass(kind, kernels.Kernel)),
         "exploration": schedules,
-        "policy": _classes(policies, lambda kind: issubclass(kind, Policy)),
+        "policy": _published(policies, lambda kind: issubclass(kind, Policy)),
         "environment": worlds,
         "part": {**parts, **advice},
     }
 
 
-def _classes(package: ModuleType, belongs: Callable[[type], bool]) -> dict[str, type]:
-    """Those that a package publishes, that can be made, and that belong."""
+def _published(package: ModuleType, belongs: Callable[[type], bool]) -> dict[str, type]:
+    """Concrete classes that a package publishes and that belong to a family."""
     published = ((name, getattr(package, name)) for name in package.__all__)
     return {
         name: kind
@@ -181,20 +171,20 @@ def _classes(package: ModuleType, belongs: Callable[[type], bool]) -> dict[str, 
     }
 
 
-def class_named(name: Any, place: str, family: str | None = None) -> type:
-    """The class of that name, of one family or of any; InvalidParameter that names the place and close matches."""
-    known = _families()
+def find_class(name: Any, place: str, family: str | None = None) -> type:
+    """Return the class of this name, in one family or in any; errors name the place and close matches."""
+    known = _registry()
     searched = list(known) if family not in known else [family]
     for kind in searched:
         if isinstance(name, str) and name in known[kind]:
             return known[kind][name]
     names = [known_name for kind in searched for known_name in known[kind]]
     what = f"{family} class" if family in known else "class"
-    raise InvalidParameter(f"{place}: no {what} {name!r} is known.{close_to(name, names)}")
+    raise InvalidParameter(f"{place}: no {what} {name!r} is known.{suggest(name, names)}")
 
 
-def close_to(name: Any, names: Iterable[str]) -> str:
-    """Names like this one, as the end of a message; all of them where none is close and they are few."""
+def suggest(name: Any, names: Iterable[str]) -> str:
+    """Close matches as the end of a message; all names if none is close."""
     known = sorted(set(names))
     lowered = {known_name.lower(): known_name for known_name in known}
     close = [lowered[found] for found in get_close_matches(str(name).lower(), lowered)]
@@ -203,8 +193,8 @@ def close_to(name: Any, names: Iterable[str]) -> str:
     return f" There are: {', '.join(known) or 'none'}."
 
 
-def built(value: Any, place: str, rng: np.random.Generator | None = None) -> Any:
-    """The value with every description in it made into what it describes.
+def build_value(value: Any, place: str, rng: np.random.Generator | None = None) -> Any:
+    """Build every object that a value describes.
 
     A table with `class` is an object of that class, made of its other entries; one under the name `posterior` names a
     form of posterior (`{"name": "windowed", "length": 200}`); `kind` names a kind of points. Policies inside that draw
@@ -212,24 +202,24 @@ def built(value: Any, place: str, rng: np.random.Generator | None = None) -> Any
     """
     name = place.rpartition(".")[2]
     if isinstance(value, Mapping) and "class" not in value and name == "posterior":
-        return _named_posterior(value, place)
+        return _build_posterior(value, place)
     if name == "kind" and isinstance(value, str | dict):
-        return _reporting(place, unpack_kind, value)
+        return _located(place, unpack_kind, value)
     if isinstance(value, Mapping):
         if "class" not in value:
             raise InvalidParameter(
                 f'{place}: a table needs its class, such as class = "Gaussian", got {dict(value)!r}.'
             )
-        kind = class_named(value["class"], place, name if name == "exploration" else None)
-        return call_checked(kind, {key: part for key, part in value.items() if key != "class"}, place, rng)
+        kind = find_class(value["class"], place, name if name == "exploration" else None)
+        return construct(kind, {key: part for key, part in value.items() if key != "class"}, place, rng)
     if isinstance(value, list):
-        return [built(part, f"{place}.{row}", rng) for row, part in enumerate(value)]
-    if isinstance(value, Recipe):
-        return value.made(place, None if rng is None else rng.spawn(1)[0])
+        return [build_value(part, f"{place}.{row}", rng) for row, part in enumerate(value)]
+    if isinstance(value, PolicySpec):
+        return value.build(place, None if rng is None else rng.spawn(1)[0])
     return value
 
 
-def call_checked(
+def construct(
     make: Callable[..., Any],
     arguments: Mapping[str, Any],
     place: str,
@@ -237,26 +227,26 @@ def call_checked(
     *,
     gets_seed: bool | None = None,
 ) -> Any:
-    """Call with the arguments built; what is wrong with them is said with the place, and with close matches."""
-    refuse_unknown(make, arguments, place)
-    values = {key: built(part, f"{place}.{key}", rng) for key, part in arguments.items()}
+    """Build the arguments and call `make`; errors name the place and close matches."""
+    check_arguments(make, arguments, place)
+    values = {key: build_value(part, f"{place}.{key}", rng) for key, part in arguments.items()}
     if gets_seed is None:
         gets_seed = inspect.isclass(make) and issubclass(make, Policy) and takes_seed(make)
     if gets_seed and "seed" not in values and rng is not None:
         values["seed"] = rng.spawn(1)[0]
     if "reward_range" in values and values["reward_range"] is not None:
         values["reward_range"] = tuple(values["reward_range"])
-    return _reporting(place, make, **values)
+    return _located(place, make, **values)
 
 
-def refuse_unknown(make: Callable[..., Any], arguments: Mapping[str, Any], place: str) -> None:
-    """InvalidParameter for an argument that is not taken, or one that is missing."""
+def check_arguments(make: Callable[..., Any], arguments: Mapping[str, Any], place: str) -> None:
+    """Raise InvalidParameter for an unknown or a missing argument."""
     signature = inspect.signature(make)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         for name in arguments:
             if name not in signature.parameters:
                 raise InvalidParameter(
-                    f"{place}: {_name_of(make)} takes no {name!r}.{close_to(name, signature.parameters)}"
+                    f"{place}: {_name_of(make)} takes no {name!r}.{suggest(name, signature.parameters)}"
                 )
     try:
         signature.bind(**arguments)
@@ -265,16 +255,16 @@ def refuse_unknown(make: Callable[..., Any], arguments: Mapping[str, Any], place
 
 
 def takes_seed(make: Callable[..., Any]) -> bool:
-    """Whether it has an argument called `seed`."""
+    """Whether it has a parameter `seed`."""
     return "seed" in inspect.signature(make).parameters
 
 
-def _named_posterior(value: Mapping[str, Any], place: str) -> Any:
+def _build_posterior(value: Mapping[str, Any], place: str) -> Any:
     options = {key: part for key, part in value.items() if key != "name"}
-    return _reporting(place, posterior_factory, value.get("name", ""), **options)
+    return _located(place, posterior_factory, value.get("name", ""), **options)
 
 
-def _reporting(place: str, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _located(place: str, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
     try:
         return make(*given, **named)
     except (KernelBanditError, TypeError, ValueError) as error:
@@ -288,31 +278,31 @@ def _name_of(make: Callable[..., Any]) -> str:
 MakePolicy: TypeAlias = Callable[[np.random.Generator], Policy]
 
 
-class Contender:
-    """A class of policies with its arguments, any of which may be a `Grid`: one policy for each combination.
+class PolicySpec:
+    """A class of policies with its arguments, any of which may be a `Grid`: one variant per combination.
 
-    Every run gets a fresh policy. What draws (an argument `seed`) is seeded by the run, so that results depend on the
-    study and its seeds only: `seed` cannot be given here. Objects can be described in plain values, and grids may stand
-    inside: `{"class": "Gaussian", "length_scale": Grid(0.1, 0.2)}`. A policy inside another one is a contender too.
+    Every run builds a new policy. An argument `seed` is set by the run, so that results depend on the study and its
+    seeds only; it cannot be given here. Objects can be described in plain values that contain grids:
+    `{"class": "Gaussian", "length_scale": Grid(0.1, 0.2)}`. A policy inside another one is a specification too.
 
     Parameters
     ----------
     make
-        A class of policies, or a function that makes one; a function of a module, where processes are to call it.
+        A class of policies, or a function that builds one; a module-level function if other processes call it.
     *arguments, **named
-        What it is called with.
+        Arguments of the call.
     learn_rounds
-        Learn from the first so many rounds only, then just choose; None: from all.
+        Learn from the first `learn_rounds` rounds only, and only choose in all others; None learns from all.
 
     Examples
     --------
     >>> import kernelbandits as kb
     >>> kernel = kb.kernels.Gaussian(length_scale=0.2)
-    >>> contender = Contender(kb.KernelUCB, kernel, exploration=0.1, regularization=Grid(1, 10))
-    >>> [entrant.label for entrant in contender.entrants("KernelUCB")]
+    >>> spec = PolicySpec(kb.KernelUCB, kernel, exploration=0.1, regularization=Grid(1, 10))
+    >>> [variant.label for variant in spec.variants("KernelUCB")]
     ['KernelUCB, regularization=1', 'KernelUCB, regularization=10']
-    >>> mixed = Contender(kb.Mixed, contender, epsilon=0.05)
-    >>> [entrant.label for entrant in mixed.entrants("Mixed")]
+    >>> mixed = PolicySpec(kb.Mixed, spec, epsilon=0.05)
+    >>> [variant.label for variant in mixed.variants("Mixed")]
     ['Mixed, policy.regularization=1', 'Mixed, policy.regularization=10']
     """
 
@@ -320,52 +310,54 @@ class Contender:
         self, make: Callable[..., Policy], *arguments: Any, learn_rounds: int | None = None, **named: Any
     ) -> None:
         if not callable(make):
-            raise InvalidParameter(f"A contender is a class of policies or a function that makes one, got {make!r}.")
+            raise InvalidParameter(
+                f"A PolicySpec needs a class of policies or a function that builds one, got {make!r}."
+            )
         if learn_rounds is not None:
             learn_rounds = check_int(learn_rounds, "The number of rounds to learn from", least=0, most=MOST_ROUNDS)
         self.make, self.learn_rounds = make, learn_rounds
-        self.arguments: Mapping[str, Any] = _by_name(make, arguments, named)
+        self.arguments: Mapping[str, Any] = _named_arguments(make, arguments, named)
         for value in self.arguments.values():
             for part in value.values if isinstance(value, Grid) else (value,):
-                _refuse_policy(part)
+                _check_not_built(part)
 
-    def with_arguments(self, arguments: Mapping[str, Any]) -> Contender:
-        """The same class with other arguments."""
-        return Contender(self.make, learn_rounds=self.learn_rounds, **arguments)
+    def with_arguments(self, arguments: Mapping[str, Any]) -> PolicySpec:
+        """Return the same class with other arguments."""
+        return PolicySpec(self.make, learn_rounds=self.learn_rounds, **arguments)
 
-    def entrants(self, name: str) -> Iterator[Entrant]:
-        """A policy for each combination of grid values, labeled by it."""
-        for chosen, arguments in settings_of(self.arguments):
+    def variants(self, name: str) -> Iterator[PolicyVariant]:
+        """One variant per combination of grid values, labeled by it."""
+        for chosen, arguments in expand_grids(self.arguments):
             label = ", ".join([name, *(f"{place}={short_text(value)}" for place, value in chosen.items())])
-            yield Entrant(
+            yield PolicyVariant(
                 label=label,
-                contender=name,
+                spec_name=name,
                 parameters={place: plain_value(value) for place, value in chosen.items()},
                 make=self.with_arguments(arguments),
                 learn_rounds=self.learn_rounds,
             )
 
-    def made(self, place: str, rng: np.random.Generator | None) -> Policy:
-        """A fresh policy, or InvalidParameter that names the place in the study."""
-        fresh = copy.deepcopy(dict(self.arguments))  # an expert may learn: what one run taught it is no other's
-        policy: Policy = call_checked(self.make, fresh, place, rng, gets_seed=takes_seed(self.make))
+    def build(self, place: str, rng: np.random.Generator | None) -> Policy:
+        """Build a new policy; an error names the place in the study."""
+        fresh = copy.deepcopy(dict(self.arguments))  # an expert may learn: runs must not share it
+        policy: Policy = construct(self.make, fresh, place, rng, gets_seed=takes_seed(self.make))
         return policy
 
     def __call__(self, rng: np.random.Generator) -> Policy:
-        return self.made(getattr(self.make, "__name__", "policy"), rng)
+        return self.build(getattr(self.make, "__name__", "policy"), rng)
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self.arguments.items())
-        return f"Contender({getattr(self.make, '__name__', self.make)}{given})"
+        return f"PolicySpec({getattr(self.make, '__name__', self.make)}{given})"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Entrant:
-    """One policy of a study, with nothing left to choose."""
+class PolicyVariant:
+    """One policy of a study, without grids."""
 
     label: str
-    contender: str
-    """Its name without grid values."""
+    spec_name: str
+    """Name of its specification: the label without grid values."""
 
     parameters: Parameters = field(default_factory=dict)
     """The grid values, by dotted name."""
@@ -373,48 +365,50 @@ class Entrant:
     make: MakePolicy
     learn_rounds: int | None = None
 
-    def fresh(self, seed: int) -> Policy:
-        """A new policy for the run with this seed: its chance is the second child of the seed, the world's the first.
+    def build(self, seed: int) -> Policy:
+        """Build a new policy for the run with this seed; an error names the policy.
 
-        An error names the policy.
+        Its random state is the second child of the seed; the first is that of the environment.
         """
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         make = self.make
-        policy = make.made(f"policies.{self.label}", rng) if isinstance(make, Contender) else make(rng)
-        return check_has_methods(policy, f"What policies.{self.label} makes", "choose", "describe")
+        policy = make.build(f"policies.{self.label}", rng) if isinstance(make, PolicySpec) else make(rng)
+        return check_has_methods(policy, f"The policy of policies.{self.label}", "choose", "describe")
 
 
-def entrants_of(policies: Mapping[str, Contender | MakePolicy]) -> tuple[Entrant, ...]:
-    """All policies of a study: contenders with every combination of their grids, functions as they are."""
-    entrants: list[Entrant] = []
+def all_variants(policies: Mapping[str, PolicySpec | MakePolicy]) -> tuple[PolicyVariant, ...]:
+    """All policies of a study: specifications with every combination of their grids, functions as they are."""
+    variants: list[PolicyVariant] = []
     for name, given in policies.items():
-        if isinstance(given, Contender):
-            entrants += given.entrants(name)
+        if isinstance(given, PolicySpec):
+            variants += given.variants(name)
         elif callable(given) and not inspect.isclass(given):
-            entrants.append(Entrant(label=name, contender=name, make=given))
+            variants.append(PolicyVariant(label=name, spec_name=name, make=given))
         else:
             raise InvalidParameter(
-                f"policies.{name}: a policy of a study is a recipe, so that every run gets a fresh one: "
-                f"Contender(KernelUCB, kernel, exploration=0.1) or a function of a random generator, got {given!r:.80}."
+                f"policies.{name}: every run builds a new policy, so a study needs PolicySpec(KernelUCB, kernel, "
+                f"exploration=0.1) or a function of a random generator, got {given!r:.80}."
             )
-    _refuse_equal_labels(entrants)
-    return tuple(entrants)
+    _check_labels(variants)
+    return tuple(variants)
 
 
-def _refuse_equal_labels(entrants: Sequence[Entrant]) -> None:
+def _check_labels(variants: Sequence[PolicyVariant]) -> None:
     seen = set()
-    for entrant in entrants:
-        if entrant.label in seen:
+    for variant in variants:
+        if variant.label in seen:
             raise InvalidParameter(
-                f"Two policies would be called {entrant.label!r}. Give every grid different values, and every policy a "
-                "name of its own."
+                f"Two policies would be called {variant.label!r}. Give every grid different values, and every policy "
+                "its own name."
             )
-        seen.add(entrant.label)
+        seen.add(variant.label)
 
 
-def _by_name(make: Callable[..., Policy], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+def _named_arguments(
+    make: Callable[..., Policy], arguments: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
     """All arguments by name, or InvalidParameter."""
-    name = getattr(make, "__name__", type(make).__name__)
+    name = _name_of(make)
     if "seed" in named:
         raise InvalidParameter(
             f"{name} is seeded by the run, so that results depend on the study's seeds only. Leave `seed` out."
@@ -422,7 +416,7 @@ def _by_name(make: Callable[..., Policy], arguments: tuple[Any, ...], named: Map
     signature = inspect.signature(make)
     unknown = [key for key in named if key not in signature.parameters]
     if unknown and not any(part.kind is part.VAR_KEYWORD for part in signature.parameters.values()):
-        raise InvalidParameter(f"{name} takes no {unknown[0]!r}.{close_to(unknown[0], signature.parameters)}")
+        raise InvalidParameter(f"{name} takes no {unknown[0]!r}.{suggest(unknown[0], signature.parameters)}")
     try:
         bound = signature.bind_partial(*arguments)
     except TypeError as error:
@@ -435,9 +429,9 @@ def _by_name(make: Callable[..., Policy], arguments: tuple[Any, ...], named: Map
     return {**bound.arguments, **named}
 
 
-def _refuse_policy(value: Any) -> None:
+def _check_not_built(value: Any) -> None:
     if isinstance(value, Policy):
         raise InvalidParameter(
-            f"A {type(value).__name__} that exists already would learn in every run of the study. Give a recipe: "
-            f"Contender({type(value).__name__}, ...)."
+            f"An existing {type(value).__name__} would learn in every run of the study. Give a specification: "
+            f"PolicySpec({type(value).__name__}, ...)."
         )

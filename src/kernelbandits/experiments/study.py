@@ -1,4 +1,7 @@
-"""Studies and jobs: what is run, as values with ids."""
+"""Studies: policies × environments × seeds as a frozen value, and the jobs it consists of.
+
+A job is one policy in one environment with one seed. Its id is a digest of everything that determines its result.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kernelbandits import __version__
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Contender, Entrant, MakePolicy, entrants_of, plain_value
-from kernelbandits.experiments.study_file import LOADERS, Loader
+from kernelbandits.experiments.policy_spec import MakePolicy, PolicySpec, PolicyVariant, all_variants, plain_value
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
 from kernelbandits.validation import (
@@ -29,20 +31,24 @@ from kernelbandits.validation import (
     short_repr,
 )
 
-__all__ = ["FORMAT", "Job", "Study", "canonical", "checked_seeds", "planned_jobs"]
+if TYPE_CHECKING:
+    from kernelbandits.experiments.study_file import Loader
 
-FORMAT: Final = 2
-"""Of the files of results; a part of every id, so that no study mixes two. 2 knows effective dimensions in catalog
-worlds and beyond 2,000 distinct points."""
+__all__ = ["FORMAT", "Job", "Study", "canonical", "check_seeds"]
 
-NAMELESS: Final = ("<lambda>", "<locals>", "partial of ")
-"""Marks of functions that share their names with others: lambdas, those made inside others, those with arguments filled
-in."""
+FORMAT: Final = 3
+"""Version of the format of result folders; part of every id, so that no study mixes two."""
+
+ANONYMOUS: Final = ("<lambda>", "<locals>", "partial of ")
+"""Marks of functions whose names are not unique: lambdas, nested functions, partial functions."""
+
+LARGEST_SEED: Final = 2**63 - 1
+"""Largest value of a column of whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """Says all about one run but how to make its policy; plain values throughout."""
+    """Description of one run in plain values: one policy in one environment with one seed."""
 
     id: str
     """First 32 hexadecimal digits of SHA-256 over what is run: the same job has the same id in any study."""
@@ -51,151 +57,51 @@ class Job:
     policy: str
     """Name of the environment and label of the policy in the study."""
 
-    contender: str
+    spec_name: str
+    """Name of the policy without grid values."""
+
     parameters: Parameters
+    """Grid values, by dotted name."""
+
     seed: int
     horizon: int
     every: int
     learn_rounds: int | None
     described: Parameters
-    """What environment and policy say of themselves."""
+    """Complete descriptions of environment and policy, defaults included."""
 
     claims: Parameters | None
-    """What the policy's exploration schedule is proved under, and its failure probability; None where none is."""
+    """Assumptions and failure probability of the policy's exploration schedule; None if nothing is proved."""
 
     def metadata(self) -> Parameters:
-        """What the job's file says of it."""
+        """Description that the job's file holds."""
         return {"format": FORMAT, **vars(self)}
 
     def __str__(self) -> str:
         return f"{self.policy!r} in {self.environment!r} with seed {self.seed}"
 
 
-def planned_jobs(
-    *,
-    environments: Mapping[str, Environment],
-    entrants: Sequence[Entrant],
-    horizon: int,
-    seeds: Sequence[int],
-    every: int,
-) -> tuple[Job, ...]:
-    """Every policy in every environment under every seed; InvalidParameter where two could not be told apart."""
-    worlds = {name: plain_value(environment) for name, environment in environments.items()}
-    players = [(entrant, entrant.fresh(seeds[0])) for entrant in entrants]
-    described = [(entrant, plain_value(policy), _claims(policy)) for entrant, policy in players]
-    for said in (
-        {f"environments.{name}": world for name, world in worlds.items()},
-        {f"policies.{entrant.label}": [policy, entrant.learn_rounds] for entrant, policy, _ in described},
-    ):
-        _refuse_nameless(said)
-        _refuse_twins(said)
-    return tuple(
-        Job(
-            id=_digest(world, policy, horizon, seed, every, entrant.learn_rounds),
-            environment=name,
-            policy=entrant.label,
-            contender=entrant.contender,
-            parameters=entrant.parameters,
-            seed=seed,
-            horizon=horizon,
-            every=every,
-            learn_rounds=entrant.learn_rounds,
-            described={"environment": world, "policy": policy},
-            claims=claims,
-        )
-        for seed in seeds
-        for name, world in worlds.items()
-        for entrant, policy, claims in described
-    )
-
-
-def canonical(value: Any) -> str:
-    """JSON that is the same for the same values, whatever order they were given in."""
-    return json.dumps(plain_value(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _digest(
-    environment: Parameters, policy: Parameters, horizon: int, seed: int, every: int, learn_rounds: int | None
-) -> str:
-    run = {
-        "environment": environment,
-        "policy": policy,
-        "horizon": horizon,
-        "seed": seed,
-        "every": every,
-        "learn_rounds": learn_rounds,
-        "version": __version__,
-        "format": FORMAT,
-    }
-    return hashlib.sha256(canonical(run).encode()).hexdigest()[:32]
-
-
-def _claims(policy: Policy) -> Parameters | None:
-    """What is proved of the policy's exploration schedule, unless it is tuned or the posterior forgets."""
-    schedule = getattr(policy, "exploration", None)
-    forgets = getattr(getattr(policy, "posterior", None), "forgets", False)
-    if schedule is None or forgets or getattr(schedule, "is_tuned", True):
-        return None
-    return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
-
-
-def _refuse_nameless(described: Mapping[str, Any]) -> None:
-    """A function is known by its name, so one without a name of its own could be taken for another."""
-    for place, description in described.items():
-        for text in _texts(description):
-            if any(mark in text for mark in NAMELESS):
-                raise InvalidParameter(
-                    f"{place} is described by the function {text!r}, and others may be called so too: their results "
-                    "could not be told apart. Define it with `def` at the top of a module, under a name of its own."
-                )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in plain values."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(part)
-
-
-def _refuse_twins(described: Mapping[str, Any]) -> None:
-    """Results are found by what describes them, so equal descriptions would share one file."""
-    seen: dict[str, str] = {}
-    for name, description in described.items():
-        twin = seen.setdefault(canonical(description), name)
-        if twin != name:
-            raise InvalidParameter(
-                f"{twin} and {name} are described alike, so that their results could not be told apart. Leave one out, "
-                "or let describe() say what differs."
-            )
-
-
-LARGEST_SEED: Final = 2**63 - 1
-"""What a column of results can hold."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Study:
-    """Policies × environments × seeds: a frozen description, and what `run` plays.
+    """Policies × environments × seeds: the frozen description of what `run` runs.
 
-    Under one seed all policies meet the same contexts and the same luck. Results depend on the study and its seeds
-    only: not on how many processes play it, nor on how often it was interrupted.
+    Under one seed all policies have the same contexts and the same noise. Results depend on the study and its seeds
+    only: not on the number of processes, nor on interruptions.
 
     Parameters
     ----------
     name
-        What the study is called.
+        Name of the study.
     environments
-        Worlds by name.
+        Environments by name.
     policies
-        Recipes by name: a `Contender`, or a function that makes a policy with a random generator.
+        Policies by name: a `PolicySpec`, or a function that builds a policy with a random generator.
     horizon
-        Rounds of each run, at most.
+        Largest number of rounds of each run.
     seeds
-        One run each; different whole numbers from 0, or how many of them.
+        One run each; different whole numbers from 0, or their number.
     every
-        Results keep every so many rounds, and the last one; sums are over all rounds.
+        Results store every `every`-th round, and the last one; sums are over all rounds.
 
     Examples
     --------
@@ -204,7 +110,7 @@ class Study:
     >>> study = Study(
     ...     name="first",
     ...     environments={"smooth": kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=2)},
-    ...     policies={"KernelUCB": Contender(kb.KernelUCB, kernel, exploration=0.1)},
+    ...     policies={"KernelUCB": PolicySpec(kb.KernelUCB, kernel, exploration=0.1)},
     ...     horizon=20,
     ...     seeds=2,
     ... )
@@ -214,11 +120,11 @@ class Study:
 
     name: str
     environments: Mapping[str, Environment]
-    policies: Mapping[str, Contender | MakePolicy]
+    policies: Mapping[str, PolicySpec | MakePolicy]
     horizon: int
     seeds: Sequence[int]
     every: int = 1
-    entrants: tuple[Entrant, ...] = field(init=False, repr=False)
+    variants: tuple[PolicyVariant, ...] = field(init=False, repr=False)
     """The policies with every combination of grid values."""
 
     def __post_init__(self) -> None:
@@ -235,86 +141,137 @@ class Study:
             check_has_methods(environment, f"environments.{name}", "start", "describe", hint=hint)
         set_field = object.__setattr__
         set_field(self, "horizon", check_int(self.horizon, "The horizon", most=MOST_ROUNDS))
-        hint = f"{self.horizon}, the horizon, keeps the last round alone."
-        set_field(self, "every", check_int(self.every, "The number of rounds a row", most=MOST_ROUNDS, hint=hint))
-        set_field(self, "seeds", checked_seeds(self.seeds))
-        set_field(self, "entrants", entrants_of(self.policies))
-        n_jobs = len(self.seeds) * len(self.environments) * len(self.entrants)
+        hint = f"{self.horizon}, the horizon, stores the last round alone."
+        set_field(self, "every", check_int(self.every, "The number of rounds per row", most=MOST_ROUNDS, hint=hint))
+        set_field(self, "seeds", check_seeds(self.seeds))
+        set_field(self, "variants", all_variants(self.policies))
+        n_jobs = len(self.seeds) * len(self.environments) * len(self.variants)
         if n_jobs > MOST_RUNS:
             raise InvalidParameter(
-                f"A study has at most {MOST_RUNS:,} jobs, one a policy, environment and seed, got {n_jobs:,}. Take "
+                f"A study has at most {MOST_RUNS:,} jobs, one per policy, environment and seed, got {n_jobs:,}. Take "
                 "fewer seeds, or several studies."
             )
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str], *, loaders: Mapping[str, Loader] | None = None) -> Study:
-        """The same from a file of plain values that mirror `describe()`.
+        """Read a study from a file of plain values that mirror `describe()`.
 
         Parameters
         ----------
         path
-            A TOML file with `name`, `horizon`, `seeds`, `every`, and a table for each environment and policy.
+            TOML file with `name`, `horizon`, `seeds`, `every`, and a table for each environment and policy.
         loaders
-            Functions (path, options) → environment by name, for tables with `load`, besides those known already.
+            Functions (path, options) → environment by name, for tables with `load`, in addition to the built-in ones.
 
         Notes
         -----
         A table names its `class` and gives its arguments; kernels, schedules, policies and environments inside are
         tables again. `grid` in a policy's table lists values to try by dotted name. `load` and `path` in an
-        environment's table ask for data; `${VARIABLES}` in the path are filled in, and a relative one starts from the
+        environment's table read data; `${VARIABLES}` in the path are expanded, and a relative path starts from the
         file's folder. `corpus = { items_of = "feeds" }` gives a kernel the items of an environment.
         """
-        from kernelbandits.experiments.study_file import read_study
+        from kernelbandits.experiments.study_file import LOADERS, read_study
 
-        values = read_study(
-            Path(check_path(path)), {**LOADERS, **check_mapping({} if loaders is None else loaders, "Loaders")}
-        )
+        known = {**LOADERS, **check_mapping({} if loaders is None else loaders, "Loaders")}
+        values = read_study(Path(check_path(path)), known)
         try:
             study = cls(**values)
-            _ = study.jobs  # makes every policy once, so that a mistake is found before anything is played
+            _ = study.jobs  # builds every policy once, so that an error is found before anything runs
         except InvalidParameter as error:
             raise InvalidParameter(f"{path}: {error}") from error
         return study
 
     @cached_property
+    def _described(self) -> tuple[Parameters, list[tuple[PolicyVariant, Parameters, Parameters | None]]]:
+        """Descriptions of the environments by name, and of each variant with its claims."""
+        environments = {name: plain_value(environment) for name, environment in self.environments.items()}
+        policies = []
+        for variant in self.variants:
+            policy = variant.build(self.seeds[0])
+            policies.append((variant, plain_value(policy.describe()), _claims(policy)))
+        return environments, policies
+
+    @cached_property
     def jobs(self) -> tuple[Job, ...]:
-        """Everything to be played, seed by seed: what is left to do looks like what was done."""
-        return planned_jobs(
-            environments=self.environments,
-            entrants=self.entrants,
-            horizon=self.horizon,
-            seeds=self.seeds,
-            every=self.every,
+        """Every policy in every environment with every seed, seed by seed; the rest of a run is like its beginning.
+
+        InvalidParameter if two environments or policies cannot be distinguished by their descriptions.
+        """
+        environments, policies = self._described
+        for descriptions in (
+            {f"environments.{name}": described for name, described in environments.items()},
+            {f"policies.{variant.label}": [described, variant.learn_rounds] for variant, described, _ in policies},
+        ):
+            _check_function_names(descriptions)
+            _check_distinct(descriptions)
+        return tuple(
+            self._job(name, environment, variant, policy, claims, seed)
+            for seed in self.seeds
+            for name, environment in environments.items()
+            for variant, policy, claims in policies
+        )
+
+    def _job(
+        self,
+        name: str,
+        environment: Parameters,
+        variant: PolicyVariant,
+        policy: Parameters,
+        claims: Parameters | None,
+        seed: int,
+    ) -> Job:
+        settings: dict[str, Any] = {
+            "seed": seed,
+            "horizon": self.horizon,
+            "every": self.every,
+            "learn_rounds": variant.learn_rounds,
+        }
+        content = {
+            **settings,
+            "environment": environment,
+            "policy": policy,
+            "version": __version__,
+            "format": FORMAT,
+        }
+        return Job(
+            id=hashlib.sha256(canonical(content).encode()).hexdigest()[:32],
+            environment=name,
+            policy=variant.label,
+            spec_name=variant.spec_name,
+            parameters=variant.parameters,
+            described={"environment": environment, "policy": policy},
+            claims=claims,
+            **settings,
         )
 
     def describe(self) -> Parameters:
-        """The whole study as plain values."""
-        made = {entrant.label: entrant.fresh(self.seeds[0]).describe() for entrant in self.entrants}
+        """The whole study as plain values, with every parameter."""
+        environments, policies = self._described
         return {
             "name": self.name,
             "horizon": self.horizon,
             "seeds": list(self.seeds),
             "every": self.every,
-            "environments": {name: plain_value(world) for name, world in self.environments.items()},
+            "environments": environments,
             "policies": {
-                entrant.label: {
-                    "contender": entrant.contender,
-                    "parameters": entrant.parameters,
-                    "learn_rounds": entrant.learn_rounds,
-                    "policy": plain_value(made[entrant.label]),
+                variant.label: {
+                    "spec_name": variant.spec_name,
+                    "parameters": variant.parameters,
+                    "learn_rounds": variant.learn_rounds,
+                    "policy": policy,
                 }
-                for entrant in self.entrants
+                for variant, policy, _ in policies
             },
         }
 
 
-def _is_name(name: Any) -> bool:
-    """Whether it can stand in tables, captions and figures: one line of something to read."""
-    return isinstance(name, str) and bool(name.strip()) and name.splitlines() == [name] and "\0" not in name
+def canonical(value: Any) -> str:
+    """JSON that is equal for equal values, in any order of their entries."""
+    return json.dumps(plain_value(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def checked_seeds(seeds: Any) -> tuple[int, ...]:
-    """Different whole numbers from 0; a single number says how many."""
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+    """Return different whole numbers from 0; a single number is how many."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         return tuple(range(check_int(seeds, "The number of seeds", most=MOST_RUNS)))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
@@ -325,3 +282,49 @@ def checked_seeds(seeds: Any) -> tuple[int, ...]:
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers
+
+
+def _is_name(name: Any) -> bool:
+    """Whether a name can stand in tables, captions and figures: one line with visible text."""
+    return isinstance(name, str) and bool(name.strip()) and name.splitlines() == [name] and "\0" not in name
+
+
+def _claims(policy: Policy) -> Parameters | None:
+    """Guarantee of the policy's exploration schedule; None if it is tuned or the posterior forgets."""
+    schedule = getattr(policy, "exploration", None)
+    forgets = getattr(getattr(policy, "posterior", None), "forgets", False)
+    if schedule is None or forgets or getattr(schedule, "is_tuned", True):
+        return None
+    return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
+
+
+def _check_function_names(descriptions: Mapping[str, Any]) -> None:
+    """A function is described by its name, so the name has to be unique."""
+    for place, description in descriptions.items():
+        for text in _texts(description):
+            if any(mark in text for mark in ANONYMOUS):
+                raise InvalidParameter(
+                    f"{place} is described by the function {text!r}, whose name is not unique: results of two such "
+                    "functions could not be distinguished. Define it with `def` at the top of a module."
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
+
+
+def _check_distinct(descriptions: Mapping[str, Any]) -> None:
+    """Results are found by their descriptions, so equal descriptions would share one file."""
+    seen: dict[str, str] = {}
+    for name, description in descriptions.items():
+        other = seen.setdefault(canonical(description), name)
+        if other != name:
+            raise InvalidParameter(
+                f"{other} and {name} have equal descriptions, so their results could not be distinguished. Leave one "
+                "out, or let describe() return what differs."
+            )

@@ -1,4 +1,4 @@
-"""Study files: TOML, and loaders of data."""
+"""Study files: a study from TOML, with environments from data files."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from kernelbandits.environments.base import Environment
 from kernelbandits.environments.datasets import LOADERS as DATA_SETS
 from kernelbandits.environments.datasets import from_file
 from kernelbandits.errors import InvalidParameter, KernelBanditError
-from kernelbandits.experiments.policy_spec import Contender, Grid, built, class_named, close_to, refuse_unknown
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec, build_value, check_arguments, find_class, suggest
 
-__all__ = ["LOADERS", "Loader", "loaded", "read_study", "resolved_path"]
+__all__ = ["LOADERS", "Loader", "load_environment", "read_study", "resolve_path"]
 
 Loader: TypeAlias = Callable[..., Environment]
-"""Called with the path and the options of the table."""
+"""Function of the path and the options of a table."""
 
 LOADERS: Final[Mapping[str, Loader]] = {name: partial(from_file, name) for name in DATA_SETS}
-"""Loaders that every study's file can name; `Study.from_toml(path, loaders=...)` adds some of your own."""
+"""Built-in loaders, by the name in `load = "mushroom"`; `Study.from_toml(path, loaders=...)` adds others."""
 
 
-def loaded(table: Mapping[str, Any], place: str, *, loaders: Mapping[str, Loader], beside: Path) -> Environment:
-    """The environment that a table with `load`, `path` and options asks for; relative paths start from `beside`."""
+def load_environment(
+    table: Mapping[str, Any], place: str, *, loaders: Mapping[str, Loader], beside: Path
+) -> Environment:
+    """Load the environment of a table with `load`, `path` and options; relative paths start from `beside`."""
     options = dict(table)
     name, path = options.pop("load"), options.pop("path", None)
     if name not in loaders:
-        raise InvalidParameter(f"{place}: no data called {name!r} can be loaded.{close_to(name, loaders)}")
+        raise InvalidParameter(f"{place}: no data called {name!r} can be loaded.{suggest(name, loaders)}")
     if not isinstance(path, str):
         raise InvalidParameter(f'{place}: data needs its file, path = "...", got {path!r}.')
-    file = resolved_path(path, place, beside)
+    file = resolve_path(path, place, beside)
     try:
         return loaders[name](file, **options)
     except (KernelBanditError, OSError, TypeError, ValueError) as error:
         raise InvalidParameter(f"{place}: {error}") from error
 
 
-def resolved_path(path: str, place: str, beside: Path) -> Path:
-    """The path with environment variables and ~ filled in; a relative one starts from `beside`."""
+def resolve_path(path: str, place: str, beside: Path) -> Path:
+    """Expand environment variables and ~ in a path; a relative path starts from `beside`."""
     filled = os.path.expandvars(path)
     unset = re.search(r"\$\{?(\w+)", filled)
     if unset is not None:
@@ -57,21 +59,21 @@ NEEDED: Final = ("name", "horizon", "seeds", "environments", "policies")
 
 
 def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
-    """The arguments of `Study` that a file gives; InvalidParameter that names file and place."""
+    """Read the arguments of `Study` from a file; errors name the file and the place."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a mark at the beginning
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except OSError as error:
         raise InvalidParameter(f"The study {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # ValueError also for a number of more digits than Python reads
+    except (ValueError, RecursionError) as error:  # ValueError also for a number with too many digits
         raise InvalidParameter(f"{path} is not TOML: {error!s:.200}.") from error
     try:
-        _refuse_keys(values)
+        _check_keys(values)
         environments = {
             name: _environment(table, f"environments.{name}", loaders, path.parent)
             for name, table in values["environments"].items()
         }
         policies = {
-            name: _contender(_with_items(table, f"policies.{name}", environments), f"policies.{name}")
+            name: _policy_spec(_with_items(table, f"policies.{name}", environments), f"policies.{name}")
             for name, table in values["policies"].items()
         }
     except InvalidParameter as error:
@@ -79,13 +81,13 @@ def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
     return {**values, "environments": environments, "policies": policies}
 
 
-def _refuse_keys(values: Mapping[str, Any]) -> None:
+def _check_keys(values: Mapping[str, Any]) -> None:
     for key in values:
         if key not in KEYS:
-            raise InvalidParameter(f"a study has no {key!r}.{close_to(key, KEYS)}")
+            raise InvalidParameter(f"a study has no {key!r}.{suggest(key, KEYS)}")
     for key in NEEDED:
         if key not in values:
-            raise InvalidParameter(f"the study does not say its {key!r}.")
+            raise InvalidParameter(f"the study has no {key!r}.")
     for key in ("environments", "policies"):
         for name, table in (_table(values[key], key)).items():
             _table(table, f"{key}.{name}")
@@ -98,11 +100,11 @@ def _table(value: Any, place: str) -> dict[str, Any]:
 
 
 def _environment(table: Mapping[str, Any], place: str, loaders: Mapping[str, Loader], beside: Path) -> Environment:
-    """The environment of a table; tables inside that load data are loaded first."""
+    """Build the environment of a table; tables inside that load data are loaded first."""
     environment = _with_data(table, place, loaders, beside)
     if isinstance(environment, Mapping):
-        class_named(environment.get("class"), place, "environment")
-        environment = built(environment, place)
+        find_class(environment.get("class"), place, "environment")
+        environment = build_value(environment, place)
     made: Environment = environment
     return made
 
@@ -111,12 +113,12 @@ def _with_data(value: Any, place: str, loaders: Mapping[str, Loader], beside: Pa
     if not isinstance(value, Mapping):
         return value
     if "load" in value:
-        return loaded(value, place, loaders=loaders, beside=beside)
+        return load_environment(value, place, loaders=loaders, beside=beside)
     return {name: _with_data(part, f"{place}.{name}", loaders, beside) for name, part in value.items()}
 
 
 def _with_items(value: Any, place: str, environments: Mapping[str, Environment]) -> Any:
-    """The table with every `{ items_of = "name" }` in it replaced by the items of that environment."""
+    """Replace every `{ items_of = "name" }` in a table by the items of that environment."""
     if isinstance(value, list):
         return [_with_items(part, f"{place}.{row}", environments) for row, part in enumerate(value)]
     if not isinstance(value, Mapping):
@@ -125,35 +127,35 @@ def _with_items(value: Any, place: str, environments: Mapping[str, Environment])
         return {name: _with_items(part, f"{place}.{name}", environments) for name, part in value.items()}
     name = value["items_of"]
     if name not in environments:
-        raise InvalidParameter(f"{place}: there is no environment {name!r}.{close_to(name, environments)}")
+        raise InvalidParameter(f"{place}: there is no environment {name!r}.{suggest(name, environments)}")
     items = getattr(environments[name], "items", None)
     if items is None:
-        raise InvalidParameter(f"{place}: the environment {name!r} has no items of its own.")
+        raise InvalidParameter(f"{place}: the environment {name!r} has no items.")
     return list(items)
 
 
-def _contender(table: Mapping[str, Any], place: str) -> Contender:
+def _policy_spec(table: Mapping[str, Any], place: str) -> PolicySpec:
     arguments = {name: value for name, value in table.items() if name not in ("class", "grid", "learn_rounds")}
-    kind = class_named(table.get("class"), place, "policy")
+    kind = find_class(table.get("class"), place, "policy")
     for name, values in _table(table.get("grid", {}), f"{place}.grid").items():
         if not isinstance(values, list) or not values:
             raise InvalidParameter(f"{place}.grid.{name}: a grid is a list of values, at least one, got {values!r}.")
         arguments = _with_grid(arguments, name.split("."), values, f"{place}.grid.{name}")
-    refuse_unknown(kind, arguments, place)
+    check_arguments(kind, arguments, place)
     try:
-        return Contender(kind, learn_rounds=table.get("learn_rounds"), **arguments)
+        return PolicySpec(kind, learn_rounds=table.get("learn_rounds"), **arguments)
     except InvalidParameter as error:
         raise InvalidParameter(f"{place}: {error}") from error
 
 
 def _with_grid(arguments: Mapping[str, Any], names: list[str], values: list[Any], place: str) -> dict[str, Any]:
-    """The arguments with a grid at the dotted name; all tables on the way have to be there."""
+    """Add a grid at the dotted name; all tables on the way have to exist."""
     changed = dict(arguments)
     *outer, last = names
 
     def inner(table: dict[str, Any], name: str) -> dict[str, Any]:
         if not isinstance(table.get(name), dict):
-            raise InvalidParameter(f"{place}: there is no table {name!r} to vary.{close_to(name, table)}")
+            raise InvalidParameter(f"{place}: there is no table {name!r} to vary.{suggest(name, table)}")
         table[name] = dict(table[name])
         found: dict[str, Any] = table[name]
         return found

@@ -7,7 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits._optional import import_optional
-from kernelbandits.experiments.results import Row
+from kernelbandits.experiments.results import Result
 from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from kernelbandits.experiments.results import Standing
 
 __all__ = [
     "HEADINGS",
@@ -47,15 +46,15 @@ def after_rounds(horizon: int, n_seeds: int) -> str:
     return f"after {pluralize(horizon, 'round')}, {repeats}"
 
 
-def regret_table(rows: Sequence[Row], *, title: str) -> Table:
+def regret_table(rows: Sequence[Result], *, title: str) -> Table:
     """The table, aligned, for `rich` to print."""
     table = _framed(title, names=("Policy",), numbers=HEADINGS)
     for row in rows:
-        table.add_row(*_as_written(row.name), *cells(row))
+        table.add_row(*_as_written(row.policy), *cells(row))
     return table
 
 
-def standings_table(standings: Sequence[Standing], *, title: str) -> Table:
+def standings_table(standings: Sequence[Result], *, title: str) -> Table:
     """Every policy of a study in every environment: regret and reward at the end, aligned."""
     table = _framed(title, names=("Environment", "Policy"), numbers=STUDY_HEADINGS)
     for standing in standings:
@@ -100,12 +99,12 @@ def table_console(table: Table) -> Console:
     return Console(highlight=False, width=max(console.width, min(needed.minimum, USUAL)))
 
 
-def cells(row: Row) -> tuple[str, str, str, str]:
+def cells(row: Result) -> tuple[str, str, str, str]:
     """A row's numbers as people read them: regret, half width, share, time."""
     return (
-        f"{row.regret:z.1f}",
-        _or_dash(row.half_width, ".1f"),
-        _or_dash(row.share, ".0%"),
+        f"{row.regret.mean:z.1f}",
+        _or_dash(row.regret.half_width, ".1f"),
+        _or_dash(row.relative_regret, ".0%"),
         duration(row.seconds_per_round),
     )
 

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import pytest
 
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.experiments.backends import checked_address, refuse_silence
+from kernelbandits.experiments.backends import check_address, check_reachable
 from kernelbandits.experiments.runner import run
 from kernelbandits.experiments.study import Study
 from small_studies import bytes_of
@@ -71,7 +71,7 @@ def wait_for(head, said):
 
 @pytest.mark.parametrize("address", [None, "auto", "local", "127.0.0.1:6379", "head.example:1", "[::1]:6379"])
 def test_addresses_that_ray_takes_are_taken(address):
-    assert checked_address(address) == address
+    assert check_address(address) == address
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_addresses_that_ray_takes_are_taken(address):
 )
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(InvalidParameter, match="The address of a Ray cluster is HOST:PORT or 'auto', got"):
-        checked_address(address)
+        check_address(address)
 
 
 def test_addresses_of_the_client_are_refused_with_the_way_out():
     with pytest.raises(NotSupported, match=r"not through Ray's client, got 'ray://a:10001'. Give the HOST:PORT"):
-        checked_address("ray://a:10001")
+        check_address("ray://a:10001")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
@@ -97,8 +97,8 @@ def test_a_place_where_nobody_listens_is_told_in_seconds(host, monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", noted)
 
-    with pytest.raises(InvalidParameter, match=r"Nobody answers at the address '.*Start a cluster there"):
-        refuse_silence(f"{host}:{free_port()}")
+    with pytest.raises(InvalidParameter, match=r"The address '.*' does not answer.*Start a cluster there"):
+        check_reachable(f"{host}:{free_port()}")
 
     assert patience
     assert max(patience) < 10
@@ -106,10 +106,10 @@ def test_a_place_where_nobody_listens_is_told_in_seconds(host, monkeypatch):
 
 def test_negative_control_a_place_where_somebody_listens_is_left_alone():
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        refuse_silence(f"127.0.0.1:{listener.getsockname()[1]}")
+        check_reachable(f"127.0.0.1:{listener.getsockname()[1]}")
 
-    refuse_silence("auto")
-    refuse_silence(None)
+    check_reachable("auto")
+    check_reachable(None)
 
 
 @pytest.mark.long

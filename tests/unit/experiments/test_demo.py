@@ -16,15 +16,15 @@ def result(tmp_path_factory):
 
 
 def test_every_policy_has_a_row_and_a_color_of_its_own(result):
-    assert {row.name for row in result.rows} == set(COLORS)
+    assert {row.policy for row in result.rows} == set(COLORS)
     assert len(set(COLORS.values())) == len(COLORS)
 
 
 def test_rows_are_sorted_and_random_is_the_whole(result):
-    regrets = [row.regret for row in result.rows]
+    regrets = [row.regret.mean for row in result.rows]
 
     assert regrets == sorted(regrets)
-    assert {row.name: row.share for row in result.rows}["Random"] == 1.0
+    assert {row.policy: row.relative_regret for row in result.rows}["Random"] == 1.0
 
 
 def test_results_on_disk_are_the_results(result):
@@ -37,7 +37,9 @@ def test_results_on_disk_are_the_results(result):
 def test_the_same_demo_again_gives_the_same_regrets(result, tmp_path):
     again = run_demo(tmp_path, horizon=15, n_seeds=2)
 
-    assert [(row.name, row.regret) for row in again.rows] == [(row.name, row.regret) for row in result.rows]
+    assert [(row.policy, row.regret.mean) for row in again.rows] == [
+        (row.policy, row.regret.mean) for row in result.rows
+    ]
     assert again.bounds == result.bounds
 
 

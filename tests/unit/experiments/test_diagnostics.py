@@ -2,24 +2,27 @@ import numpy as np
 import pytest
 
 from kernelbandits.environments import Clustered, DrawnRounds, FixedCatalog, Round
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.experiments import diagnostics
-from kernelbandits.experiments.diagnostics import checkpoints, effective_dimensions
+from kernelbandits.experiments.diagnostics import checkpoints, chosen_contexts, effective_dimensions
+from kernelbandits.experiments.policy_spec import PolicySpec
+from kernelbandits.experiments.runner import run
 from kernelbandits.kernels import Gaussian, Linear, PairProduct, Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
 from kernelbandits.selection import Catalog
 from kernelbandits.theory import effective_dimension
-from small_studies import KERNEL, Unknowing, rows_of_gram
+from small_studies import KERNEL, Unknowing, rows_of_gram, small_study
 
 
 @pytest.mark.parametrize("environment", [Clustered(n_actions=6, fixed_actions=True), Clustered(n_actions=6)])
 def test_they_are_those_of_the_points_chosen_so_far(environment):
     kernel = Gaussian(length_scale=0.07)
     policy = KernelUCB(kernel, regularization=0.3, exploration=0.5)
-    trace = simulate(environment, policy, horizon=60, seed=4)
+    trace = simulate(environment, policy, horizon=60, seed=4, keep_contexts=True)
     rounds = np.array([2, 9, 60])
 
-    found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=60)
+    found = effective_dimensions(trace, policy, rounds=rounds, horizon=60)
 
     world = start_world(environment, 4)
     chosen = [world.observe().contexts[action] for action in trace.action]
@@ -29,25 +32,49 @@ def test_they_are_those_of_the_points_chosen_so_far(environment):
 
 def test_a_policy_without_a_posterior_has_none():
     policy = UniformRandom(seed=1)
-    trace = simulate(Unknowing(), policy, horizon=5, seed=1)
+    trace = simulate(Unknowing(), policy, horizon=5, seed=1, keep_contexts=True)
 
-    assert effective_dimensions(Unknowing(), 1, policy, trace.action, rounds=np.array([5]), horizon=5) == {}
+    assert effective_dimensions(trace, policy, rounds=np.array([5]), horizon=5) == {}
 
 
 def test_points_that_the_kernel_does_not_take_have_none():
-    policy = KernelUCB(Spectrum(n=2))
+    trace = simulate(Unknowing(), UniformRandom(seed=1), horizon=5, seed=1, keep_contexts=True)
 
-    assert effective_dimensions(Unknowing(), 1, policy, np.zeros(5, int), rounds=np.array([5]), horizon=5) == {}
+    assert effective_dimensions(trace, KernelUCB(Spectrum(n=2)), rounds=np.array([5]), horizon=5) == {}
+
+
+def test_a_trace_without_contexts_is_rejected():
+    policy = KernelUCB(KERNEL)
+    trace = simulate(Unknowing(), policy, horizon=5, seed=1)
+
+    with pytest.raises(InvalidParameter, match="keep_contexts=True"):
+        chosen_contexts(trace)
+
+
+def test_the_environment_runs_once(monkeypatch, tmp_path):
+    """Neither a job nor its dimensions starts the environment a second time."""
+    starts = []
+
+    class Counting(Unknowing):
+        def start(self, rng):
+            starts.append(1)
+            return super().start(rng)
+
+    study = small_study(environments={"u": Counting()}, policies={"A": PolicySpec(KernelUCB, KERNEL)}, seeds=1)
+    table = run(study, tmp_path, workers=1).table()
+
+    assert len(starts) == 1
+    assert not np.isnan(table["effective_dimension"].to_numpy()).all()
 
 
 def test_a_catalog_has_those_of_its_chosen_items():
     kernel, items = Gaussian(length_scale=0.3), np.random.default_rng(2).random((40, 2))
     environment = FixedCatalog(items, np.sin(7.0 * items.sum(axis=1)))
     policy = KernelUCB(kernel, regularization=0.2, exploration=2.0)
-    trace = simulate(environment, policy, horizon=50, seed=4)
+    trace = simulate(environment, policy, horizon=50, seed=4, keep_contexts=True)
     rounds = np.array([2, 9, 50])
 
-    found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=50)
+    found = effective_dimensions(trace, policy, rounds=rounds, horizon=50)
 
     grams = {t: kernel.gram(items[trace.action[:t]]) for t in rounds.tolist()}
     assert found == {t: effective_dimension(gram, regularization=0.2, horizon=50) for t, gram in grams.items()}
@@ -78,9 +105,9 @@ class PartsOfACatalog:
 def test_parts_of_a_catalog_name_actions_by_their_rows_in_the_whole():
     kernel, items = Gaussian(length_scale=0.2), np.random.default_rng(3).random((30, 2))
     environment, policy = PartsOfACatalog(items), KernelUCB(kernel, regularization=0.4)
-    trace = simulate(environment, policy, horizon=20, seed=1)
+    trace = simulate(environment, policy, horizon=20, seed=1, keep_contexts=True)
 
-    found = effective_dimensions(environment, 1, policy, trace.action, rounds=np.array([3, 20]), horizon=20)
+    found = effective_dimensions(trace, policy, rounds=np.array([3, 20]), horizon=20)
 
     assert found == {t: rows_of_gram(kernel, items[trace.action[:t]], 20, 0.4) for t in (3, 20)}
 
@@ -89,9 +116,9 @@ def test_items_joined_with_a_context_are_pairs():
     parts, items = Gaussian(length_scale=0.3), np.random.default_rng(3).random((30, 2))
     environment = PartsOfACatalog(items, is_joined=True)
     policy = KernelUCB(PairProduct(parts, parts), regularization=0.4)
-    trace = simulate(environment, policy, horizon=20, seed=1)
+    trace = simulate(environment, policy, horizon=20, seed=1, keep_contexts=True)
 
-    found = effective_dimensions(environment, 1, policy, trace.action, rounds=np.array([3, 20]), horizon=20)
+    found = effective_dimensions(trace, policy, rounds=np.array([3, 20]), horizon=20)
 
     world = start_world(environment, 1)
     contexts = np.array([world.observe().contexts.context for _ in trace.action])
@@ -104,10 +131,10 @@ def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directio
     monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
     environment = Clustered(n_actions=6)
     policy = KernelUCB(kernel, regularization=0.1)
-    trace = simulate(environment, policy, horizon=60, seed=4)
+    trace = simulate(environment, policy, horizon=60, seed=4, keep_contexts=True)
     rounds = np.array([2, 4, 25, 60])
 
-    found = effective_dimensions(environment, 4, policy, trace.action, rounds=rounds, horizon=60)
+    found = effective_dimensions(trace, policy, rounds=rounds, horizon=60)
 
     world = start_world(environment, 4)
     chosen = [world.observe().contexts[action] for action in trace.action]
@@ -119,7 +146,9 @@ def test_it_stops_where_the_directions_that_can_be_paid_for_do_not_settle_it(mon
     monkeypatch.setattr(diagnostics, "MOST_WORK", 5)  # one direction of five points
     policy = KernelUCB(KERNEL, regularization=1e-3)
 
-    found = effective_dimensions(Unknowing(), 1, policy, np.zeros(7, int), rounds=np.array([2, 4, 5, 7]), horizon=7)
+    trace = simulate(Unknowing(), UniformRandom(seed=1), horizon=7, seed=1, keep_contexts=True)
+
+    found = effective_dimensions(trace, policy, rounds=np.array([2, 4, 5, 7]), horizon=7)
 
     assert set(found) == {2, 4}
 

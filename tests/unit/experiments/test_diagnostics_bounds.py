@@ -24,10 +24,10 @@ def traces():
     return demo_comparison(horizon=HORIZON, n_seeds=2).run()
 
 
-def test_contexts_are_found_again_by_showing_the_rounds_again(traces):
+def test_kept_contexts_are_those_of_the_chosen_actions(traces):
     trace = traces[PROVED][1]
 
-    contexts = chosen_contexts(WORLD, trace)
+    contexts = np.concatenate(chosen_contexts(trace))
 
     assert_allclose(start_world(WORLD, 1).expected(contexts), trace.expected)
     gram = KERNEL.gram(contexts) / REGULARIZATION
@@ -50,7 +50,6 @@ def test_the_curve_is_the_formula_and_lies_above_the_regret(traces):
 def test_the_other_bound_lies_above_the_regret_of_each_run(traces):
     values = sup_kernel_ucb_values(
         traces[SUP_PROVED],
-        environment=WORLD,
         kernel=KERNEL,
         regularization=REGULARIZATION,
         norm_bound=NORM,

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Contender, Grid, plain_value, settings_of, short_text
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec, expand_grids, plain_value, short_text
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 
 
 def test_every_combination_is_there_once_in_order():
-    found = list(settings_of({"a": Grid(1, 2), "b": {"class": "X", "c": Grid("x", "y")}, "d": 5}))
+    found = list(expand_grids({"a": Grid(1, 2), "b": {"class": "X", "c": Grid("x", "y")}, "d": 5}))
 
     assert [chosen for chosen, _ in found] == [
         {"a": 1, "b.c": "x"},
@@ -20,9 +20,9 @@ def test_every_combination_is_there_once_in_order():
 
 
 def test_grids_are_found_in_lists_and_in_recipes():
-    arguments = {"parts": [1, Grid(2, 3)], "policy": Contender(KernelUCB, "k", regularization=Grid(4))}
+    arguments = {"parts": [1, Grid(2, 3)], "policy": PolicySpec(KernelUCB, "k", regularization=Grid(4))}
 
-    ((first, made), (second, _)) = settings_of(arguments)
+    ((first, made), (second, _)) = expand_grids(arguments)
 
     assert first == {"parts.1": 2, "policy.regularization": 4}
     assert second["parts.1"] == 3
@@ -31,7 +31,7 @@ def test_grids_are_found_in_lists_and_in_recipes():
 
 
 def test_without_grids_there_is_one_setting():
-    assert list(settings_of({"a": 1})) == [({}, {"a": 1})]
+    assert list(expand_grids({"a": 1})) == [({}, {"a": 1})]
 
 
 def test_an_empty_grid_is_refused():

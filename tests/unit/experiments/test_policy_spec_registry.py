@@ -3,7 +3,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import built, class_named
+from kernelbandits.experiments.policy_spec import build_value, find_class
 from kernelbandits.kernels import Constant, Gaussian, Linear, Rows
 from kernelbandits.theory import Constant as ConstantExploration
 from kernelbandits.theory import Mixture
@@ -21,23 +21,23 @@ from kernelbandits.theory import Mixture
     ],
 )
 def test_a_kernel_is_made_again_from_what_it_says_of_itself(kernel):
-    again = built(kernel.describe(), "kernel")
+    again = build_value(kernel.describe(), "kernel")
 
     assert again.describe() == kernel.describe()
 
 
 @pytest.mark.parametrize("schedule", [Mixture(noise_scale=0.2, norm_bound=2.0, failure_probability=0.3)])
 def test_a_schedule_is_made_again(schedule):
-    assert built(schedule.describe(), "policies.a.exploration") == schedule
+    assert build_value(schedule.describe(), "policies.a.exploration") == schedule
 
 
 def test_a_name_that_two_families_share_is_told_by_its_place():
-    assert built({"class": "Constant", "value": 0.5}, "policies.a.exploration") == ConstantExploration(0.5)
-    assert isinstance(built({"class": "Constant", "value": 0.5}, "policies.a.kernel"), Constant)
+    assert build_value({"class": "Constant", "value": 0.5}, "policies.a.exploration") == ConstantExploration(0.5)
+    assert isinstance(build_value({"class": "Constant", "value": 0.5}, "policies.a.kernel"), Constant)
 
 
 def test_a_posterior_is_named_with_its_options():
-    factory = built({"name": "windowed", "length": 20}, "policies.a.posterior")
+    factory = build_value({"name": "windowed", "length": 20}, "policies.a.posterior")
 
     assert factory.describe() == {"name": "windowed", "length": 20}
 
@@ -51,7 +51,7 @@ def test_a_policy_inside_gets_a_seed_of_its_own_and_a_kernel_none():
     contexts = np.eye(6)
 
     def draws(seed):
-        policy = built(table, "policies.a", np.random.default_rng(seed))
+        policy = build_value(table, "policies.a", np.random.default_rng(seed))
         return [policy.choose(contexts).action for _ in range(20)]
 
     assert draws(1) == draws(1)
@@ -73,10 +73,10 @@ def test_a_policy_inside_gets_a_seed_of_its_own_and_a_kernel_none():
 )
 def test_what_is_wrong_is_said_with_its_place(table, message):
     with pytest.raises(InvalidParameter, match=message):
-        built(table, "a.kernel")
+        build_value(table, "a.kernel")
 
 
 def test_a_family_knows_only_its_own():
-    assert class_named("KernelUCB", "here", "policy") is kb.KernelUCB
+    assert find_class("KernelUCB", "here", "policy") is kb.KernelUCB
     with pytest.raises(InvalidParameter, match="no environment class 'KernelUCB'"):
-        class_named("KernelUCB", "here", "environment")
+        find_class("KernelUCB", "here", "environment")

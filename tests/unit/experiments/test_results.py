@@ -4,7 +4,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import ForeignFile
 from kernelbandits.experiments.results import Results, mean_band
 from kernelbandits.experiments.runner import run
 from small_studies import small_study
@@ -49,7 +49,7 @@ def test_the_summary_is_over_seeds_at_the_end(results):
 
     frame = results.frame()
     ends = frame[(frame["policy"] == "KernelUCB, regularization=2.0") & (frame["round"] == 23)]
-    assert (standing.environment, standing.policy, standing.n_seeds) == ("groups", "KernelUCB, regularization=2.0", 2)
+    assert (standing.environment, standing.policy, standing.n_runs) == ("groups", "KernelUCB, regularization=2.0", 2)
     assert standing.regret.mean == pytest.approx(ends["regret"].mean())
     assert standing.regret.deviation == pytest.approx(ends["regret"].std())
     assert standing.total_reward.half_width == pytest.approx(float(mean_band(ends["total_reward"]).half_width))
@@ -69,11 +69,11 @@ def test_what_is_missing_is_said(tmp_path):
     assert not results.is_complete
     assert results.table().num_rows == 25
     one_seed = results.summary()[1]
-    assert one_seed.n_seeds == 1
+    assert one_seed.n_runs == 1
     assert np.isnan(one_seed.regret.half_width)
-    assert one_seed.to_dict()["regret"]["deviation"] is None
+    assert one_seed.to_dict()["regret_deviation"] is None
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
-    with pytest.raises(InvalidParameter, match=r"has no study\.json"):
+    with pytest.raises(ForeignFile, match=r"has no study\.json"):
         Results(tmp_path)

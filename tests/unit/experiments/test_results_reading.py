@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter, NewerFile
 from kernelbandits.evaluation import simulate
-from kernelbandits.experiments.results import gaps, read_results
+from kernelbandits.experiments.results import read_results, report_warnings
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from study_folders import job_columns, simple_columns, write_head, write_job
@@ -52,7 +52,7 @@ def test_a_complete_study_has_no_gaps(tmp_path):
     recorded = read_results(tmp_path)
 
     assert list(recorded.environments["world"]) == ["good", "bad"]
-    assert gaps(recorded) == ()
+    assert report_warnings(recorded) == ()
 
 
 def test_what_is_not_finished_is_named_and_the_rest_is_there(tmp_path):
@@ -63,7 +63,7 @@ def test_what_is_not_finished_is_named_and_the_rest_is_there(tmp_path):
 
     assert recorded.n_missing == 1
     assert recorded.environments["world"]["bad"].n_runs == 1
-    (first, second) = gaps(recorded)
+    (first, second) = report_warnings(recorded)
     assert first.startswith("The study is not complete: 3 of 4 jobs are finished.")
     assert "bad in world (seed 1)" in first
     assert second == "Some policies have one run only, and no interval."
@@ -76,7 +76,9 @@ def test_results_that_are_not_of_the_study_are_left_out(tmp_path):
     recorded = read_results(tmp_path)
 
     assert list(recorded.environments["world"]) == ["good"]
-    assert gaps(recorded) == ("2 results in the folder are not part of the study as it is now, and left out.",)
+    assert report_warnings(recorded) == (
+        "2 results in the folder are not part of the study as it is now, and left out.",
+    )
 
 
 def test_runs_of_unequal_length_are_drawn_as_far_as_all_go_and_judged_at_their_ends(tmp_path):
@@ -91,7 +93,7 @@ def test_runs_of_unequal_length_are_drawn_as_far_as_all_go_and_judged_at_their_e
 
     assert_array_equal(played.rounds, [1, 2, 3, 4, 5, 6])
     assert_array_equal(played.final("regret"), [9.0, 5.0])
-    assert gaps(recorded)[0].endswith("p in w (6 to 10 rounds).")
+    assert report_warnings(recorded)[0].endswith("p in w (6 to 10 rounds).")
 
 
 def test_a_run_without_any_round_is_left_out(tmp_path):
@@ -102,13 +104,13 @@ def test_a_run_without_any_round_is_left_out(tmp_path):
     recorded = read_results(tmp_path)
 
     assert "none" not in recorded.environments["world"]
-    assert any("showed no round" in sentence for sentence in gaps(recorded))
+    assert any("had no round" in sentence for sentence in report_warnings(recorded))
 
 
 def test_one_seed_is_said_to_be_alone(tmp_path):
     a_folder(tmp_path, seeds=(5,))
 
-    assert "no intervals" in gaps(read_results(tmp_path))[0]
+    assert "no intervals" in report_warnings(read_results(tmp_path))[0]
 
 
 def test_times_count_as_many_rounds_as_they_stand_for(tmp_path):
@@ -151,7 +153,7 @@ def test_rounds_that_go_back_are_refused(tmp_path):
     columns = simple_columns([1.0, 2.0], rounds=[4, 3])
     write_head(tmp_path, [write_job(tmp_path, environment="w", policy="p", seed=0, columns=columns)])
 
-    with pytest.raises(DamagedFile, match="do not grow"):
+    with pytest.raises(DamagedFile, match="do not increase"):
         read_results(tmp_path)
 
 
@@ -179,20 +181,20 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
 
 def test_later_formats_are_refused(tmp_path):
     jobs = a_folder(tmp_path)
-    write_head(tmp_path, jobs, format=3)
-    with pytest.raises(NewerFile, match="has format 3"):
+    write_head(tmp_path, jobs, format=4)
+    with pytest.raises(NewerFile, match="has format 4"):
         read_results(tmp_path)
 
-    newer = write_job(tmp_path, environment="w", policy="p", seed=0, columns=simple_columns([1.0]), format=3)
+    newer = write_job(tmp_path, environment="w", policy="p", seed=0, columns=simple_columns([1.0]), format=4)
     write_head(tmp_path, [newer])
-    with pytest.raises(NewerFile, match="has format 3"):
+    with pytest.raises(NewerFile, match="has format 4"):
         read_results(tmp_path)
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path):
     with pytest.raises(InvalidParameter, match="There is no folder"):
         read_results(tmp_path / "nowhere")
-    with pytest.raises(ForeignFile, match=r"is no result folder: it has no study\.json"):
+    with pytest.raises(ForeignFile, match=r"is not a result folder: it has no study\.json"):
         read_results(tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from kernelbandits.experiments import Row, mean_band, summarize
+from kernelbandits.experiments import EndValue, Result, mean_band, summarize
 
 
 def test_the_interval_is_students():
@@ -27,26 +27,30 @@ def test_one_repeat_has_a_mean_and_no_interval():
 
 
 def a_run(regret, seconds=0.5):
-    return SimpleNamespace(regret=np.array([0.0, regret]), seconds=np.array([seconds, seconds]))
+    return SimpleNamespace(
+        regret=np.array([0.0, regret]), reward=np.array([1.0, 0.0]), seconds=np.array([seconds, seconds])
+    )
 
 
 def test_rows_are_sorted_and_share_is_of_the_reference():
     rows = summarize({"chance": [a_run(8.0), a_run(12.0)], "good": [a_run(1.0), a_run(3.0)]}, reference="chance")
 
-    assert [row.name for row in rows] == ["good", "chance"]
-    assert [row.regret for row in rows] == [2.0, 10.0]
-    assert [row.share for row in rows] == [0.2, 1.0]
+    assert [row.policy for row in rows] == ["good", "chance"]
+    assert [row.regret.mean for row in rows] == [2.0, 10.0]
+    assert [row.relative_regret for row in rows] == [0.2, 1.0]
     assert rows[0].seconds_per_round == 0.5
-    assert rows[0].half_width == pytest.approx(12.706, abs=1e-3)
+    assert [row.rank for row in rows] == [1, 2]
+    assert rows[0].mean_reward.mean == 0.5
+    assert rows[0].regret.half_width == pytest.approx(12.706, abs=1e-3)
 
 
 def test_an_unknown_interval_is_null_in_json():
-    row = Row(name="x", regret=1.0, half_width=float("nan"), share=1.0, seconds_per_round=0.1)
+    row = Result(policy="x", regret=EndValue.of([1.0]))
 
-    assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["half_width"] is None
+    assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["regret_low"] is None
 
 
 def test_a_share_of_no_regret_is_unknown():
     rows = summarize({"chance": [a_run(0.0)]}, reference="chance")
 
-    assert np.isnan(rows[0].share)
+    assert np.isnan(rows[0].relative_regret)

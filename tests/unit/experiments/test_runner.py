@@ -8,10 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbandits._files import locked
-from kernelbandits.errors import DamagedFile, FolderInUse, InvalidParameter, MissingExtra, NewerFile, StudyIncomplete
-from kernelbandits.experiments import backends, store
+from kernelbandits.errors import (
+    DamagedFile,
+    FolderInUse,
+    ForeignFile,
+    InvalidParameter,
+    MissingExtra,
+    NewerFile,
+    StudyIncomplete,
+)
+from kernelbandits.experiments import backends, runner, store
 from kernelbandits.experiments import study as study_module
-from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.experiments.results import Results, read_results
 from kernelbandits.experiments.runner import run
 from kernelbandits.policies import KernelUCB, UniformRandom
@@ -22,13 +30,13 @@ from small_studies import KERNEL, DiesOnArrival, FailsLater, bytes_of, deadly, f
 def played(monkeypatch):
     """Labels of the jobs that are really played."""
     labels = []
-    honest = backends.play_job
+    honest = runner.run_job
 
     def noted(study, job, progress=None):
         labels.append((job.policy, job.seed))
         return honest(study, job, progress)
 
-    monkeypatch.setattr(backends, "play_job", noted)
+    monkeypatch.setattr(runner, "run_job", noted)
     return labels
 
 
@@ -42,7 +50,7 @@ def test_the_folder_holds_what_is_promised(tmp_path):
     assert {path.name for path in (folder / "timings").iterdir()} == files
     said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     assert said["jobs"] == [job.id for job in study.jobs]
-    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (2, "small", 23, [3, 8], 5)
+    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (3, "small", 23, [3, 8], 5)
     assert said["study"] == json.loads(json.dumps(study.describe()))
     assert {"numpy", "scipy", "kernelbandits", "pyarrow"} <= said["versions"].keys()
     assert said["machine"]["n_processors"] == os.cpu_count()
@@ -73,12 +81,12 @@ def test_a_changed_study_keeps_what_did_not_change(tmp_path, played):
 
 
 def test_a_renamed_policy_is_not_played_again_and_gets_its_name(tmp_path, played):
-    contender = Contender(KernelUCB, KERNEL)
-    run(small_study(policies={"Before": contender}), tmp_path / "a", workers=1)
-    run(small_study(policies={"After": contender}), tmp_path / "b", workers=1)
+    spec = PolicySpec(KernelUCB, KERNEL)
+    run(small_study(policies={"Before": spec}), tmp_path / "a", workers=1)
+    run(small_study(policies={"After": spec}), tmp_path / "b", workers=1)
     played.clear()
 
-    results = run(small_study(policies={"After": contender}), tmp_path / "a", workers=1)
+    results = run(small_study(policies={"After": spec}), tmp_path / "a", workers=1)
 
     assert played == []
     assert set(results.frame()["policy"]) == {"After"}
@@ -127,14 +135,11 @@ def written_in_format(number, study, folder, monkeypatch):
         run(study, folder, workers=1)
 
 
-def test_a_folder_of_an_earlier_format_can_still_be_read(tmp_path, monkeypatch):
+def test_a_folder_of_an_earlier_format_is_rejected(tmp_path, monkeypatch):
     written_in_format(1, small_study(), tmp_path, monkeypatch)
 
-    results = Results(tmp_path)
-
-    assert {job["format"] for job in results.jobs} == {1}
-    assert results.is_complete
-    assert results.table().num_rows == 30
+    with pytest.raises(DamagedFile, match=r"has format 1, this version reads format 3\. Run the study again"):
+        Results(tmp_path)
 
 
 def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_in(tmp_path, monkeypatch):
@@ -142,7 +147,7 @@ def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_
 
     results = run(small_study(), tmp_path, workers=1)
 
-    assert {job["format"] for job in results.jobs} == {2}
+    assert {job["format"] for job in results.jobs} == {3}
     assert (len(results.jobs), results.table().num_rows) == (6, 30)
     assert len(bytes_of(tmp_path)) == 12  # the files of before are left alone
 
@@ -152,8 +157,8 @@ def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_
     [
         (b'{"name":', DamagedFile, r"study\.json' cannot be read.*Run the study again"),
         (b"\xff", DamagedFile, r"study\.json' cannot be read"),
-        (b"[]", DamagedFile, "does not say the jobs"),
-        (b'{"format": 1}', DamagedFile, "does not say the jobs"),
+        (b"[]", DamagedFile, "does not list the jobs"),
+        (b'{"format": 3}', DamagedFile, "does not list the jobs"),
     ],
 )
 def test_a_damaged_description_is_named_and_mended_by_running_again(tmp_path, text, error, message):
@@ -171,7 +176,7 @@ def test_what_a_later_version_wrote_is_left_alone(tmp_path):
     (tmp_path / "study.json").write_bytes(b'{"format": 99}')
 
     for read in (Results, lambda folder: run(small_study(), folder, workers=1)):
-        with pytest.raises(NewerFile, match="has format 99, this version reads up to 2"):
+        with pytest.raises(NewerFile, match="has format 99, this version reads format 3"):
             read(tmp_path)
 
     assert (tmp_path / "study.json").read_bytes() == b'{"format": 99}'
@@ -274,7 +279,7 @@ def test_a_traceback_goes_with_its_job_and_others_stay(tmp_path):
 
 def test_a_policy_that_exits_fails_its_job_only(tmp_path):
     with pytest.raises(StudyIncomplete, match=r"2 of 4 jobs failed, the others are finished.*SystemExit: enough"):
-        run(small_study(policies={"Exits": exits, "Random": Contender(UniformRandom)}), tmp_path, workers=1)
+        run(small_study(policies={"Exits": exits, "Random": PolicySpec(UniformRandom)}), tmp_path, workers=1)
 
     assert len(bytes_of(tmp_path)) == 2
 
@@ -286,7 +291,7 @@ def exits(rng):
 
 
 def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
-    honest, calls = backends.play_job, []
+    honest, calls = runner.run_job, []
 
     def interrupted(study, job, progress=None):
         calls.append(job)
@@ -294,7 +299,7 @@ def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return honest(study, job, progress)
 
-    monkeypatch.setattr(backends, "play_job", interrupted)
+    monkeypatch.setattr(runner, "run_job", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(small_study(), tmp_path, workers=1)
 
@@ -317,7 +322,7 @@ def test_progress_counts_rounds(tmp_path):
 
 
 def test_progress_moves_within_a_job(tmp_path, monkeypatch):
-    monkeypatch.setattr(backends, "GLANCE", 0.0)
+    monkeypatch.setattr(backends, "POLL_SECONDS", 0.0)
     study, told = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
 
     run(study, tmp_path, workers=1, progress=lambda *at: told.append(at))
@@ -326,7 +331,7 @@ def test_progress_moves_within_a_job(tmp_path, monkeypatch):
 
 
 def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch):
-    monkeypatch.setattr(backends, "GLANCE", 3600.0)
+    monkeypatch.setattr(backends, "POLL_SECONDS", 3600.0)
     told = []
 
     run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: told.append(at))
@@ -386,7 +391,7 @@ def test_processes_give_the_same_bytes_and_name_their_failures(tmp_path):
 
 @pytest.mark.long
 def test_a_job_that_kills_its_process_fails_alone(tmp_path):
-    others = {f"Random {n}": Contender(UniformRandom, learn_rounds=n) for n in range(4)}
+    others = {f"Random {n}": PolicySpec(UniformRandom, learn_rounds=n) for n in range(4)}
     study = small_study(policies={"Deadly": deadly, **others}, seeds=[5])
     told = []
 
@@ -413,7 +418,7 @@ def test_processes_that_die_before_their_first_job_are_started_again(tmp_path, n
         assert run(study, tmp_path / "results", workers=2).is_complete
         assert not list(folder.iterdir())
     else:
-        with pytest.raises(StudyIncomplete, match=r"3 of 3 jobs failed, none is finished.*no process came as far"):
+        with pytest.raises(StudyIncomplete, match=r"3 of 3 jobs failed, none is finished.*no worker process started"):
             run(study, tmp_path / "results", workers=2)
 
 
@@ -450,13 +455,13 @@ def unnoticed(tmp_path):
     (name, *_) = run(small_study(), tmp_path, workers=1).study["jobs"]
     path = tmp_path / "jobs" / f"{name}.parquet"
     content, rng = path.read_bytes(), np.random.default_rng(0)
-    assert store.sound_table(path, name) is not None
+    assert store.ResultFolder(tmp_path).is_finished(name)
 
     def count(n_flips):
         found = 0
         for place, bit in zip(rng.integers(len(content), size=n_flips), rng.integers(8, size=n_flips), strict=True):
             path.write_bytes(flipped(content, place, bit))
-            found += store.sound_table(path, name) is not None
+            found += store.ResultFolder(tmp_path).is_finished(name)
         return found
 
     return count
@@ -489,17 +494,19 @@ def test_a_damaged_result_is_named_by_a_report_and_made_again_by_a_run(tmp_path,
     assert bytes_of(tmp_path) == before
 
 
-def test_results_of_earlier_versions_have_no_digest_and_are_kept(tmp_path, played):
+def test_files_without_a_digest_are_not_results(tmp_path, played):
     results = run(small_study(), tmp_path, workers=1)
+    before = bytes_of(tmp_path)
     for path in (tmp_path / "jobs").iterdir():
         table = store.read_parquet(path)
         metadata = {key: value for key, value in table.schema.metadata.items() if key != store.DIGEST_KEY}
         pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd", write_page_checksum=True)
-        assert store.DIGEST_KEY not in path.read_bytes()
     played.clear()
 
+    assert not results.is_complete
+    with pytest.raises(ForeignFile, match="was not written by a study"):
+        read_results(tmp_path)
     run(small_study(), tmp_path, workers=1)
 
-    assert not played
-    assert read_results(tmp_path).n_missing == 0
-    assert len(results.table()) == len(Results(tmp_path).table())
+    assert len(played) == 6
+    assert bytes_of(tmp_path) == before

@@ -6,30 +6,30 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelbandits.evaluation import simulate
-from kernelbandits.experiments.backends import play_job
-from kernelbandits.experiments.policy_spec import Contender
-from kernelbandits.experiments.store import COLUMNS, job_table, kept_rounds, parquet, timing_table
+from kernelbandits.experiments.policy_spec import PolicySpec
+from kernelbandits.experiments.runner import run_job
+from kernelbandits.experiments.store import SCHEMA, job_table, stored_rounds, timing_table, to_parquet
 from kernelbandits.policies import KernelUCB
 from small_studies import KERNEL, Unknowing, mixed, small_study
 
 
-def of_one_policy(contender, **changes):
-    study = small_study(policies={"A": contender}, **changes)
+def of_one_policy(spec, **changes):
+    study = small_study(policies={"A": spec}, **changes)
     return study, study.jobs[0]
 
 
 @pytest.mark.parametrize(("n_rounds", "every", "kept"), [(6, 2, [2, 4, 6]), (7, 3, [3, 6, 7]), (2, 5, [2]), (0, 5, [])])
 def test_every_so_many_rounds_and_the_last_are_kept(n_rounds, every, kept):
-    assert kept_rounds(n_rounds, every).tolist() == kept
+    assert stored_rounds(n_rounds, every).tolist() == kept
 
 
 def test_sums_are_over_all_rounds_up_to_theirs():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL, exploration=0.8, regularization=0.4))
-    trace = simulate(study.environments["groups"], study.entrants[0].fresh(3), horizon=23, seed=3)
+    study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL, exploration=0.8, regularization=0.4))
+    trace = simulate(study.environments["groups"], study.variants[0].build(3), horizon=23, seed=3)
 
     table = job_table(job, trace, {5: 2})
 
-    assert table.column_names == list(COLUMNS)
+    assert table.column_names == list(SCHEMA)
     assert table["round"].to_pylist() == [5, 10, 15, 20, 23]
     for row, t in enumerate([5, 10, 15, 20, 23]):
         half = 0.8 * trace.width[:t]
@@ -45,7 +45,7 @@ def test_sums_are_over_all_rounds_up_to_theirs():
 
 def test_what_is_not_known_is_said_so():
     study, job = of_one_policy(mixed, environments={"u": Unknowing()})
-    table = pq.read_table(pa.BufferReader(play_job(study, job).job))
+    table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 
     assert table["round"].to_pylist() == [5, 7]  # the world ends early
     assert table["n_covered"].to_pylist() == [-1, -1]
@@ -54,8 +54,8 @@ def test_what_is_not_known_is_said_so():
 
 
 def test_a_reward_that_nobody_knows_adds_nothing():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL))
-    trace = simulate(study.environments["groups"], study.entrants[0].fresh(3), horizon=23, seed=3)
+    study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL))
+    trace = simulate(study.environments["groups"], study.variants[0].build(3), horizon=23, seed=3)
     known = trace.reward.sum() - trace.reward[4]
     trace.reward[4] = np.nan
 
@@ -63,14 +63,14 @@ def test_a_reward_that_nobody_knows_adds_nothing():
 
 
 def test_types_and_metadata_are_as_promised():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL))
-    table = pq.read_table(pa.BufferReader(play_job(study, job).job))
+    study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL))
+    table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 
     said = json.loads(table.schema.metadata[b"kernelbandits"])
     assert said["id"] == job.id
     assert said["described"]["policy"] == json.loads(json.dumps(KernelUCB(KERNEL).describe()))
     assert set(said) == {
-        "format", "id", "environment", "policy", "contender", "parameters", "seed", "horizon", "every",
+        "format", "id", "environment", "policy", "spec_name", "parameters", "seed", "horizon", "every",
         "learn_rounds", "described", "claims",
     }  # fmt: skip
     assert table.schema.field("policy").type == pa.dictionary(pa.int32(), pa.string())
@@ -79,8 +79,8 @@ def test_types_and_metadata_are_as_promised():
 
 
 def test_timings_are_means_since_the_previous_row():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL))
-    trace = simulate(study.environments["groups"], study.entrants[0].fresh(3), horizon=23, seed=3)
+    study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL))
+    trace = simulate(study.environments["groups"], study.variants[0].build(3), horizon=23, seed=3)
 
     table = timing_table(job, trace)
 
@@ -91,15 +91,15 @@ def test_timings_are_means_since_the_previous_row():
 def test_equal_tables_are_equal_bytes():
     study, job = of_one_policy(mixed)
 
-    first, second = play_job(study, job), play_job(study, job)
+    first, second = run_job(study, job), run_job(study, job)
 
     assert first.job == second.job
-    assert first.job == parquet(pq.read_table(pa.BufferReader(first.job)))
+    assert first.job == to_parquet(pq.read_table(pa.BufferReader(first.job)))
 
 
 def test_learning_stops_when_told():
-    study, job = of_one_policy(Contender(KernelUCB, KERNEL, learn_rounds=6), every=1)
-    table = pq.read_table(pa.BufferReader(play_job(study, job).job))
+    study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL, learn_rounds=6), every=1)
+    table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 
     gains = table["log_det_gain"].to_numpy()
     assert np.all(np.diff(gains[:6]) > 0)

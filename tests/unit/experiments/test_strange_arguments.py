@@ -7,14 +7,14 @@ from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import IPS, collect_log
 from kernelbandits.evaluation.estimator_study import estimator_study
-from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarize, tune
+from kernelbandits.experiments import Comparison, PolicySpec, Results, Study, mean_band, report, run, summarize, tune
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, small_study
 
 WORLD = Clustered(n_actions=3)
 LOG = collect_log(WORLD, UniformRandom(seed=0), horizon=8, seed=0)
 STRANGE = [None, 3, float("nan"), [1], object(), np.ones((2, 2)), WORLD, LOG]
-CONTENDER = Contender(KernelUCB, KERNEL)
+CONTENDER = PolicySpec(KernelUCB, KERNEL)
 
 
 def study_of_estimators(**changes):
@@ -65,7 +65,7 @@ def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
 
     if call is CALLS["tune, world"][0] and strange is WORLD:
-        assert call(strange).settings  # nothing strange about it
+        assert call(strange).results  # nothing strange about it
         return
     with pytest.raises(InvalidParameter, match=message):
         call(strange)
@@ -87,7 +87,7 @@ def test_a_summary_names_the_policies_that_it_has():
 
     with pytest.raises(InvalidParameter, match="There is no policy 'B' to compare with, only A"):
         summarize(traces, reference="B")
-    assert summarize(traces, reference="A")[0].name == "A"
+    assert summarize(traces, reference="A")[0].policy == "A"
 
 
 @pytest.mark.parametrize("values", [[], 3.0, "text"])

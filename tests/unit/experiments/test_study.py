@@ -2,7 +2,7 @@ import pytest
 
 from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.experiments.study import Study
 from kernelbandits.policies import KernelUCB
 from small_studies import KERNEL, small_study
@@ -28,7 +28,7 @@ def test_it_describes_itself_in_plain_values():
 
     assert described["environments"]["groups"]["class"] == "Clustered"
     told = described["policies"]["KernelUCB, regularization=2.0"]
-    assert (told["contender"], told["parameters"]) == ("KernelUCB", {"regularization": 2.0})
+    assert (told["spec_name"], told["parameters"]) == ("KernelUCB", {"regularization": 2.0})
     assert told["policy"]["regularization"] == 2.0
 
 
@@ -41,12 +41,12 @@ def test_it_describes_itself_in_plain_values():
         ({"environments": {"a": Clustered}}, r"environments\.a has to be made already, got the class Clustered"),
         ({"environments": {"": Clustered(n_actions=3)}}, "A name in environments has to be a text of one line"),
         ({"environments": {"a\nb": Clustered(n_actions=3)}}, "a text of one line, got 'a.+nb'"),
-        ({"policies": {7: Contender(KernelUCB, KERNEL)}}, "A name in policies has to be a text of one line"),
+        ({"policies": {7: PolicySpec(KernelUCB, KERNEL)}}, "A name in policies has to be a text of one line"),
         ({"name": " "}, "A study needs a name, a text of one line, got ' '"),
         ({"name": "a\0b"}, "A study needs a name, a text of one line"),
         ({"horizon": 0}, "The horizon has to be a whole number"),
-        ({"every": 0}, "rounds a row has to be a whole number"),
-        ({"every": 10**23}, "rounds a row has to be a whole number of at most 100000000"),
+        ({"every": 0}, "rounds per row has to be a whole number"),
+        ({"every": 10**23}, "rounds per row has to be a whole number of at most 100000000"),
         ({"seeds": range(10**23)}, r"at most 1,000,000 seeds, got range\(0, 10{23}\)"),
         ({"seeds": [1, 1]}, "each only once"),
         ({"seeds": []}, "at least one seed"),
@@ -60,20 +60,20 @@ def test_a_study_checks_itself(changes, message):
 
 
 def test_policies_that_cannot_be_told_apart_are_refused():
-    twins = {"a": Contender(KernelUCB, KERNEL), "b": Contender(KernelUCB, KERNEL, engine="exhaustive")}
+    twins = {"a": PolicySpec(KernelUCB, KERNEL), "b": PolicySpec(KernelUCB, KERNEL, engine="exhaustive")}
 
-    with pytest.raises(InvalidParameter, match=r"policies\.a and policies\.b are described alike"):
+    with pytest.raises(InvalidParameter, match=r"policies\.a and policies\.b have equal descriptions"):
         _ = small_study(policies=twins).jobs
 
 
 def test_the_same_policy_that_stops_learning_is_another():
-    pair = {"a": Contender(KernelUCB, KERNEL), "b": Contender(KernelUCB, KERNEL, learn_rounds=4)}
+    pair = {"a": PolicySpec(KernelUCB, KERNEL), "b": PolicySpec(KernelUCB, KERNEL, learn_rounds=4)}
 
     assert len(small_study(policies=pair).jobs) == 4
 
 
 def test_a_bad_value_in_a_grid_names_the_policy():
-    study = small_study(policies={"A": Contender(KernelUCB, KERNEL, regularization=-1)})
+    study = small_study(policies={"A": PolicySpec(KernelUCB, KERNEL, regularization=-1)})
 
     with pytest.raises(InvalidParameter, match=r"policies\.A: The regularization"):
         _ = study.jobs

@@ -2,7 +2,7 @@ import pytest
 
 from kernelbandits.environments import Clustered, Drifting, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Contender, Grid, settings_of
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec, expand_grids
 from kernelbandits.experiments.study import Study
 from kernelbandits.kernels import Gaussian, Spectrum, TfIdf
 from kernelbandits.policies import KernelThompson, KernelUCB, Mixed
@@ -63,7 +63,7 @@ def test_a_file_says_what_python_says(tmp_path):
             ),
         },
         policies={
-            "KernelUCB": Contender(
+            "KernelUCB": PolicySpec(
                 KernelUCB,
                 kernel,
                 exploration=width,
@@ -71,7 +71,7 @@ def test_a_file_says_what_python_says(tmp_path):
                 regularization=Grid(1, 10),
                 learn_rounds=15,
             ),
-            "Mixed": Contender(Mixed, Contender(KernelThompson, Gaussian(length_scale=0.1)), epsilon=0.1),
+            "Mixed": PolicySpec(Mixed, PolicySpec(KernelThompson, Gaussian(length_scale=0.1)), epsilon=0.1),
         },
     )
 
@@ -79,7 +79,7 @@ def test_a_file_says_what_python_says(tmp_path):
 
     assert read.describe() == ours.describe()
     assert [job.id for job in read.jobs] == [job.id for job in ours.jobs]
-    assert read.entrants[0].label == "KernelUCB, kernel.length_scale=0.05, regularization=1"
+    assert read.variants[0].label == "KernelUCB, kernel.length_scale=0.05, regularization=1"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_file_says_what_python_says(tmp_path):
         ("epsilon = 0.1", "epsilon = 2.0", r"study\.toml: policies\.Mixed: Epsilon is a probability"),
         ("epsilon = 0.1", "epsilon = 0.1\nseed = 3", r"policies\.Mixed: Mixed is seeded by the run"),
         ("horizon = 20", "horizon = 20\nrounds = 3", r"study\.toml: a study has no 'rounds'"),
-        ("horizon = 20", "", r"does not say its 'horizon'"),
+        ("horizon = 20", "", r"the study has no 'horizon'"),
         ("horizon = 20", 'horizon = "x"', r"study\.toml: The horizon has to be"),
         ("horizon = 20", "horizon = = 20", r"is not TOML"),
         ("seeds = 2", "seeds = [1, 1]", "each only once"),
@@ -198,7 +198,7 @@ def test_a_kernel_may_know_the_items_of_an_environment(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(ITEMS, encoding="utf-8")
 
-    policy = Study.from_toml(path).entrants[0].fresh(0)
+    policy = Study.from_toml(path).variants[0].build(0)
 
     expected = TfIdf(["apple", "apply", "pear", "plum"]) + Spectrum()
     assert policy.kernel.describe() == expected.describe()
@@ -208,7 +208,7 @@ def test_a_kernel_may_know_the_items_of_an_environment(tmp_path):
     ("before", "after", "message"),
     [
         ('items_of = "words"', 'items_of = "word"', "kernel.parts.0.corpus: there is no environment 'word'.*'words'"),
-        ('class = "Candidates"', 'class = "Clustered"', "'words' has no items of its own"),
+        ('class = "Candidates"', 'class = "Clustered"', "'words' has no items"),
     ],
 )
 def test_items_that_are_not_there_are_named(tmp_path, before, after, message):
@@ -245,9 +245,9 @@ def test_the_mark_that_some_editors_write_first_is_no_mistake(tmp_path):
         (
             "seeds = 3",
             f"seeds = 3\nevery = {10**23}",
-            "rounds a row .* at most 100000000, .* 20, the horizon, keeps the last",
+            "rounds per row .* at most 100000000, .* 20, the horizon, stores the last",
         ),
-        ("seeds = 3", f"seeds = 3\nevery = {2**63}", "rounds a row has to be a whole number of at most 100000000"),
+        ("seeds = 3", f"seeds = 3\nevery = {2**63}", "rounds per row has to be a whole number of at most 100000000"),
         (
             'class = "UCB1"',
             f'class = "UCB1"\nlearn_rounds = {10**23}',
@@ -267,7 +267,7 @@ def test_grids_without_end_are_refused():
     grids = {f"name {number}": Grid(*range(10)) for number in range(20)}
 
     with pytest.raises(InvalidParameter, match="at most 100,000 combinations"):
-        next(settings_of(grids))
+        next(expand_grids(grids))
 
 
 ABSURD = """

@@ -7,7 +7,7 @@ import pytest
 import kernelbandits
 from kernelbandits.environments import Clustered, Delayed
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Contender
+from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.kernels import FromCallable
 from kernelbandits.policies import GPUCB, KernelUCB
 from kernelbandits.posterior import posterior_factory
@@ -18,7 +18,7 @@ WIDTH = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.07)
 
 
 def test_the_id_is_a_digest_of_what_is_run():
-    (job,) = small_study(policies={"A": Contender(KernelUCB, KERNEL, learn_rounds=9)}, seeds=[4]).jobs
+    (job,) = small_study(policies={"A": PolicySpec(KernelUCB, KERNEL, learn_rounds=9)}, seeds=[4]).jobs
 
     run = {
         "environment": Clustered(n_actions=4).describe(),
@@ -28,7 +28,7 @@ def test_the_id_is_a_digest_of_what_is_run():
         "every": 5,
         "learn_rounds": 9,
         "version": kernelbandits.__version__,
-        "format": 2,
+        "format": 3,
     }
     text = json.dumps(run, sort_keys=True, separators=(",", ":"))
     assert job.id == hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -42,7 +42,7 @@ def test_another_run_has_another_id(change):
 
 
 def test_names_and_other_jobs_are_no_part_of_the_id():
-    few = small_study(policies={"Other name": Contender(KernelUCB, KERNEL, exploration=0.3, regularization=2.0)})
+    few = small_study(policies={"Other name": PolicySpec(KernelUCB, KERNEL, exploration=0.3, regularization=2.0)})
 
     assert {job.id for job in few.jobs} < {job.id for job in small_study().jobs}
 
@@ -80,8 +80,10 @@ def test_a_function_that_shares_its_name_is_refused(delay):
 def test_a_kernel_that_shares_its_name_is_refused():
     kernel = FromCallable(lambda first, second: first @ second.T)
 
-    with pytest.raises(InvalidParameter, match=r"policies\.A is described by the function '.*<lambda>', and others"):
-        _ = small_study(policies={"A": Contender(KernelUCB, kernel + KERNEL)}).jobs
+    with pytest.raises(
+        InvalidParameter, match=r"policies\.A is described by the function '.*<lambda>', whose name is not"
+    ):
+        _ = small_study(policies={"A": PolicySpec(KernelUCB, kernel + KERNEL)}).jobs
 
 
 def test_functions_with_names_and_objects_that_describe_themselves_have_ids_of_their_own():
@@ -94,16 +96,16 @@ def test_functions_with_names_and_objects_that_describe_themselves_have_ids_of_t
 
 
 @pytest.mark.parametrize(
-    ("contender", "probability"),
+    ("spec", "probability"),
     [
-        (Contender(KernelUCB, KERNEL, exploration=WIDTH), 0.07),
-        (Contender(GPUCB, KERNEL, noise_variance=0.2, failure_probability=0.02), 0.02),
-        (Contender(KernelUCB, KERNEL, exploration=0.3), None),
-        (Contender(KernelUCB, KERNEL, exploration=WIDTH, posterior=posterior_factory("windowed", length=5)), None),
+        (PolicySpec(KernelUCB, KERNEL, exploration=WIDTH), 0.07),
+        (PolicySpec(GPUCB, KERNEL, noise_variance=0.2, failure_probability=0.02), 0.02),
+        (PolicySpec(KernelUCB, KERNEL, exploration=0.3), None),
+        (PolicySpec(KernelUCB, KERNEL, exploration=WIDTH, posterior=posterior_factory("windowed", length=5)), None),
     ],
 )
-def test_claims_are_those_of_proved_schedules(contender, probability):
-    job = small_study(policies={"A": contender}).jobs[0]
+def test_claims_are_those_of_proved_schedules(spec, probability):
+    job = small_study(policies={"A": spec}).jobs[0]
 
     assert (job.claims and job.claims["failure_probability"]) == probability
     assert job.claims is None or len(job.claims["assumes"]) > 10

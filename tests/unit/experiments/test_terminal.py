@@ -2,14 +2,23 @@ from io import StringIO
 
 import pytest
 
-from kernelbandits.experiments import Row
-from kernelbandits.experiments.results import EndValue, Standing
+from kernelbandits.experiments.results import EndValue, Result
 from kernelbandits.experiments.terminal import cells, regret_table, standings_table, table_console
 
 
 def a_row(**values):
     usual = {"name": "KernelUCB", "regret": 12.34, "half_width": 1.26, "share": 0.25, "seconds_per_round": 0.002}
-    return Row(**(usual | values))
+    given = usual | values
+    return Result(
+        policy=given["name"],
+        regret=an_end(given["regret"], given["half_width"]),
+        relative_regret=given["share"],
+        seconds_per_round=given["seconds_per_round"],
+    )
+
+
+def an_end(mean, half_width):
+    return EndValue(mean=mean, low=mean - half_width, high=mean + half_width, deviation=0.0)
 
 
 def test_numbers_are_rounded_for_people():
@@ -40,8 +49,8 @@ def test_the_table_fits_an_ordinary_terminal_and_lines_up():
 def test_brackets_in_names_are_brackets(name):
     from rich.console import Console
 
-    end = EndValue(mean=-0.01, deviation=0.0, half_width=0.0)
-    standing = Standing(environment=name, policy=f"of {name}", n_seeds=2, regret=end, total_reward=end)
+    end = an_end(-0.01, 0.0)
+    standing = Result(environment=name, policy=f"of {name}", n_runs=2, regret=end, total_reward=end)
     console = Console(width=80, record=True, file=StringIO())
 
     console.print(standings_table([standing], title="Standings"))
@@ -57,8 +66,8 @@ def test_a_narrow_terminal_does_not_take_the_names_away(columns, least, monkeypa
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))
-    end = EndValue(mean=1234.5, deviation=0.0, half_width=12345.6)
-    standing = Standing(environment="groups", policy="KernelUCB, " + "x" * 90, n_seeds=2, regret=end, total_reward=end)
+    end = an_end(1234.5, 12345.6)
+    standing = Result(environment="groups", policy="KernelUCB, " + "x" * 90, n_runs=2, regret=end, total_reward=end)
     table = standings_table([standing], title="Standings")
 
     console = table_console(table)

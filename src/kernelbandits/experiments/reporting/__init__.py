@@ -6,6 +6,5 @@ terminal: `kernelbandits report results`.
 """
 
 from kernelbandits.experiments.reporting.writing import Report, report, write_report
-from kernelbandits.experiments.results import Entry, Played, Recorded, read_results
 
-__all__ = ["Entry", "Played", "Recorded", "Report", "read_results", "report", "write_report"]
+__all__ = ["Report", "report", "write_report"]

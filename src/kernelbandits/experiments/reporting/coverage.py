@@ -15,7 +15,7 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import Look
 from kernelbandits.experiments.reporting.panels import Panel, sheet
 from kernelbandits.experiments.reporting.wording import repeats
-from kernelbandits.experiments.results import CONFIDENCE, Played, Recorded, mean_band
+from kernelbandits.experiments.results import CONFIDENCE, PolicyRuns, Results, mean_band
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.validation import pluralize
 
@@ -46,7 +46,7 @@ class Coverage:
     """Failure probability of the whole run, where one is claimed."""
 
 
-def coverage_of(played: Played, look: Look) -> Coverage | None:
+def coverage_of(played: PolicyRuns, look: Look) -> Coverage | None:
     """Of one policy; None where a run does not know it."""
     n_covered, n_rounds = played.final("n_covered"), played.n_rounds
     if np.any(n_covered < 0):
@@ -63,7 +63,7 @@ def coverage_of(played: Played, look: Look) -> Coverage | None:
     )
 
 
-def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+def coverage_drawings(recorded: Results, looks: Mapping[str, Look]) -> Iterator[Drawing]:
     """Two panels an environment: rounds in which intervals held, runs in which they ever failed."""
     found = {name: list(_found(policies, looks)) for name, policies in recorded.environments.items()}
     shown = {name: rows for name, rows in found.items() if rows}
@@ -91,7 +91,7 @@ def coverage_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator
     )
 
 
-def _found(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> Iterator[Coverage]:
+def _found(policies: Mapping[str, PolicyRuns], looks: Mapping[str, Look]) -> Iterator[Coverage]:
     """Policies that claim something, and those that have a color."""
     for label, played in policies.items():
         coverage = coverage_of(played, looks[label])

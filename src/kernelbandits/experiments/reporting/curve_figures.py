@@ -22,7 +22,7 @@ from kernelbandits.experiments.reporting.series import (
     series_curve,
 )
 from kernelbandits.experiments.reporting.wording import background, file_name, repeats
-from kernelbandits.experiments.results import Played, Recorded, measure_of
+from kernelbandits.experiments.results import PolicyRuns, Results, measure_of
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.types import Indices, Matrix
 from kernelbandits.validation import pluralize
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["information_drawings", "regret_drawings", "reward_drawings", "time_drawings"]
 
-Series = Callable[[Played], tuple[Indices, Matrix]]
+Series = Callable[[PolicyRuns], tuple[Indices, Matrix]]
 
 
-def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+def regret_drawings(recorded: Results, looks: Mapping[str, Look]) -> Iterator[Drawing]:
     """Regret of each environment with its bounds and, where there are several, of all side by side."""
     known = {name: policies for name, policies in recorded.environments.items() if measure_of(policies).is_regret}
     if len(known) > 1:
@@ -56,14 +56,14 @@ def regret_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[D
         )
 
 
-def reward_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+def reward_drawings(recorded: Results, looks: Mapping[str, Look]) -> Iterator[Drawing]:
     """Mean reward so far."""
     yield from _side_by_side(
         recorded.environments, looks, mean_reward, "reward", "Mean reward so far", "Reward", from_zero=False
     )
 
 
-def information_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+def information_drawings(recorded: Results, looks: Mapping[str, Look]) -> Iterator[Drawing]:
     """How much there is to learn, and how much was learnt."""
     yield from _side_by_side(
         recorded.environments, looks, information_gain, "information-gain", "Information gain", "Information",
@@ -75,7 +75,7 @@ def information_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Itera
     )  # fmt: skip
 
 
-def time_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Drawing]:
+def time_drawings(recorded: Results, looks: Mapping[str, Look]) -> Iterator[Drawing]:
     """Time to choose and to learn."""
     yield from _side_by_side(
         recorded.environments, looks, seconds, "time", "Seconds a round", "Time", logarithmic=True,
@@ -84,7 +84,7 @@ def time_drawings(recorded: Recorded, looks: Mapping[str, Look]) -> Iterator[Dra
 
 
 def _side_by_side(
-    environments: Mapping[str, Mapping[str, Played]],
+    environments: Mapping[str, Mapping[str, PolicyRuns]],
     looks: Mapping[str, Look],
     series: Series,
     name: str,
@@ -116,12 +116,12 @@ def _draw_regret(curves: Sequence[Curve], bounds: Sequence[Bound], caption: str,
     return regret_figure(curves, bounds=bounds, largest_gap=None, caption=caption, theme=theme)
 
 
-def _curves(policies: Mapping[str, Played], looks: Mapping[str, Look], series: Series) -> list[Curve]:
+def _curves(policies: Mapping[str, PolicyRuns], looks: Mapping[str, Look], series: Series) -> list[Curve]:
     found = (series_curve(played, looks[label], series) for label, played in policies.items())
     return [curve for curve in found if curve is not None]
 
 
-def _bounds(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> list[Bound]:
+def _bounds(policies: Mapping[str, PolicyRuns], looks: Mapping[str, Look]) -> list[Bound]:
     """2 Σ exploration · width of the policies whose exploration is proved, mean over the runs."""
     bounds = []
     for label, played in policies.items():
@@ -142,11 +142,11 @@ def _about(bounds: Sequence[Bound]) -> str:
     )
 
 
-def _repeats(policies: Mapping[str, Played], looks: Mapping[str, Look]) -> str:
+def _repeats(policies: Mapping[str, PolicyRuns], looks: Mapping[str, Look]) -> str:
     return _repeats_of(list(policies.values()), looks)
 
 
-def _repeats_of(policies: Sequence[Played], looks: Mapping[str, Look]) -> str:
+def _repeats_of(policies: Sequence[PolicyRuns], looks: Mapping[str, Look]) -> str:
     return repeats(policies) + background([looks[label] for label in {played.label for played in policies}])
 
 

@@ -15,12 +15,12 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import looks_of
 from kernelbandits.experiments.reporting.sensitivity import sensitivity_drawings
 from kernelbandits.experiments.reporting.wording import own_names
-from kernelbandits.experiments.results import Recorded
+from kernelbandits.experiments.results import Results
 
 __all__ = ["drawings_of"]
 
 
-def drawings_of(recorded: Recorded) -> tuple[Drawing, ...]:
+def drawings_of(recorded: Results) -> tuple[Drawing, ...]:
     """Every figure that the results can fill, each with a name of its own."""
     looks = looks_of(recorded)
     drawings = (

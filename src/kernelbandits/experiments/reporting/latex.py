@@ -8,12 +8,12 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.latex_text import escaped, packages
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name, own_names
-from kernelbandits.experiments.results import Entry
+from kernelbandits.experiments.results import Result
 
 __all__ = ["latex_figures", "latex_tables"]
 
 
-def latex_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
+def latex_tables(entries: Mapping[str, Sequence[Result]]) -> str:
     """A table for each environment, for the package booktabs; the best in bold."""
     labels = own_names(map(file_name, entries))
     tables = "\n".join(
@@ -42,7 +42,7 @@ def latex_figures(drawings: Sequence[Drawing], folder: str) -> str:
     return packages(figures, "graphicx") + figures
 
 
-def _latex_table(environment: str, rows: Sequence[Entry], *, label: str) -> str:
+def _latex_table(environment: str, rows: Sequence[Result], *, label: str) -> str:
     headings, cells = table_of(rows)
     body = [
         "    " + " & ".join(_bold(row) if entry.is_best else map(escaped, row)) + r" \\"

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kernelbandits.experiments.results import Recorded, measure_of
+from kernelbandits.experiments.results import Results, measure_of
 
 __all__ = ["Look", "looks_of"]
 
@@ -23,12 +23,12 @@ class Look(NamedTuple):
     is_quiet: bool = False
 
 
-def looks_of(recorded: Recorded) -> dict[str, Look]:
+def looks_of(recorded: Results) -> dict[str, Look]:
     """Colors by policy: in the study's order where they suffice, otherwise for the best few, the others quiet.
 
     The best are those with the smallest mean rank over the environments. Choosing at random is always gray.
     """
-    random = {played.label for played in recorded.all_played if played.is_random}
+    random = {played.label for played in recorded.all_runs if played.is_random}
     others = [label for label in _labels(recorded) if label not in random]
     if len(others) > len(COLORS):
         rank = _mean_ranks(recorded)
@@ -40,11 +40,11 @@ def looks_of(recorded: Recorded) -> dict[str, Look]:
     return looks | {label: Look("gray", place > 0) for place, label in enumerate(sorted(random))}
 
 
-def _labels(recorded: Recorded) -> list[str]:
-    return list(dict.fromkeys(played.label for played in recorded.all_played))
+def _labels(recorded: Results) -> list[str]:
+    return list(dict.fromkeys(played.label for played in recorded.all_runs))
 
 
-def _mean_ranks(recorded: Recorded) -> dict[str, float]:
+def _mean_ranks(recorded: Results) -> dict[str, float]:
     ranks: dict[str, list[int]] = {label: [] for label in _labels(recorded)}
     for policies in recorded.environments.values():
         for rank, label in enumerate(measure_of(policies).best_first(policies)):

@@ -12,7 +12,7 @@ from kernelbandits.experiments.blocks import code_block, contents, details, docu
 from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.tables import table_caption, table_of
 from kernelbandits.experiments.reporting.wording import file_name
-from kernelbandits.experiments.results import Entry, Recorded
+from kernelbandits.experiments.results import Result, Results
 from kernelbandits.validation import pluralize
 
 __all__ = ["Inlined", "report_page"]
@@ -28,9 +28,9 @@ class Inlined:
 
 
 def report_page(
-    recorded: Recorded,
+    recorded: Results,
     *,
-    entries: Mapping[str, Sequence[Entry]],
+    entries: Mapping[str, Sequence[Result]],
     figures: Sequence[Inlined],
     warnings: Sequence[str],
     latex: str,
@@ -54,12 +54,12 @@ def report_page(
     return document(recorded.name, "\n".join(part for part in parts if part))
 
 
-def _introduction(recorded: Recorded) -> str:
-    labels = {played.label for played in recorded.all_played}
+def _introduction(recorded: Results) -> str:
+    labels = {played.label for played in recorded.all_runs}
     return (
         f"{pluralize(len(labels), 'policy', 'policies')} in {pluralize(len(recorded.environments), 'environment')}, "
         f"{pluralize(len(recorded.seeds), 'seed')}"
-        + (f", {pluralize(recorded.head['horizon'], 'round')}" if recorded.head.get("horizon") else "")
+        + (f", {pluralize(recorded.study['horizon'], 'round')}" if recorded.study.get("horizon") else "")
         + ". Under one seed all policies of an environment meet the same contexts and the same luck. Regret is what "
         "the best action of each round would have brought more, in expectation, added up."
     )
@@ -72,7 +72,7 @@ def _warnings(warnings: Sequence[str]) -> str:
     return f'<div class="warnings" role="note"><h2>Before you quote this</h2><ul>{lines}</ul></div>'
 
 
-def _results(entries: Mapping[str, Sequence[Entry]]) -> str:
+def _results(entries: Mapping[str, Sequence[Result]]) -> str:
     parts = []
     for environment, rows in entries.items():
         if len(entries) > 1:
@@ -105,8 +105,8 @@ def _for_a_paper(latex: str) -> str:
     )
 
 
-def _what_was_run(recorded: Recorded) -> str:
-    head = recorded.head
+def _what_was_run(recorded: Results) -> str:
+    head = recorded.study
     known = ("format", "name", "study", "versions", "machine", "jobs")
     parts = [
         "<p>To make the results again from the study's file, and this page from the results:</p>",
@@ -119,17 +119,17 @@ def _what_was_run(recorded: Recorded) -> str:
         ),
     ]
     for environment, policies in recorded.environments.items():
-        first = next(iter(policies.values())).runs[0]
+        first = next(iter(policies.values()))
         parts.append(details(f"Environment: {environment}", _plain(first.described.get("environment"))))
-    for label, played in {played.label: played for played in recorded.all_played}.items():
-        told = dict(_plain(played.runs[0].described.get("policy"))) | {"claims": played.runs[0].claims}
+    for label, played in {played.label: played for played in recorded.all_runs}.items():
+        told = dict(_plain(played.described.get("policy"))) | {"claims": played.claims}
         parts.append(details(f"Policy: {label}", told))
     return "\n".join(parts)
 
 
-def _commands(recorded: Recorded) -> str:
+def _commands(recorded: Results) -> str:
     folder = shlex.quote(str(recorded.folder))
-    again = recorded.head.get("command") or f"kernelbandits run study.toml --into {folder}"
+    again = recorded.study.get("command") or f"kernelbandits run study.toml --into {folder}"
     return f"{again}\nkernelbandits report {folder}\n"
 
 

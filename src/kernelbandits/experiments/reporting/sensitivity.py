@@ -16,7 +16,7 @@ from kernelbandits.experiments.reporting.drawing import Drawing
 from kernelbandits.experiments.reporting.looks import BEST_FEW, COLORS
 from kernelbandits.experiments.reporting.panels import Panel, sheet
 from kernelbandits.experiments.reporting.wording import file_name, repeats
-from kernelbandits.experiments.results import Measure, Played, Recorded, mean_band, measure_of
+from kernelbandits.experiments.results import Measure, PolicyRuns, Results, mean_band, measure_of
 from kernelbandits.experiments.themes import Theme
 from kernelbandits.experiments.ticks import tick_logarithmically
 from kernelbandits.types import Vector
@@ -43,9 +43,9 @@ class Response:
     half_widths: Vector
 
 
-def responses(policies: Sequence[Played], parameter: str, measure: Measure) -> list[Response]:
+def responses(policies: Sequence[PolicyRuns], parameter: str, measure: Measure) -> list[Response]:
     """One response for every setting of the other parameters, values in order."""
-    groups: dict[str, list[Played]] = defaultdict(list)
+    groups: dict[str, list[PolicyRuns]] = defaultdict(list)
     for played in policies:
         others = ", ".join(f"{name}={_word(value)}" for name, value in played.parameters.items() if name != parameter)
         groups[others].append(played)
@@ -73,25 +73,25 @@ def spans_decades(values: Sequence[Any]) -> bool:
     return _are_numbers(values) and min(values) > 0 and max(values) >= DECADE * min(values)
 
 
-def sensitivity_drawings(recorded: Recorded) -> Iterator[Drawing]:
-    """A figure for each contender with a grid: a row an environment, a panel a parameter."""
-    contenders = dict.fromkeys(played.contender for played in recorded.all_played if played.parameters)
-    for contender in contenders:
+def sensitivity_drawings(recorded: Results) -> Iterator[Drawing]:
+    """A figure for each spec with a grid: a row an environment, a panel a parameter."""
+    specs = dict.fromkeys(played.spec_name for played in recorded.all_runs if played.parameters)
+    for spec in specs:
         panels: list[tuple[str, str, Measure, list[Response]]] = []
-        policies: list[Played] = []
+        policies: list[PolicyRuns] = []
         for environment, everyone in recorded.environments.items():
-            ours = [played for played in everyone.values() if played.contender == contender and played.parameters]
+            ours = [played for played in everyone.values() if played.spec_name == spec and played.parameters]
             policies += ours
             for parameter in _varied(ours):
                 having = [played for played in ours if parameter in played.parameters]
                 measure = measure_of(everyone)
                 panels.append((environment, parameter, measure, responses(having, parameter, measure)))
         if panels:
-            yield _drawing(contender, panels, policies)
+            yield _drawing(spec, panels, policies)
 
 
 def _drawing(
-    contender: str, panels: Sequence[tuple[str, str, Measure, list[Response]]], policies: Sequence[Played]
+    spec: str, panels: Sequence[tuple[str, str, Measure, list[Response]]], policies: Sequence[PolicyRuns]
 ) -> Drawing:
     best = [
         f"in {environment}, {parameter}: best {_word(_best_value(found, measure))}"
@@ -99,14 +99,14 @@ def _drawing(
     ]
     many = " Where lines are many, the best few are colored and named." if any(len(f) > 7 for *_, f in panels) else ""
     return Drawing(
-        name=f"sensitivity-{file_name(contender)}",
-        title=f"Parameters of {contender}",
+        name=f"sensitivity-{file_name(spec)}",
+        title=f"Parameters of {spec}",
         section="Parameters",
         caption=(
-            f"{contender}: outcome at the end against each parameter, a line for every setting of the others. "
+            f"{spec}: outcome at the end against each parameter, a line for every setting of the others. "
             f"{repeats(policies, intervals='bars')}{many}"
         ),
-        description=f"Sensitivity of {contender}; " + "; ".join(best) + ".",
+        description=f"Sensitivity of {spec}; " + "; ".join(best) + ".",
         draw=partial(_draw, panels),
     )
 
@@ -160,7 +160,7 @@ def _draw_panel(axes: Axes, found: list[Response], measure: Measure, room: float
     label_ends(axes, labels, theme, font_size=FONT_SIZE)
 
 
-def _varied(policies: Sequence[Played]) -> list[str]:
+def _varied(policies: Sequence[PolicyRuns]) -> list[str]:
     """Parameters of which there are two values or more."""
     values: dict[str, set[str]] = defaultdict(set)
     for played in policies:

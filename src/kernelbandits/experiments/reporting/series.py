@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbandits.experiments.curves import Curve
 from kernelbandits.experiments.reporting.looks import Look
-from kernelbandits.experiments.results import Played, mean_band
+from kernelbandits.experiments.results import PolicyRuns, mean_band
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = [
@@ -26,7 +26,9 @@ N_STRETCHES: Final = 24
 """Of the curve of times: enough to see it grow, few enough to even out what else the machine did."""
 
 
-def series_curve(played: Played, look: Look, series: Callable[[Played], tuple[Indices, Matrix]]) -> Curve | None:
+def series_curve(
+    played: PolicyRuns, look: Look, series: Callable[[PolicyRuns], tuple[Indices, Matrix]]
+) -> Curve | None:
     """Mean and interval at the rounds at which all runs know the number; None where there is no such round."""
     rounds, values = series(played)
     known = np.isfinite(values).all(axis=0)
@@ -41,27 +43,27 @@ def series_curve(played: Played, look: Look, series: Callable[[Played], tuple[In
     )
 
 
-def regret(played: Played) -> tuple[Indices, Matrix]:
+def regret(played: PolicyRuns) -> tuple[Indices, Matrix]:
     """Cumulative pseudo-regret."""
     return played.rounds, played.curves("regret")
 
 
-def mean_reward(played: Played) -> tuple[Indices, Matrix]:
+def mean_reward(played: PolicyRuns) -> tuple[Indices, Matrix]:
     """Reward so far divided by rounds so far."""
     return played.rounds, played.curves("total_reward") / played.rounds
 
 
-def information_gain(played: Played) -> tuple[Indices, Matrix]:
+def information_gain(played: PolicyRuns) -> tuple[Indices, Matrix]:
     """Half the log-determinant, ln det(I + K/γ) / 2."""
     return played.rounds, played.curves("log_det_gain") / 2.0
 
 
-def effective_dimension(played: Played) -> tuple[Indices, Matrix]:
+def effective_dimension(played: PolicyRuns) -> tuple[Indices, Matrix]:
     """Known at a few rounds."""
     return played.rounds, played.curves("effective_dimension")
 
 
-def seconds(played: Played) -> tuple[Indices, Matrix]:
+def seconds(played: PolicyRuns) -> tuple[Indices, Matrix]:
     """Seconds a round, where every run kept them: means over not too many stretches of rounds, at their ends."""
     times = [run.seconds for run in played.runs if run.seconds is not None]
     if len(times) < played.n_runs:

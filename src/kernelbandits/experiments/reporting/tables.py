@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from math import floor, isnan, log10
 
 from kernelbandits.experiments.markdown import aligned_table
 from kernelbandits.experiments.reporting.wording import INTERVAL
-from kernelbandits.experiments.results import Entry
+from kernelbandits.experiments.results import Result
 from kernelbandits.experiments.terminal import duration
 from kernelbandits.validation import pluralize
 
@@ -22,15 +23,15 @@ UNKNOWN = "–"
 DIGITS_OF_INTERVAL = 2
 
 
-def table_of(entries: Sequence[Entry]) -> Table:
+def table_of(entries: Sequence[Result]) -> Table:
     """Headings and cells of one environment; columns that would be empty are left out."""
     columns: dict[str, list[str]] = {"Policy": [entry.policy for entry in entries]}
     title = "Regret" if entries[0].measure == "regret" else "Total reward"
-    columns[title] = [number_with_interval(entry.final, entry.half_width) for entry in entries]
-    if not all(isnan(entry.share_of_random) for entry in entries):
-        columns["Of random"] = [_share(entry.share_of_random) for entry in entries]
+    columns[title] = [number_with_interval(entry.final.mean, entry.final.half_width) for entry in entries]
+    if not all(isnan(entry.relative_regret) for entry in entries):
+        columns["Of random"] = [_share(entry.relative_regret) for entry in entries]
     columns["Mean reward"] = [
-        number_with_interval(entry.mean_reward, entry.mean_reward_half_width) for entry in entries
+        number_with_interval(entry.mean_reward.mean, entry.mean_reward.half_width) for entry in entries
     ]
     if not all(isnan(entry.seconds_per_round) for entry in entries):
         columns["Time a round"] = [
@@ -41,7 +42,7 @@ def table_of(entries: Sequence[Entry]) -> Table:
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
-def table_caption(entries: Sequence[Entry]) -> str:
+def table_caption(entries: Sequence[Result]) -> str:
     """Length and number of the runs, and what the intervals are."""
     numbers, rounds = sorted({entry.n_runs for entry in entries}), max(entry.n_rounds for entry in entries)
     after = f"After {pluralize(rounds, 'round')}"
@@ -51,7 +52,7 @@ def table_caption(entries: Sequence[Entry]) -> str:
     return f"{after}, mean over {over} seeds, ± half the length of {INTERVAL}."
 
 
-def markdown_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
+def markdown_tables(entries: Mapping[str, Sequence[Result]]) -> str:
     """A heading, a caption and a table for each environment; the best in bold."""
     parts = []
     for environment, rows in entries.items():
@@ -62,9 +63,11 @@ def markdown_tables(entries: Mapping[str, Sequence[Entry]]) -> str:
     return "\n".join(parts)
 
 
-def csv_table(entries: Mapping[str, Sequence[Entry]]) -> str:
+def csv_table(entries: Mapping[str, Sequence[Result]]) -> str:
     """Every number with all its digits; unknown ones are empty."""
-    rows = [entry.to_dict() for group in entries.values() for entry in group]
+    rows = [
+        {**entry.to_dict(), "parameters": json.dumps(entry.parameters)} for group in entries.values() for entry in group
+    ]
     buffer = StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, count
 
 from kernelbandits.experiments.reporting.looks import Look
-from kernelbandits.experiments.results import CONFIDENCE, Played
+from kernelbandits.experiments.results import CONFIDENCE, PolicyRuns
 
 __all__ = ["INTERVAL", "background", "file_name", "own_names", "repeats"]
 
 INTERVAL = f"{CONFIDENCE * 100:.0f} % intervals (Student's t over seeds)"
 
 
-def repeats(played: Sequence[Played], *, intervals: str = "bands") -> str:
+def repeats(played: Sequence[PolicyRuns], *, intervals: str = "bands") -> str:
     """How many runs each mean is made of, and what its interval is.
 
     "Mean over 8 seeds; bands are 95 % intervals (Student's t over seeds)."

@@ -18,7 +18,7 @@ from kernelbandits.experiments.reporting.gallery import drawings_of
 from kernelbandits.experiments.reporting.latex import latex_figures, latex_tables
 from kernelbandits.experiments.reporting.page import Inlined, report_page
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables
-from kernelbandits.experiments.results import CONFIDENCE, Entry, Recorded, entries_of, gaps, read_results
+from kernelbandits.experiments.results import CONFIDENCE, Result, Results, read_results, report_warnings
 from kernelbandits.experiments.themes import DARK, LIGHT, Theme
 
 __all__ = ["FORMATS", "THEMES", "Report", "report", "write_report"]
@@ -42,8 +42,8 @@ class HasFolder(Protocol):
 class Report:
     """What a report says, and where it lies."""
 
-    recorded: Recorded
-    entries: dict[str, tuple[Entry, ...]]
+    recorded: Results
+    entries: dict[str, tuple[Result, ...]]
     """Rows of the table by environment, best first."""
 
     warnings: tuple[str, ...]
@@ -104,7 +104,7 @@ def write_report(
     place: Any = results
     recorded = read_results(place if isinstance(place, str | PathLike) else getattr(place, "folder", place))
     folder = writable_folder(into)
-    drawings, entries, warnings = drawings_of(recorded), entries_of(recorded), gaps(recorded)
+    drawings, entries, warnings = drawings_of(recorded), recorded.ranking(), report_warnings(recorded)
     step = None if begin is None else begin(len(drawings) * len(THEMES))
 
     pictures = writable_folder(folder / "figures")

@@ -13,8 +13,8 @@ from kernelbandits.experiments.reporting.gallery import drawings_of
 from kernelbandits.experiments.reporting.looks import Look, looks_of
 from kernelbandits.experiments.reporting.sensitivity import responses
 from kernelbandits.experiments.reporting.series import mean_reward, seconds, series_curve
-from kernelbandits.experiments.results import REGRET, Played, read_results
-from kernelbandits.experiments.store import Run
+from kernelbandits.experiments.results import REGRET, PolicyRuns, read_results
+from kernelbandits.experiments.store import JobResult
 from study_folders import simple_columns, write_head, write_job
 
 CLAIMS = {"assumes": "noise", "failure_probability": 0.1}
@@ -38,10 +38,12 @@ def a_study(folder, labels, *, n_seeds=2, environments=("w",), horizon=6, **opti
 
 def run(**values):
     usual = {
-        "environment": "w", "policy": "p", "contender": "p", "parameters": {}, "seed": 0, "claims": None,
+        "environment": "w", "policy": "p", "spec_name": "p", "parameters": {}, "seed": 0, "claims": None,
         "described": {}, "columns": simple_columns([1.0, 2.0, 4.0]),
     }  # fmt: skip
-    return Run(**(usual | values))
+    values = usual | values
+    parts = {name: values.pop(name) for name in ("columns", "seconds") if name in values}
+    return JobResult(metadata=values, **parts)
 
 
 def drawing(recorded, name):
@@ -144,7 +146,7 @@ def test_names_beside_a_panel_never_lie_on_one_another(tmp_path):
 
 def test_a_grid_is_drawn_against_its_parameters(tmp_path):
     options = {
-        f"k {value}": {"contender": "k", "parameters": {"exploration": value, "kind": kind}}
+        f"k {value}": {"spec_name": "k", "parameters": {"exploration": value, "kind": kind}}
         for value, kind in ((0.1, "x"), (1.0, "x"), (10.0, "y"), (1.5, "y"))
     }
     one = drawing(a_study(tmp_path, list(options), **options), "sensitivity-k")
@@ -159,7 +161,7 @@ def test_a_grid_is_drawn_against_its_parameters(tmp_path):
 def test_a_grid_of_kernels_is_drawn_by_name(tmp_path):
     kernels = ({"class": "Gaussian", "length_scale": 0.2}, {"class": "Linear"})
     options = {
-        f"k {place}": {"contender": "k", "parameters": {"kernel": kernel}} for place, kernel in enumerate(kernels)
+        f"k {place}": {"spec_name": "k", "parameters": {"kernel": kernel}} for place, kernel in enumerate(kernels)
     }
     one = drawing(a_study(tmp_path, list(options), **options), "sensitivity-k")
 
@@ -172,7 +174,9 @@ def test_a_grid_of_kernels_is_drawn_by_name(tmp_path):
 def test_responses_are_means_and_intervals_by_value():
     finals = {(0.1, 1): [3.0, 5.0], (0.3, 1): [2.0, 9.0], (0.1, 2): [4.0, 4.5]}
     policies = [
-        Played([run(seed=s, parameters={"a": a, "b": b}, columns=simple_columns([v])) for s, v in enumerate(values)])
+        PolicyRuns(
+            [run(seed=s, parameters={"a": a, "b": b}, columns=simple_columns([v])) for s, v in enumerate(values)]
+        )
         for (a, b), values in reversed(finals.items())
     ]
 
@@ -187,15 +191,15 @@ def test_responses_are_means_and_intervals_by_value():
 def test_coverage_counts_rounds_and_runs():
     held, failed = simple_columns([1.0] * 4, n_covered=[1, 2, 3, 4]), simple_columns([1.0] * 4, n_covered=[1, 1, 2, 3])
 
-    found = coverage_of(Played([run(columns=held, claims=CLAIMS), run(columns=failed, seed=1)]), Look("blue"))
+    found = coverage_of(PolicyRuns([run(columns=held, claims=CLAIMS), run(columns=failed, seed=1)]), Look("blue"))
 
     assert found.rounds_held == (1.0 + 0.75) / 2
     assert (found.n_failed, found.n_runs, found.claimed) == (1, 2, 0.1)
-    assert coverage_of(Played([run(columns=held), run()]), Look("blue")) is None
+    assert coverage_of(PolicyRuns([run(columns=held), run()]), Look("blue")) is None
 
 
 def test_mean_reward_is_total_over_rounds():
-    played = Played([run(columns=simple_columns([0.0, 1.0], rounds=[4, 10], total_reward=[2.0, 7.0]))])
+    played = PolicyRuns([run(columns=simple_columns([0.0, 1.0], rounds=[4, 10], total_reward=[2.0, 7.0]))])
 
     assert_allclose(series_curve(played, Look("blue"), mean_reward).band.mean, [0.5, 0.7])
 
@@ -203,7 +207,7 @@ def test_mean_reward_is_total_over_rounds():
 def test_times_are_means_over_stretches_that_lose_nothing():
     rounds = np.arange(3, 301, 3)
     spent = np.random.default_rng(1).random(len(rounds))
-    played = Played([run(seconds={"round": rounds, "seconds": spent})])
+    played = PolicyRuns([run(seconds={"round": rounds, "seconds": spent})])
 
     ends, values = seconds(played)
 
@@ -213,7 +217,7 @@ def test_times_are_means_over_stretches_that_lose_nothing():
 
 
 def test_without_any_time_there_is_no_figure_of_it():
-    assert series_curve(Played([run()]), Look("blue"), seconds) is None
+    assert series_curve(PolicyRuns([run()]), Look("blue"), seconds) is None
 
 
 def test_runs_without_a_common_round_have_no_curve_and_still_a_table(tmp_path):

@@ -10,7 +10,7 @@ from scipy import stats
 from kernelbandits.experiments.reporting.latex import latex_tables
 from kernelbandits.experiments.reporting.latex_text import escaped
 from kernelbandits.experiments.reporting.tables import csv_table, markdown_tables, number_with_interval, table_of
-from kernelbandits.experiments.results import entries_of, gaps, read_results
+from kernelbandits.experiments.results import read_results, report_warnings
 from study_folders import simple_columns, write_head, write_job
 
 UGLY = r"A&B_1 50% #3 {x}$ ~^\ γ"
@@ -32,35 +32,35 @@ def folder(tmp_path):
 
 
 def test_numbers_are_those_computed_by_hand(folder):
-    rows = {entry.policy: entry for entry in entries_of(read_results(folder))["R&D_1"]}
+    rows = {entry.policy: entry for entry in read_results(folder).ranking()["R&D_1"]}
 
     for label, finals in FINAL.items():
         low, high = stats.t.interval(0.95, df=2, loc=np.mean(finals), scale=stats.sem(finals))
-        assert_allclose(rows[label].final, np.mean(finals))
-        assert_allclose(rows[label].half_width, (high - low) / 2)
-        assert_allclose(rows[label].share_of_random, np.mean(finals) / np.mean(FINAL["chance"]))
-        assert_allclose(rows[label].mean_reward, np.mean([(2 - value) / 2 for value in finals]))
+        assert_allclose(rows[label].final.mean, np.mean(finals))
+        assert_allclose(rows[label].final.half_width, (high - low) / 2)
+        assert_allclose(rows[label].relative_regret, np.mean(finals) / np.mean(FINAL["chance"]))
+        assert_allclose(rows[label].mean_reward.mean, np.mean([(2 - value) / 2 for value in finals]))
         assert_allclose(rows[label].seconds_per_round, 0.5)
 
 
 def test_the_best_stands_first_and_alone(folder):
-    rows = entries_of(read_results(folder))["R&D_1"]
+    rows = read_results(folder).ranking()["R&D_1"]
 
     assert [entry.policy for entry in rows] == [UGLY, "bad", "chance"]
     assert [entry.is_best for entry in rows] == [True, False, False]
 
 
 def test_csv_keeps_every_digit(folder):
-    entries = entries_of(read_results(folder))
+    entries = read_results(folder).ranking()
 
     rows = list(csv.DictReader(StringIO(csv_table(entries))))
 
-    assert [float(row["final"]) for row in rows] == [entry.final for entry in entries["R&D_1"]]
+    assert [float(row["regret"]) for row in rows] == [entry.final.mean for entry in entries["R&D_1"]]
     assert rows[0]["policy"] == UGLY
 
 
 def test_markdown_has_a_caption_and_one_row_in_bold(folder):
-    text = markdown_tables(entries_of(read_results(folder)))
+    text = markdown_tables(read_results(folder).ranking())
 
     assert "After 2 rounds, mean over 3 seeds, ± half the length of 95 % intervals (Student's t over seeds)." in text
     assert text.count(f"**{UGLY}**") == 1
@@ -78,7 +78,7 @@ def balanced(latex):
 
 
 def test_latex_is_escaped_balanced_and_rectangular(folder):
-    latex = latex_tables(entries_of(read_results(folder)))
+    latex = latex_tables(read_results(folder).ranking())
 
     assert balanced(latex)
     assert r"A\&B\_1 50\% \#3 \{x\}\$ \textasciitilde{}\textasciicircum{}\textbackslash{} $\gamma$" in latex
@@ -113,10 +113,10 @@ def test_unknown_regret_gives_way_to_reward(tmp_path):
     ]  # fmt: skip
     write_head(tmp_path, jobs)
 
-    rows = entries_of(read_results(tmp_path))["w"]
+    rows = read_results(tmp_path).ranking()["w"]
 
     assert [entry.policy for entry in rows] == ["rich", "poor"]
-    assert [entry.final for entry in rows] == [5.5, 2.5]
+    assert [entry.final.mean for entry in rows] == [5.5, 2.5]
     headings, _ = table_of(rows)
     assert headings == ["Policy", "Total reward", "Mean reward"]
 
@@ -129,7 +129,7 @@ def test_one_run_has_no_interval_and_unequal_numbers_of_runs_are_told(tmp_path):
     ]
     write_head(tmp_path, jobs)
 
-    headings, rows = table_of(entries_of(read_results(tmp_path))["w"])
+    headings, rows = table_of(read_results(tmp_path).ranking()["w"])
 
     assert headings[-1] == "Runs"
     assert {row[0]: row[1] for row in rows} == {"one": "3.00", "two": "3.00 ± 0.00"}
@@ -148,7 +148,7 @@ def test_nothing_is_not_below_zero():
 
 
 def test_tables_of_like_names_have_labels_of_their_own(folder):
-    rows = entries_of(read_results(folder))["R&D_1"]
+    rows = read_results(folder).ranking()["R&D_1"]
 
     latex = latex_tables({"чан": rows, "机会": rows, "A b": rows, "a-b": rows})
 
@@ -166,6 +166,6 @@ def test_rewards_that_nobody_knows_are_no_nothings(tmp_path, every, mean):
 
     recorded = read_results(tmp_path)
 
-    (entry,) = entries_of(recorded)["log"]
-    assert_allclose(entry.mean_reward, mean)
-    assert any("Some rewards are not known in log" in sentence for sentence in gaps(recorded))
+    (entry,) = recorded.ranking()["log"]
+    assert_allclose(entry.mean_reward.mean, mean)
+    assert any("Some rewards are not known in log" in sentence for sentence in report_warnings(recorded))
