@@ -35,7 +35,7 @@ def test_the_demo_writes_a_page_that_asks_the_network_for_nothing(folder):
 def test_the_demo_writes_its_numbers(folder):
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
-    assert {row["name"] for row in results["policies"]} >= {"KernelUCB, tuned", "GP-UCB", "Random"}
+    assert {row["policy"] for row in results["policies"]} >= {"KernelUCB, tuned", "GP-UCB", "Random"}
     assert (results["horizon"], results["n_seeds"]) == (12, 2)
     assert results["versions"]["kernelbandits"] == kernelbandits.__version__
 
@@ -54,7 +54,7 @@ def test_json_is_json_and_nothing_else(tmp_path, capsys):
     assert main(["demo", "--rounds", "6", "--seeds", "1", "--json", "--into", str(tmp_path)]) == 0
 
     results = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert results["policies"][0]["half_width"] is None
+    assert results["policies"][0]["regret_low"] is None
     assert results["files"]["page"] == str(tmp_path / "index.html")
 
 
