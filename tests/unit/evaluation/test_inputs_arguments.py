@@ -91,7 +91,7 @@ OTHERS = {
     "mean_reward": (evaluation.mean_reward, "The log has to be a Log"),
     "progress": (
         lambda strange: evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange),
-        "What is told of progress has to be a function",
+        "A progress callback has to be a function",
     ),
 }
 
