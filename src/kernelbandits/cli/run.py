@@ -131,10 +131,7 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
 
 
 def _print_summary(study: Study, results: Results) -> None:
-    from kernelbandits.experiments.terminal import after_rounds, standings_table, table_console
+    from kernelbandits.experiments.reports.tables import print_table, summary_table
 
-    title = after_rounds(study.horizon, len(study.seeds)).capitalize()
-    table = standings_table(results.summary(), title=title)
-    console = table_console(table)
-    console.print(table)
-    console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)
+    table = summary_table(results.summary(), horizon=study.horizon, n_seeds=len(study.seeds))
+    print_table(table).print(f"Results  {results.folder}", soft_wrap=True, markup=False)

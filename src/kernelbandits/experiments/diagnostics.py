@@ -1,6 +1,6 @@
-"""Diagnostics of runs: effective dimension of the chosen points, and regret bounds.
+"""Effective dimension of the points that a run chose.
 
-Both read the chosen contexts that a trace keeps (`simulate(..., keep_contexts=True)`); no environment is run again.
+It is computed from the chosen contexts of a trace (`simulate(..., keep_contexts=True)`); no environment is run again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kernelbandits.evaluation import Trace
 from kernelbandits.evaluation._inputs import points_of
 from kernelbandits.kernels import Kernel
 from kernelbandits.policies.base import Policy
-from kernelbandits.theory import effective_dimension, kernel_ucb_bound, sup_kernel_ucb_bound
+from kernelbandits.theory import effective_dimension
 from kernelbandits.theory.spectra import NEGLIGIBLE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["checkpoints", "effective_dimensions", "kernel_ucb_curve", "sup_kernel_ucb_values"]
+__all__ = ["checkpoints", "effective_dimensions", "has_kernel"]
 
 MOST_CHECKPOINTS: Final = 12
 
@@ -30,9 +30,6 @@ MOST_POINTS: Final = 2_000
 
 MOST_WORK: Final = MOST_POINTS**3
 """Points times directions squared: with more points, the part of a spectrum that costs as much."""
-
-N_BOUND_ROUNDS: Final = 60
-"""Rounds at which a bound is computed for its curve."""
 
 
 def checkpoints(rounds: Indices) -> Indices:
@@ -51,15 +48,14 @@ def checkpoints(rounds: Indices) -> Indices:
 def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horizon: int) -> dict[int, int]:
     """Effective dimension d̃ of the points chosen up to each of these rounds, by round.
 
-    All chosen points count, learned or not. d̃ is that of `theory.effective_dimension` with the posterior's
+    All chosen points count, learned or not. d̃ is that of `theory.effective_dimension` with the policy's
     regularization and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000 distinct points
     it is computed from the leading directions if these determine it at the same cost, and ends where they do not. A
-    policy without a kernel posterior has none, nor have contexts that its kernel does not accept.
+    policy without a kernel has none, nor have contexts that its kernel does not accept.
     """
-    posterior = getattr(policy, "posterior", None)
-    if posterior is None or not len(rounds):
+    if not has_kernel(policy) or not len(rounds):
         return {}
-    kernel, regularization = posterior.kernel, posterior.regularization
+    kernel, regularization = _kernel_and_regularization(policy)
     found: dict[int, int] = {}
     try:
         for t, points, counts in _distinct_points(chosen_contexts(trace), kernel, set(rounds.tolist())):
@@ -70,6 +66,17 @@ def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horiz
     except KernelBanditError:  # points that the kernel does not accept, or an undefined similarity
         return found
     return found
+
+
+def has_kernel(policy: Policy) -> bool:
+    """Whether a policy has one kernel and one regularization, of its posterior or of its own."""
+    kernel, regularization = _kernel_and_regularization(policy)
+    return isinstance(kernel, Kernel) and regularization is not None
+
+
+def _kernel_and_regularization(policy: Policy) -> tuple[Any, Any]:
+    model = getattr(policy, "posterior", policy)
+    return getattr(model, "kernel", None), getattr(model, "regularization", None)
 
 
 def chosen_contexts(trace: Trace) -> tuple[Points, ...]:
@@ -120,56 +127,3 @@ def _spectrum(gram: Matrix, counts: Vector) -> Vector:
     factor, _, rank, _ = dpstrf(weighted, lower=1, tol=NEGLIGIBLE * largest)
     columns = np.tril(factor)[:, :rank]
     return np.maximum(np.linalg.eigvalsh(columns.T @ columns), 0.0)
-
-
-def kernel_ucb_curve(traces: Sequence[Trace], *, regularization: float) -> tuple[Indices, Vector]:
-    """Rounds, and KernelUCB's bound 2 η_t sqrt(κ t L_t) after each, mean over the runs.
-
-    Valid for runs whose exploration was a proved schedule, with k(x, x) ≤ 1 and immediate rewards. Each run has its own
-    bound with its own L_t, which holds in all rounds together with probability 1 − δ.
-    """
-    rounds = np.unique(np.round(np.geomspace(1, len(traces[0]), N_BOUND_ROUNDS)).astype(np.intp))
-    values = [
-        [
-            kernel_ucb_bound(
-                horizon=int(t),
-                regularization=regularization,
-                log_det_gain=float(trace.log_det_gain[t - 1]),
-                exploration=float(trace.exploration[t - 1]),
-            )
-            for t in rounds
-        ]
-        for trace in traces
-    ]
-    return rounds, np.mean(values, axis=0)
-
-
-def sup_kernel_ucb_values(
-    traces: Sequence[Trace],
-    *,
-    kernel: Kernel,
-    regularization: float,
-    norm_bound: float,
-    noise_scale: float,
-    failure_probability: float,
-) -> Vector:
-    """SupKernelUCB's bound on the regret of each run, with the effective dimension of the chosen contexts.
-
-    The traces have to keep their contexts.
-    """
-    values = []
-    for trace in traces:
-        points = kernel.kind.stack(*(points_of(kernel.kind, context) for context in chosen_contexts(trace)))
-        gram = kernel.gram(points)
-        values.append(
-            sup_kernel_ucb_bound(
-                horizon=len(trace),
-                n_actions=int(trace.n_actions.max()),
-                regularization=regularization,
-                effective_dimension=effective_dimension(gram, regularization=regularization, horizon=len(trace)),
-                norm_bound=norm_bound,
-                failure_probability=failure_probability,
-                noise_scale=noise_scale,
-            )
-        )
-    return np.array(values)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from types import ModuleType
@@ -20,7 +20,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from kernelbandits import environments, kernels, policies, theory
+from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter, KernelBanditError
+from kernelbandits.evaluation import start_world
 from kernelbandits.kernels.kinds import unpack_kind
 from kernelbandits.policies import experts
 from kernelbandits.policies.base import Policy
@@ -33,11 +35,13 @@ __all__ = [
     "MakePolicy",
     "PolicySpec",
     "PolicyVariant",
+    "RunInfo",
     "all_variants",
     "build_value",
     "construct",
     "expand_grids",
     "find_class",
+    "needs_run",
     "plain_value",
     "short_text",
     "suggest",
@@ -275,7 +279,27 @@ def _name_of(make: Callable[..., Any]) -> str:
     return getattr(make, "__name__", type(make).__name__)
 
 
-MakePolicy: TypeAlias = Callable[[np.random.Generator], Policy]
+@dataclass(frozen=True, eq=False)
+class RunInfo:
+    """What a policy may know of a run before its first round."""
+
+    environment: Environment
+    horizon: int
+    seed: int
+
+    @cached_property
+    def contexts(self) -> Any:
+        """Contexts of the first round, which are those of every round if the actions are fixed."""
+        return start_world(self.environment, self.seed).observe().contexts
+
+
+MakePolicy: TypeAlias = Callable[[np.random.Generator], Policy] | Callable[[RunInfo], Policy]
+"""A function of a random generator, or of a `RunInfo` if its parameter is named `run`."""
+
+
+def needs_run(make: Callable[..., Any]) -> bool:
+    """Whether a function builds a policy for the actions of a run, so that its description depends on the run."""
+    return not isinstance(make, PolicySpec) and "run" in inspect.signature(make).parameters
 
 
 class PolicySpec:
@@ -365,14 +389,24 @@ class PolicyVariant:
     make: MakePolicy
     learn_rounds: int | None = None
 
-    def build(self, seed: int) -> Policy:
+    def build(self, seed: int, run: RunInfo | None = None) -> Policy:
         """Build a new policy for the run with this seed; an error names the policy.
 
         Its random state is the second child of the seed; the first is that of the environment.
         """
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
         make = self.make
-        policy = make.build(f"policies.{self.label}", rng) if isinstance(make, PolicySpec) else make(rng)
+        policy: Any
+        if isinstance(make, PolicySpec):
+            policy = make.build(f"policies.{self.label}", rng)
+        elif needs_run(make):
+            if run is None:
+                raise InvalidParameter(
+                    f"policies.{self.label} is built for the actions of a run, so only a study can build it."
+                )
+            policy = make(run)  # type: ignore[arg-type]
+        else:
+            policy = make(rng)  # type: ignore[arg-type]
         return check_has_methods(policy, f"The policy of policies.{self.label}", "choose", "describe")
 
 

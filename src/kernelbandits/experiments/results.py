@@ -17,7 +17,6 @@ from scipy.special import stdtrit
 from kernelbandits._optional import import_optional
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
 from kernelbandits.evaluation import Trace
-from kernelbandits.experiments.letters import FONT, unknown_letters
 from kernelbandits.experiments.store import JOBS, JobResult, ResultFolder, read_metadata
 from kernelbandits.types import Indices, Matrix, Parameters, Vector
 from kernelbandits.validation import check_array, check_mapping, check_path, pluralize
@@ -491,7 +490,7 @@ def _results(policies: Mapping[str, PolicyRuns]) -> list[Result]:
 
 def summarize(traces: Mapping[str, Sequence[Trace]], *, reference: str) -> tuple[Result, ...]:
     """Results of simulations in one environment, lowest regret first; regret is relative to that of `reference`."""
-    for name, runs in check_mapping(traces, "The traces", "Comparison.run gives them.").items():
+    for name, runs in check_mapping(traces, "The traces", "A trace is what simulate returns.").items():
         if not runs or not all(len(getattr(run, "regret", ())) for run in runs):
             raise InvalidParameter(f"The policy {name!r} needs at least one trace, and none without rounds.")
     if reference not in traces:
@@ -522,7 +521,7 @@ MOST_NAMED: Final = 8
 
 def report_warnings(results: Results) -> tuple[str, ...]:
     """Warnings for readers of a report, the most serious first; none if the study is complete."""
-    parts = (_unfinished, _empty, _short, _single_runs, _no_regret, _unknown_rewards, _missing_glyphs)
+    parts = (_unfinished, _empty, _short, _single_runs, _no_regret, _unknown_rewards)
     return tuple(sentence for part in parts for sentence in part(results))
 
 
@@ -596,12 +595,6 @@ def _unknown_rewards(results: Results) -> Iterator[str]:
             "grow in the other rounds only, so a policy that agrees with the log more often has more of them. Mean "
             "rewards are over these rounds, which needs a study that stores every round."
         )
-
-
-def _missing_glyphs(results: Results) -> Iterator[str]:
-    lacking = unknown_letters([*results.environments, *(runs.label for runs in results.all_runs)])
-    if lacking:
-        yield f"Figures show boxes for letters that their font, {FONT}, does not have: {lacking}"
 
 
 def _named(sentences: list[str]) -> str:

@@ -24,7 +24,8 @@ from kernelbandits.experiments.backends import (
     run_ray,
     run_serial,
 )
-from kernelbandits.experiments.diagnostics import checkpoints, effective_dimensions
+from kernelbandits.experiments.diagnostics import checkpoints, effective_dimensions, has_kernel
+from kernelbandits.experiments.policy_spec import RunInfo
 from kernelbandits.experiments.results import Results
 from kernelbandits.experiments.store import JobFiles, ResultFolder, job_files, stored_rounds
 from kernelbandits.experiments.study import Job, Study
@@ -134,16 +135,17 @@ def run_job(study: Study, job: Job, on_round: Callable[[int], None] | None = Non
     compile_ahead()
     began = perf_counter()
     (variant,) = (variant for variant in study.variants if variant.label == job.policy)
-    policy = variant.build(job.seed)
+    environment = study.environments[job.environment]
+    policy = variant.build(job.seed, RunInfo(environment, job.horizon, job.seed))
     with one_blas_thread():
         trace = simulate(
-            study.environments[job.environment],
+            environment,
             policy,
             horizon=job.horizon,
             seed=job.seed,
             progress=on_round,
             learn_rounds=job.learn_rounds,
-            keep_contexts=getattr(policy, "posterior", None) is not None,
+            keep_contexts=has_kernel(policy),
         )
         rounds = checkpoints(stored_rounds(len(trace), job.every))
         dimensions = effective_dimensions(trace, policy, rounds=rounds, horizon=job.horizon)

@@ -12,12 +12,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kernelbandits import __version__
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import MakePolicy, PolicySpec, PolicyVariant, all_variants, plain_value
+from kernelbandits.experiments.policy_spec import (
+    MakePolicy,
+    PolicySpec,
+    PolicyVariant,
+    RunInfo,
+    all_variants,
+    needs_run,
+    plain_value,
+)
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Parameters
 from kernelbandits.validation import (
@@ -95,7 +103,8 @@ class Study:
     environments
         Environments by name.
     policies
-        Policies by name: a `PolicySpec`, or a function that builds a policy with a random generator.
+        Policies by name: a `PolicySpec`, or a function that builds a policy from a random generator, or
+        from the `RunInfo` of its run if its parameter is named `run`.
     horizon
         Largest number of rounds of each run.
     seeds
@@ -182,13 +191,22 @@ class Study:
         return study
 
     @cached_property
-    def _described(self) -> tuple[Parameters, list[tuple[PolicyVariant, Parameters, Parameters | None]]]:
-        """Descriptions of the environments by name, and of each variant with its claims."""
+    def _described(self) -> tuple[Parameters, dict[str, list[_DescribedPolicy]]]:
+        """Descriptions of the environments by name, and in each of them of every variant with its claims.
+
+        A policy that is built for the actions of a run is described as for the first seed; environment and seed, which
+        determine the actions, are part of a job's id.
+        """
         environments = {name: plain_value(environment) for name, environment in self.environments.items()}
-        policies = []
-        for variant in self.variants:
-            policy = variant.build(self.seeds[0])
-            policies.append((variant, plain_value(policy.describe()), _claims(policy)))
+        built: dict[str, _DescribedPolicy] = {}
+        policies: dict[str, list[_DescribedPolicy]] = {}
+        for name, environment in self.environments.items():
+            run = RunInfo(environment, self.horizon, self.seeds[0])
+            for variant in self.variants:
+                if variant.label not in built or needs_run(variant.make):
+                    policy = variant.build(run.seed, run)
+                    built[variant.label] = (variant, plain_value(policy.describe()), _claims(policy))
+            policies[name] = [built[variant.label] for variant in self.variants]
         return environments, policies
 
     @cached_property
@@ -200,7 +218,10 @@ class Study:
         environments, policies = self._described
         for descriptions in (
             {f"environments.{name}": described for name, described in environments.items()},
-            {f"policies.{variant.label}": [described, variant.learn_rounds] for variant, described, _ in policies},
+            *(
+                {f"policies.{variant.label}": [described, variant.learn_rounds] for variant, described, _ in group}
+                for group in policies.values()
+            ),
         ):
             _check_function_names(descriptions)
             _check_distinct(descriptions)
@@ -208,7 +229,7 @@ class Study:
             self._job(name, environment, variant, policy, claims, seed)
             for seed in self.seeds
             for name, environment in environments.items()
-            for variant, policy, claims in policies
+            for variant, policy, claims in policies[name]
         )
 
     def _job(
@@ -260,7 +281,7 @@ class Study:
                     "learn_rounds": variant.learn_rounds,
                     "policy": policy,
                 }
-                for variant, policy, _ in policies
+                for variant, policy, _ in next(iter(policies.values()))
             },
         }
 
@@ -282,6 +303,10 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     if not numbers or len(set(numbers)) < len(numbers):
         raise InvalidParameter(f"A study needs at least one seed, and each only once, got {list(numbers)}.")
     return numbers
+
+
+_DescribedPolicy: TypeAlias = tuple[PolicyVariant, Parameters, Parameters | None]
+"""A variant, its description and its claims."""
 
 
 def _is_name(name: Any) -> bool:
