@@ -121,7 +121,7 @@ def demo_study(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Study:
             RANDOM: PolicySpec(UniformRandom),
         },
         horizon=horizon,
-        seeds=n_seeds,
+        seeds=range(n_seeds),
     )
 
 

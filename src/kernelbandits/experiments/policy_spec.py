@@ -407,7 +407,8 @@ class PolicyVariant:
             policy = make(run)  # type: ignore[arg-type]
         else:
             policy = make(rng)  # type: ignore[arg-type]
-        return check_has_methods(policy, f"The policy of policies.{self.label}", "choose", "describe")
+        built: Policy = check_has_methods(policy, f"The policy of policies.{self.label}", "choose", "describe")
+        return built
 
 
 def all_variants(policies: Mapping[str, PolicySpec | MakePolicy]) -> tuple[PolicyVariant, ...]:

@@ -313,7 +313,7 @@ def suite_study(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS, only: Sequenc
         environments=PROBLEMS,
         policies={name: known[name] for name in dict.fromkeys(only or known)},
         horizon=horizon,
-        seeds=n_seeds,
+        seeds=range(n_seeds),
         every=max(1, horizon // 50),
     )
 

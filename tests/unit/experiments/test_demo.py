@@ -31,6 +31,10 @@ def ranking(result):
     return rows
 
 
+def regrets(result):
+    return [(row.policy, row.regret.mean) for row in ranking(result)]
+
+
 def trace(label, seed):
     (policy,) = (variant for variant in demo_study(horizon=HORIZON).variants if variant.label == label)
     return simulate(ENVIRONMENT, policy.build(seed), horizon=HORIZON, seed=seed)

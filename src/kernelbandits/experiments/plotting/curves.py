@@ -171,8 +171,7 @@ def legend_entries(curves: Iterable[Curve]) -> list[LegendEntry]:
     for curve in curves:
         if not curve.is_background and curve.label not in entries:
             marker = None if curve.markers is None else curve.markers.shape
-            line = "-" if curve.markers is None else "none"
-            entries[curve.label] = LegendEntry(curve.label, curve.color, marker, line)
+            entries[curve.label] = LegendEntry(curve.label, curve.color, marker, "none" if marker else "-")
             ends[curve.label] = float(curve.band.mean[-1])
     return [entries[label] for label in sorted(entries, key=lambda label: -ends[label])]
 

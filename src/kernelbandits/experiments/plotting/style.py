@@ -10,7 +10,7 @@ from functools import cache
 from io import BytesIO
 from math import log10
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kernelbandits._optional import import_optional
 
@@ -132,7 +132,7 @@ class LegendEntry(NamedTuple):
     label: str
     color: str
     marker: str | None = None
-    line: str = "-"
+    line: Literal["-", "--", "none"] = "-"
     is_math: bool = False
     """Whether dollar signs in the label delimit formulas."""
 
@@ -197,12 +197,14 @@ def add_legend(target: Figure | Axes, entries: Sequence[LegendEntry], theme: The
     ]  # fmt: skip
     # Texts are set afterwards: matplotlib leaves labels that begin with an underscore out of a legend.
     names = [str(number) for number in range(len(entries))]
-    shared = {"frameon": False, "fontsize": 8.5, "labelcolor": theme.foreground, "handlelength": 1.7}
+    options: dict[str, Any] = {
+        "frameon": False, "fontsize": 8.5, "labelcolor": theme.foreground, "handlelength": 1.7
+    }  # fmt: skip
     if isinstance(target, Figure):
-        legend = target.legend(handles, names, loc="outside right upper", **shared)  # type: ignore[arg-type]
+        legend = target.legend(handles, names, loc="outside right upper", **options)
     else:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
-        legend = target.legend(handles, names, **place, **shared)  # type: ignore[arg-type]
+        options |= {"bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
+        legend = target.legend(handles, names, loc="upper left", **options)
     for text, entry in zip(legend.get_texts(), entries, strict=True):
         _set_label(text, entry)
 
@@ -276,7 +278,7 @@ def _save(figure: Figure, kind: str, **options: object) -> bytes:
     from matplotlib import rc_context
 
     buffer = BytesIO()
-    settings = {"svg.fonttype": "path", "svg.hashsalt": "kernelbandits", "pdf.fonttype": 42}
+    settings: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "kernelbandits", "pdf.fonttype": 42}
     with warnings.catch_warnings(), rc_context(settings):
         # Missing glyphs are one warning of the report (`missing_glyphs`), not one per character.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ ", category=UserWarning)

@@ -200,11 +200,10 @@ def _what_was_run(results: Results) -> str:
         ),
     ]
     for environment, policies in results.environments.items():
-        run = next(iter(policies.values())).runs[0]
-        parts.append(_details(f"Environment: {environment}", run.described.get("environment")))
+        described = next(iter(policies.values())).described
+        parts.append(_details(f"Environment: {environment}", described.get("environment")))
     for label, runs in {runs.label: runs for runs in results.all_runs}.items():
-        run = runs.runs[0]
-        parts.append(_details(f"Policy: {label}", {"policy": run.described.get("policy"), "claims": run.claims}))
+        parts.append(_details(f"Policy: {label}", {"policy": runs.described.get("policy"), "claims": runs.claims}))
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kernelbandits._optional import import_optional
 from kernelbandits.experiments.plotting.figures import INTERVAL, ReportFigure, file_name, unique_names
-from kernelbandits.experiments.results import Result
+from kernelbandits.experiments.results import EndValue, Result
 from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
@@ -206,10 +206,7 @@ def overview_table(
             [
                 policy,
                 *([groups[policy]] if groups else []),
-                *(
-                    UNKNOWN if result is None else _rounded(result.final.mean, result.final.half_width)
-                    for result in here
-                ),
+                *(UNKNOWN if result is None else _rounded(result.final) for result in here),
                 duration(sum(times) / len(times)) if times else UNKNOWN,
             ]
         )
@@ -319,10 +316,10 @@ def _decimals(size: float, digits: int) -> int:
     return 2 if size == 0 else min(6, max(0, digits - 1 - floor(log10(size))))
 
 
-def _rounded(value: float, half_width: float) -> str:
-    if isnan(value):
+def _rounded(end: EndValue) -> str:
+    if isnan(end.mean):
         return UNKNOWN
-    return f"{value:.0f}" if isnan(half_width) else f"{value:.0f} ± {half_width:.0f}"
+    return f"{end.mean:.0f}" if isnan(end.half_width) else f"{end.mean:.0f} ± {end.half_width:.0f}"
 
 
 def duration(seconds: float) -> str:

@@ -46,7 +46,9 @@ def run(**values):
         "environment": "w", "policy": "p", "spec_name": "p", "parameters": {}, "seed": 0, "claims": None,
         "described": {}, "columns": simple_columns([1.0, 2.0, 4.0]),
     }  # fmt: skip
-    return JobResult(**(usual | values))
+    values = usual | values
+    parts = {name: values.pop(name) for name in ("columns", "seconds") if name in values}
+    return JobResult(metadata=values, **parts)
 
 
 def legend_of(figure):
