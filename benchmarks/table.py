@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.cases import OURS_NAME, PLAY_NAME, Bar, Case
 from benchmarks.results import CaseReport, Outcome, Report, ThreadsReport
 from benchmarks.timing import middle
-from kernelbandits.experiments.markdown import aligned_table
+from kernelbandits.experiments.reports.tables import markdown_rows
 
 __all__ = ["duration", "markdown", "ratio", "reached"]
 
@@ -200,4 +200,4 @@ def _missing(report: Report) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return aligned_table([columns, *rows], n_words=len(columns))
+    return markdown_rows([columns, *rows], n_text_columns=len(columns))

@@ -44,7 +44,7 @@ ENVIRONMENT: Final = SyntheticRKHS(KERNEL, n_actions=30, n_features=2, n_centers
 # Each the best of 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8 by mean regret after 500 rounds on seeds 100 to 109, which
 # the demo does not use (unless asked for more than 100 seeds).
 KERNEL_UCB_EXPLORATION: Final = 0.2
-SUP_KERNEL_UCB_SCALE: Final = 0.05
+SUP_KERNEL_UCB_EXPLORATION: Final = 0.05
 LIN_UCB_EXPLORATION: Final = 0.1
 
 PROVED, SUP_PROVED, RANDOM = "KernelUCB, proved", "SupKernelUCB, proved", "Random"
@@ -55,7 +55,7 @@ N_BOUND_POINTS: Final = 60
 SECTIONS: Final = ("Regret", "Coverage", "Information")
 """Sections of figures on the page."""
 
-TITLE: Final = "KernelUCB beside its relatives"
+TITLE: Final = "KernelUCB and related policies"
 INTRODUCTION: Final = (
     f"In each round a policy sees {ENVIRONMENT.n_actions} places of the unit square, chooses one and observes a click "
     "or no click. The click probability is a smooth function with a few maxima, unknown to the policies, with RKHS "
@@ -116,7 +116,7 @@ def demo_study(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Study:
             # LinUCB on (x, 1): a constant added to the linear kernel is an intercept.
             "LinUCB, tuned": PolicySpec(KernelUCB, Linear() + 1.0, exploration=LIN_UCB_EXPLORATION),
             SUP_PROVED: PolicySpec(SupKernelUCB, **sup, norm_bound=NORM),
-            "SupKernelUCB, tuned": PolicySpec(SupKernelUCB, **sup, scale=SUP_KERNEL_UCB_SCALE),
+            "SupKernelUCB, tuned": PolicySpec(SupKernelUCB, **sup, exploration=SUP_KERNEL_UCB_EXPLORATION),
             PROVED: PolicySpec(KernelUCB, **ridge, exploration=width),
             RANDOM: PolicySpec(UniformRandom),
         },

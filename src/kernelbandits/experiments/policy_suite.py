@@ -161,7 +161,11 @@ SUITE: Final = (
         "SupKernelUCB",
         "kernel",
         lambda run: p.SupKernelUCB(
-            _kernel(run), regularization=NOISE_VARIANCE, horizon=run.horizon, n_actions=len(run.contexts), scale=0.2
+            _kernel(run),
+            regularization=NOISE_VARIANCE,
+            horizon=run.horizon,
+            n_actions=len(run.contexts),
+            exploration=0.2,
         ),
     ),
     SuitePolicy(
@@ -179,16 +183,20 @@ SUITE: Final = (
         "PhasedElimination",
         "kernel",
         lambda run: p.PhasedElimination(
-            _kernel(run), run.contexts, regularization=NOISE_VARIANCE, horizon=run.horizon, scale=0.2
+            _kernel(run), run.contexts, regularization=NOISE_VARIANCE, horizon=run.horizon, exploration=0.2
         ),
     ),
-    SuitePolicy("GPUCB, theory", "Gaussian process", lambda run: p.GPUCB(_kernel(run), noise_variance=NOISE_VARIANCE)),
+    SuitePolicy(
+        "GPUCB, theory",
+        "Gaussian process",
+        lambda run: p.GPUCB(_kernel(run), noise_variance=NOISE_VARIANCE, failure_probability=0.1),
+    ),
     SuitePolicy(
         "KernelThompson",
         "Gaussian process",
-        lambda run: p.KernelThompson(_kernel(run), regularization=NOISE_VARIANCE, exploration=0.5, seed=run.seed),
+        lambda run: p.KernelThompson(_kernel(run), regularization=NOISE_VARIANCE, exploration=0.25, seed=run.seed),
     ),
-    SuitePolicy("GridGP", "Gaussian process", lambda run: p.GridGP(run.contexts, horizon=run.horizon)),
+    SuitePolicy("GridGP", "Gaussian process", lambda run: p.GridGP(Linear(), run.contexts, horizon=run.horizon)),
     SuitePolicy(
         "KernelSquareCB",
         "randomized",
@@ -208,34 +216,36 @@ SUITE: Final = (
     SuitePolicy("LinUCB", "linear", lambda _: p.LinUCB(exploration=0.4)),
     SuitePolicy("OFUL, theory", "linear", lambda _: p.OFUL(noise_scale=0.5, norm_bound=1.0)),
     SuitePolicy(
-        "SupLinUCB", "linear", lambda run: p.SupLinUCB(horizon=run.horizon, n_actions=len(run.contexts), scale=0.1)
+        "SupLinUCB",
+        "linear",
+        lambda run: p.SupLinUCB(horizon=run.horizon, n_actions=len(run.contexts), exploration=0.1),
     ),
     SuitePolicy(
-        "SupLinRel", "linear", lambda run: p.SupLinRel(horizon=run.horizon, n_actions=len(run.contexts), scale=0.2)
+        "SupLinRel",
+        "linear",
+        lambda run: p.SupLinRel(horizon=run.horizon, n_actions=len(run.contexts), exploration=0.2),
     ),
-    SuitePolicy("ConfidenceBall", "linear", lambda run: p.ConfidenceBall(run.contexts, beta_factor=1e-4)),
+    SuitePolicy("ConfidenceBall", "linear", lambda run: p.ConfidenceBall(run.contexts, exploration=0.01)),
     SuitePolicy("UncertaintyEllipsoid", "linear", lambda run: p.UncertaintyEllipsoid(run.contexts, exploration=0.05)),
     SuitePolicy("PEGE", "linear", lambda run: p.PEGE(run.contexts)),
-    SuitePolicy("UCB1", "index", lambda _: p.UCB1(exploration_factor=0.05)),
+    SuitePolicy("UCB1", "index", lambda _: p.UCB1(exploration=0.05)),
     SuitePolicy("UCB1, theory", "index", lambda _: p.UCB1()),
     SuitePolicy("KLUCB", "index", lambda _: p.KLUCB(log_log_factor=0.0)),
     SuitePolicy(
         "ContextualZooming",
         "metric",
-        lambda run: p.ContextualZooming(_kernel(run), horizon=run.horizon, norm_bound=1.0, confidence_factor=0.02),
+        lambda run: p.ContextualZooming(_kernel(run), horizon=run.horizon, norm_bound=1.0, exploration=0.02),
     ),
     SuitePolicy(
         "EXP4",
         "experts",
-        lambda run: p.EXP4(
-            _experts(run), horizon=run.horizon, exploration_factor=0.3, learning_factor=30.0, seed=run.seed
-        ),
+        lambda run: p.EXP4(_experts(run), horizon=run.horizon, uniform_factor=0.3, learning_factor=30.0, seed=run.seed),
     ),
     SuitePolicy(
         "EXP4P",
         "experts",
         lambda run: p.EXP4P(
-            _experts(run), horizon=run.horizon, exploration_factor=0.3, learning_factor=100.0, seed=run.seed
+            _experts(run), horizon=run.horizon, uniform_factor=0.3, learning_factor=100.0, seed=run.seed
         ),
     ),
     SuitePolicy(
@@ -245,8 +255,8 @@ SUITE: Final = (
             _experts(run),
             horizon=run.horizon,
             vc_dimension=2,
-            uniform_rounds=run.horizon // 20,
-            exploration_factor=0.3,
+            uniform_rounds=max(1, run.horizon // 20),
+            uniform_factor=0.3,
             learning_factor=100.0,
             seed=run.seed,
         ),
@@ -255,7 +265,7 @@ SUITE: Final = (
         "EpochGreedy",
         "experts",
         lambda run: p.EpochGreedy(
-            _experts(run), n_actions=len(run.contexts), horizon=run.horizon, exploration_factor=0.1, seed=run.seed
+            _experts(run), n_actions=len(run.contexts), horizon=run.horizon, uniform_factor=0.1, seed=run.seed
         ),
     ),
     SuitePolicy(
@@ -266,7 +276,7 @@ SUITE: Final = (
             n_actions=len(run.contexts),
             regularization=NOISE_VARIANCE,
             horizon=run.horizon,
-            exploration_factor=0.1,
+            uniform_factor=0.1,
             seed=run.seed,
         ),
     ),
@@ -274,15 +284,13 @@ SUITE: Final = (
         "PACBayes",
         "experts",
         lambda run: p.PACBayes(
-            run.contexts[:1], n_actions=len(run.contexts), exploration_factor=0.3, learning_factor=30.0, seed=run.seed
+            run.contexts[:1], n_actions=len(run.contexts), uniform_factor=0.3, learning_factor=30.0, seed=run.seed
         ),
     ),
     SuitePolicy(
         "PolicyElimination",
         "experts",
-        lambda run: p.PolicyElimination(
-            _experts(run), n_actions=len(run.contexts), confidence_factor=0.05, seed=run.seed
-        ),
+        lambda run: p.PolicyElimination(_experts(run), n_actions=len(run.contexts), exploration=0.05, seed=run.seed),
     ),
     SuitePolicy(
         "RandomizedUCB, theory",

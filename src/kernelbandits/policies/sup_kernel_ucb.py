@@ -203,11 +203,6 @@ class LevelPolicy(Policy):
         return self._unit * 2.0**-stage
 
     @property
-    def regularization(self) -> float:
-        """Regularization of every level."""
-        return self._blank.posterior.regularization
-
-    @property
     def _unit(self) -> float:
         return 1.0 if self._mode == "paper" else self._span
 
