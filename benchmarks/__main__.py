@@ -13,10 +13,10 @@ from typing import Final
 from benchmarks.cases import Case, cases, thread_cases
 from benchmarks.machine import load, machine, versions
 from benchmarks.plots import draw
-from benchmarks.progress import progress
 from benchmarks.results import Report
 from benchmarks.spawning import compare_threads, run_case
 from benchmarks.table import markdown
+from kernelbandits.experiments.progress import task_progress
 
 __all__ = ["main"]
 
@@ -61,7 +61,7 @@ def _matching(among: Sequence[Case], beginning: str) -> tuple[Case, ...]:
 def _run(chosen: Sequence[Case], threaded: Sequence[Case], *, is_quick: bool) -> Report:
     began, load_before = perf_counter(), load()
     found, compared = [], []
-    with progress(len(chosen) + len(threaded)) as begin:
+    with task_progress(len(chosen) + len(threaded)) as begin:
         for case in chosen:
             begin(case.title)
             found.append(run_case(case, is_quick=is_quick))

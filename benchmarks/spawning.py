@@ -11,19 +11,13 @@ from typing import Final
 
 from benchmarks.cases import Case
 from benchmarks.results import CaseReport, ThreadsReport
+from kernelbandits.experiments.backends import THREAD_VARIABLES as BLAS_THREAD_VARIABLES
 
 __all__ = ["compare_threads", "environment", "run_case"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
-THREAD_VARIABLES: Final = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
+THREAD_VARIABLES: Final = (*BLAS_THREAD_VARIABLES, "NUMBA_NUM_THREADS")
 
 LONGEST: Final = 900.0
 """Seconds after which a worker is given up: several times what the slowest case needs."""

@@ -8,6 +8,7 @@ from typing import Final
 from benchmarks.cases import OURS_NAME, PLAY_NAME, Bar, Case
 from benchmarks.results import CaseReport, Outcome, Report, ThreadsReport
 from benchmarks.timing import middle
+from kernelbandits.experiments.reports.tables import markdown_rows
 
 __all__ = ["duration", "markdown", "ratio", "reached"]
 
@@ -199,5 +200,4 @@ def _missing(report: Report) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown_rows([columns, *rows], n_text_columns=len(columns))

@@ -9,10 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from kernelbandits.experiments import Curve, Results
-from kernelbandits.experiments.curves import draw_curves
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import curve_grid, draw_curves
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
@@ -55,13 +54,13 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     return {"rows": rows, "curves": curves}
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """A panel a length scale, a curve a bonus."""
     shown: dict[str, list[Curve]] = {}
     for curve in found["curves"]:
         panel = shown.setdefault(f"Length scale {curve['length_scale']}", [])
         panel.append(as_curve(curve, label=_bonus(curve), color=COLORS[curve["exploration"]]))
-    return Drawing(
+    return ReportFigure(
         name="abalone",
         title=TITLE,
         section=TITLE,
@@ -69,13 +68,13 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             f"Cumulative regret as a share of a uniform policy's in the same runs. {repeats(found['curves'])} Wide "
             "bands are runs of two kinds: those that find the best item, and those that are caught by another."
         ),
-        description=(
+        alt_text=(
             "Share of the uniform policy's regret over rounds on a logarithmic axis, a panel a length scale, a line a "
             f"bonus. After the last round: {ends_in_words(shown, '.2f')}."
         ),
         draw=partial(
-            curve_sheet, shown, y_label="Share of uniform regret", n_columns=len(shown),
-            draw=partial(draw_curves, logarithmic_rounds=True, top=1.0),
+            curve_grid, shown, y_label="Share of uniform regret", n_columns=len(shown),
+            draw=partial(draw_curves, log_x=True, top=1.0),
         ),
     )  # fmt: skip
 
@@ -103,4 +102,4 @@ counted as caught.
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=2)}"""
+{markdown_rows(table, n_text_columns=2)}"""

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from kernelbandits.experiments import Curve, Results
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import curve_grid
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
@@ -60,13 +60,13 @@ def _curves(results: Mapping[str, Results]) -> list[dict[str, Any]]:
     ]
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """A panel a set."""
     shown: dict[str, list[Curve]] = {data: [] for data in REFERENCE}
     for curve in found["curves"]:
         label, color = LOOKS[curve["policy"]]
         shown[curve["data"]].append(as_curve(curve, label=label, color=color))
-    return Drawing(
+    return ReportFigure(
         name="classification",
         title=TITLE,
         section=TITLE,
@@ -74,8 +74,8 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             f"Errors so far, each axis of its own scale. {repeats(found['curves'], LOOKS)} "
             "Frozen: learning stops after 1,000 rounds."
         ),
-        description=f"Errors over rounds, a panel a data set. At the end: {ends_in_words(shown)}.",
-        draw=partial(curve_sheet, shown, y_label="Errors", n_columns=len(shown)),
+        alt_text=f"Errors over rounds, a panel a data set. At the end: {ends_in_words(shown)}.",
+        draw=partial(curve_grid, shown, y_label="Errors", n_columns=len(shown)),
     )
 
 
@@ -98,4 +98,4 @@ at the columns before (categories one-hot, numbers standardized). Mean ± standa
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=2)}"""
+{markdown_rows(table, n_text_columns=2)}"""

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import coverage, simulate
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.workers import n_workers_for, worker_pool
+from kernelbandits.experiments.backends import n_workers_for, worker_pool
+from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB
 from kernelbandits.theory import kernel_ucb_bound
@@ -92,4 +92,4 @@ action lies outside mean ± exploration · width; a proved schedule claims that 
 runs. The intervals are Clopper and Pearson's. Regret and bounds after {HORIZON} rounds are means over 30 runs; regret
 was above the bound along the run in {above} of {30 * proved} runs.
 
-{aligned_table(table)}"""
+{markdown_rows(table)}"""

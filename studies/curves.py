@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.experiments.curves import Curve, Points
-from kernelbandits.experiments.summary import Band
+from kernelbandits.experiments.plotting.curves import Curve, Markers
+from kernelbandits.experiments.results import Band
 from studies.numbers import at_rounds
 
 __all__ = ["as_curve", "curve_numbers", "ends_in_words", "few_rounds", "repeats", "thinned", "values_at"]
@@ -55,11 +55,11 @@ def thinned(runs: Sequence[Mapping[int, float]]) -> dict[str, Any]:
     return curve_numbers(values_at(runs, rounds), rounds)
 
 
-def as_curve(found: Mapping[str, Any], *, label: str, color: str, points: Points | None = None) -> Curve:
+def as_curve(found: Mapping[str, Any], *, label: str, color: str, markers: Markers | None = None) -> Curve:
     """What is drawn of it: the mean, and one standard deviation on either side."""
     band = Band(np.array(found["mean"], dtype=np.float64), np.array(found["deviation"], dtype=np.float64))
     rounds = np.array(found["rounds"], dtype=np.intp)
-    return Curve(label=label, color=color, band=band, rounds=rounds, points=points)
+    return Curve(label=label, color=color, band=band, rounds=rounds, markers=markers)
 
 
 def repeats(found: Sequence[Mapping[str, Any]], looks: Mapping[str, tuple[str, str]] | None = None) -> str:

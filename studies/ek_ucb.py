@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from kernelbandits.environments import Bump, Chessboard, StepDiagonal
 from kernelbandits.experiments import Curve, Results
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import curve_grid
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
@@ -59,13 +59,13 @@ def _curves(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """A panel a world, a curve a regularization."""
     shown: dict[str, list[Curve]] = {world: [] for world in WORLDS}
     for curve in found["curves"]:
         regularization = curve["regularization"]
         shown[curve["world"]].append(as_curve(curve, label=f"γ = {regularization}", color=COLORS[regularization]))
-    return Drawing(
+    return ReportFigure(
         name="ek-ucb",
         title=TITLE,
         section=TITLE,
@@ -73,8 +73,8 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             "Regret against the attainable best without ties, by regularization γ, each axis of its own scale. "
             f"{repeats(found['curves'])}"
         ),
-        description=f"Regret over rounds, a panel a world. After the last round: {ends_in_words(shown)}.",
-        draw=partial(curve_sheet, shown, y_label="Cumulative regret", n_columns=len(shown)),
+        alt_text=f"Regret over rounds, a panel a world. After the last round: {ends_in_words(shown)}.",
+        draw=partial(curve_grid, shown, y_label="Cumulative regret", n_columns=len(shown)),
     )
 
 
@@ -108,11 +108,11 @@ cell is the pseudo-regret against the best that can be attained. Mean ± standar
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=3)}
+{markdown_rows(table, n_text_columns=3)}
 
 At the best regularization, beside an independent run of the same protocol:
 
-{aligned_table(best)}
+{markdown_rows(best)}
 
 Scores that differ by less than 1e-10 decide here, since the narrow kernel sees hardly any two contexts as alike. What
 `KernelUCB` does by default, where such scores are ties and go to the lowest row, stands in the table too.
@@ -120,7 +120,7 @@ Scores that differ by less than 1e-10 decide here, since the narrow kernel sees 
 What regularization and exploration are worth on the same draws (regret against the attainable best at t = 2,000; the
 three best of 15 settings, the published bonus with its best regularization of the grid, and chance):
 
-{aligned_table(_grid(found["grid"]), n_words=2)}"""
+{markdown_rows(_grid(found["grid"]), n_text_columns=2)}"""
 
 
 def _grid(rows: list[dict[str, Any]]) -> list[list[str]]:

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from kernelbandits.experiments import Results
-from kernelbandits.experiments.curves import Points
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import Markers, curve_grid
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, ends_in_words, repeats, thinned
 from studies.numbers import at_rounds, by_policy, spread, spread_of, spread_text
 from studies.pictures import markdown_of
@@ -33,9 +32,9 @@ LOOKS: Final = {
     "KernelUCB, Gaussian": ("Gaussian", "blue"),
 }
 PUBLISHED_LOOKS: Final = (
-    ("red", Points(shape="o", aside=-4.0)),
-    ("purple", Points(shape="s")),
-    ("ink", Points(shape="D", aside=4.0)),
+    ("red", Markers(shape="o", offset=-4.0)),
+    ("purple", Markers(shape="s")),
+    ("black", Markers(shape="D", offset=4.0)),
 )
 
 FROZEN_REFERENCE: Final = ("542.0", "", "", "3,914.0 ± 463.1")
@@ -56,11 +55,11 @@ def collect(results: Mapping[str, Results]) -> dict[str, Any]:
     return {"rows": rows, "curves": curves}
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """All curves, and without the frozen one, which leaves the others no room."""
     published = [
-        as_curve(_published(cells), label=name.partition(" (")[0], color=color, points=points)
-        for (name, cells), (color, points) in zip(PUBLISHED.items(), PUBLISHED_LOOKS, strict=True)
+        as_curve(_published(cells), label=name.partition(" (")[0], color=color, markers=markers)
+        for (name, cells), (color, markers) in zip(PUBLISHED.items(), PUBLISHED_LOOKS, strict=True)
     ]
     ours = {}
     for curve in found["curves"]:
@@ -69,7 +68,7 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
     everything = {"All policies": [*ours.values(), *published]}
     others = [curve for policy, curve in ours.items() if policy != FROZEN]
     shown = everything | {"Without the frozen one": [*others, *published]}
-    return Drawing(
+    return ReportFigure(
         name="mnist",
         title=TITLE,
         section=TITLE,
@@ -78,11 +77,11 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             f"{repeats(found['curves'], LOOKS)} Points: published values of {', '.join(PUBLISHED)} with their "
             "published spread, moved apart where they share a round."
         ),
-        description=(
+        alt_text=(
             "Lines of cumulative regret over rounds, with published points at rounds "
             f"{', '.join(f'{t:,}' for t in ROUNDS)}. After the last round: {ends_in_words(everything)}."
         ),
-        draw=partial(curve_sheet, shown, y_label="Cumulative regret (errors)"),
+        draw=partial(curve_grid, shown, y_label="Cumulative regret (errors)"),
     )
 
 
@@ -108,4 +107,4 @@ neighbors, not twins.
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table)}"""
+{markdown_rows(table)}"""

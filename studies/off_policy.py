@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.evaluation import IPS, DirectMethod, DoublyRobust, Estimator, SelfNormalizedIPS, Switch, collect_log
 from kernelbandits.evaluation.estimator_study import estimator_study
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.dots import Dot, draw_dots, names_room, rows_height
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import Panel, sheet
-from kernelbandits.experiments.themes import Theme
-from kernelbandits.experiments.workers import n_workers_for, worker_pool
+from kernelbandits.experiments.backends import n_workers_for, worker_pool
+from kernelbandits.experiments.plotting.curves import Panel, panel_grid
+from kernelbandits.experiments.plotting.figures import Dot, ReportFigure, draw_dots, rows_height
+from kernelbandits.experiments.plotting.style import Theme
+from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, Policy, UniformRandom
 from studies.pictures import markdown_of
@@ -82,11 +81,11 @@ def _rows(rule: str) -> list[dict[str, Any]]:
     return [{"log": rule, **row} for row in rows]
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """Bias, and how often intervals hold, under each log."""
     rows = found["rows"]
     worst = max(rows, key=lambda row: abs(row["bias"]))
-    return Drawing(
+    return ReportFigure(
         name="off-policy",
         title=TITLE,
         section=TITLE,
@@ -95,7 +94,7 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             "side, and the upright mark is zero. Right: share of 95 % intervals that hold the truth; bars are Clopper "
             "and Pearson's 95 % intervals, and the upright mark is the promised 0.95."
         ),
-        description=(
+        alt_text=(
             f"Dots with bars for six estimators under two logs. The largest bias is that of {worst['estimator']}, "
             f"{worst['bias']:+.2f}. Intervals that may hold as often as promised: {held_in_words(rows)}."
         ),
@@ -113,25 +112,24 @@ def held_in_words(rows: list[dict[str, Any]]) -> str:
 
 
 def _draw(rows: list[dict[str, Any]], caption: str, theme: Theme) -> Figure:
-    left = names_room(list(ESTIMATORS))
     panels = []
     for place, log in enumerate(dict.fromkeys(row["log"] for row in rows)):
         here = [row for row in rows if row["log"] == log]
         for label, dot_of in (("Bias", _bias_dot), ("Share of intervals that hold", _coverage_dot)):
-            draw = partial(draw_dots, dots=[dot_of(row, COLORS[place]) for row in here], left=left)
+            draw = partial(draw_dots, dots=[dot_of(row, COLORS[place]) for row in here])
             panels.append(Panel(title=f"Log: {log}", x_label=label, draw=draw))
     height = rows_height(len(ESTIMATORS))
-    return sheet(panels, n_columns=2, room=0.1, left=left, height=height, caption=caption, theme=theme)
+    return panel_grid(panels, n_columns=2, height=height, caption=caption, theme=theme, share_y=True)
 
 
 def _bias_dot(row: Mapping[str, Any], color: str) -> Dot:
     half, value = NORMAL * row["bias_error"], row["bias"]
-    return Dot(label=row["estimator"], color=color, value=value, low=value - half, high=value + half, claim=0.0)
+    return Dot(label=row["estimator"], color=color, value=value, low=value - half, high=value + half, nominal=0.0)
 
 
 def _coverage_dot(row: Mapping[str, Any], color: str) -> Dot:
     low, high = row["coverage_low"], row["coverage_high"]
-    return Dot(label=row["estimator"], color=color, value=row["coverage"], low=low, high=high, claim=NOMINAL)
+    return Dot(label=row["estimator"], color=color, value=row["coverage"], low=low, high=high, nominal=NOMINAL)
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -156,7 +154,7 @@ and of SWITCH have the posterior variance of their model in them, which takes it
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=2)}
+{markdown_rows(table, n_text_columns=2)}
 
 On the Open Bandit sample (six logs of 10,000 rounds) our values and those of obp {theirs["obp"]} (Python
 {theirs["python"]}, NumPy {theirs["numpy"]}) for IPS, self-normalized IPS, direct method, doubly robust and SWITCH,

@@ -8,10 +8,9 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Final
 
-from kernelbandits.experiments.blocks import picture
-from kernelbandits.experiments.images import svg
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.writing import THEMES
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.plotting.style import THEMES, svg
+from kernelbandits.experiments.reports.html import figure_element
 
 __all__ = ["FOLDER", "drawn", "file_of", "markdown_of", "source_of"]
 
@@ -19,18 +18,18 @@ FOLDER: Final = "results"
 """Of the pictures, beside the page."""
 
 
-def file_of(drawing: Drawing, appearance: str) -> str:
+def file_of(drawing: ReportFigure, appearance: str) -> str:
     """Name of the file of one appearance, "light" or "dark"."""
     return f"{drawing.name}-{appearance}.svg"
 
 
-def markdown_of(drawing: Drawing) -> str:
+def markdown_of(drawing: ReportFigure) -> str:
     """The figure in its place on the page, with its caption."""
     addresses = {appearance: f"{FOLDER}/{file_of(drawing, appearance)}" for appearance in THEMES}
-    return picture(addresses["light"], addresses["dark"], description=drawing.description, caption=drawing.caption)
+    return figure_element(addresses["light"], addresses["dark"], alt_text=drawing.alt_text, caption=drawing.caption)
 
 
-def drawn(drawing: Drawing, numbers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def drawn(drawing: ReportFigure, numbers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and texts of its files; each says of which numbers it is made."""
     for appearance, theme in THEMES.items():
         yield file_of(drawing, appearance), svg(drawing.draw("", theme), source=source_of(numbers))

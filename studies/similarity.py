@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits.experiments import Curve, Results
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import curve_grid
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_text
 from studies.pictures import markdown_of
@@ -29,7 +29,7 @@ WINDOW: Final = 100
 
 BEST: Final = "best of each round"
 LOOKS: Final = {
-    BEST: (BEST, "ink"),
+    BEST: (BEST, "black"),
     "KernelUCB, tf-idf": ("tf-idf", "blue"),
     "KernelUCB, tf-idf and a constant": ("tf-idf and a constant", "green"),
     "KernelUCB, n-grams": ("n-grams", "orange"),
@@ -76,22 +76,22 @@ def _over_window(runs: Sequence[Mapping[int, float]], rounds: Sequence[int]) -> 
     return (values_at(sums, rounds) - values_at(sums, [t - WINDOW for t in rounds])) / WINDOW
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """A panel a data set."""
     shown: dict[str, list[Curve]] = {}
     for curve in found["curves"]:
         label, color = LOOKS[curve["policy"]]
         shown.setdefault(curve["data"], []).append(as_curve(curve, label=label, color=color))
-    return Drawing(
+    return ReportFigure(
         name="similarity",
         title=TITLE,
         section=TITLE,
         caption=f"Mean reward over the last {WINDOW} rounds. {repeats(found['curves'])}",
-        description=(
+        alt_text=(
             f"Mean reward over the last {WINDOW} rounds, a panel a data set, with chance and the best of each round. "
             f"At the end: {ends_in_words(shown, '.2f')}."
         ),
-        draw=partial(curve_sheet, shown, y_label="Mean reward"),
+        draw=partial(curve_grid, shown, y_label="Mean reward"),
     )
 
 
@@ -113,4 +113,4 @@ a reward is to be had at all; it was found on other seeds. Mean ± standard devi
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=2)}"""
+{markdown_rows(table, n_text_columns=2)}"""

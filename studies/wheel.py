@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from kernelbandits.experiments import Curve, Results
-from kernelbandits.experiments.curves import Points, draw_curves
-from kernelbandits.experiments.markdown import aligned_table
-from kernelbandits.experiments.reporting.drawing import Drawing
-from kernelbandits.experiments.reporting.panels import curve_sheet
+from kernelbandits.experiments.plotting.curves import Markers, curve_grid, draw_curves
+from kernelbandits.experiments.plotting.figures import ReportFigure
+from kernelbandits.experiments.reports.tables import markdown_rows
 from studies.curves import as_curve, curve_numbers, ends_in_words, few_rounds, repeats, values_at
 from studies.numbers import at_rounds, by_policy, spread, spread_of, spread_text
 from studies.pictures import markdown_of
@@ -65,13 +64,13 @@ def _share_curves(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-def drawing(found: Mapping[str, Any]) -> Drawing:
+def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """One panel, a curve a radius, and what is published at the end of each."""
     ours = [as_curve(curve, label=f"δ = {curve['radius']}", color=COLORS[curve["radius"]]) for curve in found["curves"]]
     published = [_published(curve, cell) for curve, cell in zip(found["curves"], PUBLISHED, strict=True)]
     shown = {"Regret in per cent of a uniform policy's": [*ours, *published]}
     n_rounds = found["curves"][0]["rounds"][-1]
-    return Drawing(
+    return ReportFigure(
         name="wheel",
         title=TITLE,
         section=TITLE,
@@ -80,13 +79,13 @@ def drawing(found: Mapping[str, Any]) -> Drawing:
             f"{repeats(found['curves'])} Points: NeuralLinear after {n_rounds:,} rounds as published, with the "
             "published spread."
         ),
-        description=(
+        alt_text=(
             f"Share of the uniform policy's regret over {n_rounds:,} rounds on logarithmic axes, a line for each δ, "
             f"a published point at its end. {ends_in_words(shown, '.3g')}."
         ),
         draw=partial(
-            curve_sheet, shown, y_label="Per cent",
-            draw=partial(draw_curves, logarithmic=True, logarithmic_rounds=True),
+            curve_grid, shown, y_label="Per cent",
+            draw=partial(draw_curves, log_x=True, log_y=True),
         ),
     )  # fmt: skip
 
@@ -95,7 +94,7 @@ def _published(curve: Mapping[str, Any], cell: str) -> Curve:
     mean, deviation = spread_of(cell)
     end = {"rounds": curve["rounds"][-1:], "mean": [mean], "deviation": [deviation]}
     label, color = f"δ = {curve['radius']}, NeuralLinear", COLORS[curve["radius"]]
-    return as_curve(end, label=label, color=color, points=Points(shape="D"))
+    return as_curve(end, label=label, color=color, markers=Markers(shape="D"))
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -119,4 +118,4 @@ seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.
 
 {markdown_of(drawing(found))}
 
-{aligned_table(table, n_words=2)}"""
+{markdown_rows(table, n_text_columns=2)}"""

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from kernelbandits.environments import Clustered, DrawnRounds, Round
-from kernelbandits.experiments.studies import Contender, Grid, Study
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec
+from kernelbandits.experiments.study import Study
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
 
@@ -19,8 +20,8 @@ def small_study(**changes):
         "name": "small",
         "environments": {"groups": Clustered(n_actions=4)},
         "policies": {
-            "KernelUCB": Contender(KernelUCB, KERNEL, exploration=0.3, regularization=Grid(0.5, 2.0)),
-            "Random": Contender(UniformRandom),
+            "KernelUCB": PolicySpec(KernelUCB, KERNEL, exploration=0.3, regularization=Grid(0.5, 2.0)),
+            "Random": PolicySpec(UniformRandom),
         },
         "horizon": 23,
         "seeds": [3, 8],

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelbandits.evaluation import simulate
+from kernelbandits.experiments.store import to_parquet
+from kernelbandits.experiments.study import FORMAT
 
 
 def job_columns(trace, *, every=1, dimensions=()):
@@ -38,8 +39,9 @@ def job_columns(trace, *, every=1, dimensions=()):
 def write_job(folder, *, environment, policy, seed, columns, seconds=None, **head):
     """One job, and its times; gives its id."""
     told = {
-        "format": 1, "environment": environment, "policy": policy, "contender": policy, "parameters": {}, "seed": seed,
-        "horizon": 10, "every": 1, "learn_rounds": None, "described": {"environment": {}, "policy": {}}, "claims": None,
+        "format": FORMAT, "environment": environment, "policy": policy, "spec_name": policy, "parameters": {},
+        "seed": seed, "horizon": 10, "every": 1, "learn_rounds": None, "claims": None,
+        "described": {"environment": {}, "policy": {}},
     } | head  # fmt: skip
     told["id"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
     n = len(columns["round"])
@@ -57,17 +59,17 @@ def write_job(folder, *, environment, policy, seed, columns, seconds=None, **hea
     ).replace_schema_metadata({b"kernelbandits": json.dumps(told).encode()})
     for part in ("jobs", "timings"):
         (Path(folder) / part).mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, Path(folder) / "jobs" / f"{told['id']}.parquet")
+    (Path(folder) / "jobs" / f"{told['id']}.parquet").write_bytes(to_parquet(table))
     if seconds is not None:
         times = pa.table({"round": pa.array(columns["round"], pa.int64()), "seconds": pa.array(seconds, pa.float64())})
-        pq.write_table(times, Path(folder) / "timings" / f"{told['id']}.parquet")
+        (Path(folder) / "timings" / f"{told['id']}.parquet").write_bytes(to_parquet(times))
     return told["id"]
 
 
 def write_head(folder, jobs, **values):
     """study.json."""
     usual = {
-        "format": 1, "name": "a study", "study": {"horizon": 10}, "horizon": 10, "seeds": [0, 1], "every": 1,
+        "format": FORMAT, "name": "a study", "study": {"horizon": 10}, "horizon": 10, "seeds": [0, 1], "every": 1,
         "versions": {"kernelbandits": "0.1", "python": "3.12"}, "machine": {"processor": "abacus"}, "jobs": jobs,
     }  # fmt: skip
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -79,14 +81,19 @@ def simple_columns(regret, *, total_reward=None, n_covered=-1, rounds=None):
     regret = np.asarray(regret, dtype=np.float64)
     rounds = np.arange(1, len(regret) + 1) if rounds is None else np.asarray(rounds)
     total = rounds - regret if total_reward is None else np.asarray(total_reward, dtype=np.float64)
+    unknown = ("expected", "best", "propensity", "mean", "width", "exploration")
     return {
         "round": rounds,
-        "regret": regret,
+        "action": np.zeros(len(rounds), dtype=int),
         "reward": np.zeros(len(rounds)),
+        **{name: np.full(len(rounds), np.nan) for name in unknown},
+        "stage": np.full(len(rounds), -1),
+        "n_actions": np.full(len(rounds), 2),
+        "log_det_gain": np.log1p(rounds.astype(float)),
         "total_reward": total,
+        "regret": regret,
         "potential": regret + 1.0,
         "n_covered": np.full(len(regret), n_covered) if np.isscalar(n_covered) else n_covered,
-        "log_det_gain": np.log1p(rounds.astype(float)),
         "effective_dimension": np.where(rounds % 3 == 0, 2.0, np.nan),
     }
 

@@ -10,7 +10,7 @@ from kernelbandits.cli import demo
 from kernelbandits.cli.main import main
 from kernelbandits.errors import InvalidParameter
 
-SMALL = ["demo", "--rounds", "12", "--seeds", "2"]
+SMALL = ["demo", "--rounds", "12", "--seeds", "2", "--workers", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_demo_writes_a_figure(folder):
-    assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figures" / "regret-light.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_demo_writes_a_page_that_asks_the_network_for_nothing(folder):
@@ -35,7 +35,7 @@ def test_the_demo_writes_a_page_that_asks_the_network_for_nothing(folder):
 def test_the_demo_writes_its_numbers(folder):
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
-    assert {row["name"] for row in results["policies"]} >= {"KernelUCB, tuned", "GP-UCB", "Random"}
+    assert {row["policy"] for row in results["policies"]} >= {"KernelUCB, tuned", "GP-UCB", "Random"}
     assert (results["horizon"], results["n_seeds"]) == (12, 2)
     assert results["versions"]["kernelbandits"] == kernelbandits.__version__
 
@@ -44,21 +44,21 @@ def test_the_table_is_printed_where_there_is_no_terminal(tmp_path, capsys):
     assert main([*SMALL, "--into", str(tmp_path)]) == 0
 
     out, err = capsys.readouterr()
-    assert "Cumulative regret after 12 rounds, mean over 2 seeds" in out
-    assert "says nothing yet" in out
+    assert "After 12 rounds, mean over 2 seeds" in out
+    assert "vacuous" in out
     assert str(tmp_path / "index.html") in out
     assert err == ""
 
 
 def test_json_is_json_and_nothing_else(tmp_path, capsys):
-    assert main(["demo", "--rounds", "6", "--seeds", "1", "--json", "--into", str(tmp_path)]) == 0
+    assert main(["demo", "--rounds", "6", "--seeds", "1", "--workers", "1", "--json", "--into", str(tmp_path)]) == 0
 
     results = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert results["policies"][0]["half_width"] is None
+    assert results["policies"][0]["regret_low"] is None
     assert results["files"]["page"] == str(tmp_path / "index.html")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], []])
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["compare", "--help"], []])
 def test_help_gives_examples(arguments, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     try:
@@ -146,7 +146,7 @@ def test_an_error_of_ours_keeps_to_one_line(monkeypatch, capsys):
 def test_quick_means_few_rounds_unless_told_otherwise(monkeypatch):
     asked = []
 
-    def note(into, *, horizon, n_seeds, progress):
+    def note(into, *, horizon, n_seeds, workers, progress):
         asked.append((into, horizon, n_seeds))
         raise InvalidParameter("seen enough")
 

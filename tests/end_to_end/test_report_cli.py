@@ -34,13 +34,13 @@ def test_json_is_json_and_nothing_else(results, tmp_path, capsys):
     assert main(["report", str(results), "--into", str(tmp_path / "out"), "--formats", "svg", "--json"]) == 0
 
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert found["environments"]["w"][0]["final"] == 3.0
+    assert found["environments"]["w"][0]["regret"] == 3.0
     assert found["environments"]["w"][0]["seconds_per_round"] is None
     assert found["files"]["page"] == str(tmp_path / "out" / "index.html")
 
 
 def test_what_is_no_result_folder_is_one_clean_line(tmp_path, capsys):
-    for folder, message in ((tmp_path / "nowhere", "There is no folder"), (tmp_path, "is no result folder")):
+    for folder, message in ((tmp_path / "nowhere", "There is no folder"), (tmp_path, "is not a result folder")):
         assert main(["report", str(folder), "--into", str(tmp_path / "out")]) == 2
 
         out, err = capsys.readouterr()

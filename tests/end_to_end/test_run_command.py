@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kernelbandits.cli.main import main
-from kernelbandits.experiments.studies import engines
+from kernelbandits.experiments import runner
 from small_studies import bytes_of
 
 STUDY = """
@@ -53,8 +53,8 @@ def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
     assert main(["run", study, "--workers", "1", "--json", "--into", str(tmp_path / "there")]) == 0
 
     said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert [row["policy"] for row in said["standings"]][-1] == "Random"
-    assert said["standings"][0]["n_seeds"] == 2
+    assert [row["policy"] for row in said["results"]][-1] == "Random"
+    assert said["results"][0]["n_runs"] == 2
     assert said["folder"] == str(tmp_path / "there")
 
 
@@ -71,7 +71,7 @@ def test_one_round_and_one_job_are_singular(tmp_path, capsys, monkeypatch):
         assert main(command.split()) == 0
         said.append(capsys.readouterr().out)
 
-    assert "1 job of 1 round, 1 of them to play." in said[0]
+    assert "1 job of 1 round, 1 of them to run." in said[0]
     assert "After 1 round, one seed" in said[1]
     assert "After 1 round, one seed" in (tmp_path / "report" / "table.md").read_text(encoding="utf-8")
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_pat
         raise ZeroDivisionError("by nought")
 
     with monkeypatch.context() as broken:
-        broken.setattr(engines, "play_job", fails)
+        broken.setattr(runner, "run_job", fails)
         assert main(["run", study, "--workers", "1"]) == 2
 
     err = capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, 
 
     assert main(["run", study, "--workers", "1"]) == 2
 
-    assert f"The name '{name}' cannot name a folder. Say where to write: --into FOLDER" in capsys.readouterr().err
+    assert f"The name '{name}' is not a valid folder name. Give a folder: --into FOLDER" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
@@ -128,7 +128,7 @@ def test_a_dry_run_says_that_a_damaged_job_is_to_be_played(study, tmp_path, caps
     next((tmp_path / "results" / "first" / "jobs").iterdir()).write_bytes(b"half")
 
     assert main(["run", study, "--dry-run"]) == 0
-    assert "6 jobs of 20 rounds, 1 of them to play." in capsys.readouterr().out
+    assert "6 jobs of 20 rounds, 1 of them to run." in capsys.readouterr().out
 
 
 def test_a_dry_run_lists_the_jobs_and_writes_nothing(study, tmp_path, capsys):
@@ -136,7 +136,7 @@ def test_a_dry_run_lists_the_jobs_and_writes_nothing(study, tmp_path, capsys):
 
     out = capsys.readouterr().out
     assert "KernelUCB, regularization=0.5  seed 1" in out
-    assert "6 jobs of 20 rounds, 6 of them to play." in out
+    assert "6 jobs of 20 rounds, 6 of them to run." in out
     assert not (tmp_path / "results").exists()
 
 
@@ -194,6 +194,7 @@ def test_the_study_in_the_help_can_be_read(tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from kernelbandits.cli.main import main
+from kernelbandits.experiments import runner
 
 if __name__ == "__main__":
     number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync

@@ -4,9 +4,9 @@ import pytest
 
 from kernelbandits._optional import import_optional
 from kernelbandits.errors import MissingExtra
-from kernelbandits.experiments.figures import regret_figure
+from kernelbandits.experiments import regret_figure
 from kernelbandits.experiments.progress import progress_bar
-from kernelbandits.experiments.terminal import regret_table
+from kernelbandits.experiments.reports.tables import Table
 
 
 def test_an_installed_package_is_no_news(capsys):
@@ -19,7 +19,7 @@ def test_an_installed_package_is_no_news(capsys):
     ("package", "use"),
     [
         ("matplotlib", lambda: regret_figure([])),
-        ("rich", lambda: regret_table([], title="")),
+        ("rich", lambda: Table(title="", headings=(), rows=()).to_rich()),
         ("rich", lambda: progress_bar(1, "").__enter__()),
     ],
 )

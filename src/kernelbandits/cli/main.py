@@ -21,13 +21,13 @@ BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 1  # 130 as a shell reports th
 
 EXAMPLES = """\
 examples:
-  kernelbandits demo                 a table here, a figure and a page in ./demo
-  kernelbandits demo --quick         the same in a few seconds, rougher
-  kernelbandits demo --json          numbers for a program to read
+  kernelbandits demo                 a table here, figures and a page in ./demo
+  kernelbandits demo --quick         fewer rounds, a few seconds
+  kernelbandits demo --json          results as JSON
   kernelbandits compare              every policy on three problems
-  kernelbandits run study.toml       a study of your own; can be killed and resumed
+  kernelbandits run study.toml       a study of your own; interrupted runs continue
   kernelbandits report results       figures and tables of a study
-  kernelbandits COMMAND --help       all about one command
+  kernelbandits COMMAND --help       options and examples of one command
 """
 
 

@@ -10,40 +10,40 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kernelbandits.experiments.reporting import Report
+    from kernelbandits.experiments.reports import Report
 
 __all__ = ["add_to", "run"]
 
 FORMATS: Final = ("png", "svg", "pdf")
 
-WORK_BEFORE_COMPILE: Final = 2.0
-"""Seconds after which a bar shows how far the figures are."""
+PROGRESS_DELAY: Final = 2.0
+"""Seconds after which a progress bar appears."""
 
 DESCRIPTION: Final = """\
 Read the result folder of a study, finished or not, and write its report: one
 self-contained page (index.html), tables for papers (table.tex, table.md,
-table.csv) and figures in light and dark. Simulates nothing."""
+table.csv) and figures in light and dark mode. Simulates nothing."""
 
 EXAMPLES: Final = """\
 examples:
-  kernelbandits report results                       into ./report
-  kernelbandits report results --into docs/report    somewhere else
+  kernelbandits report results                       writes ./report
+  kernelbandits report results --into docs/report    another folder
   kernelbandits report results --formats pdf         figures for a paper only
   kernelbandits report results --json | python -m json.tool
 """
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Make the command known."""
+    """Register the command."""
     parser = commands.add_parser(
         "report",
-        help="page, figures and tables of a study's results",
+        help="page, figures and tables of a study",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("results", metavar="RESULTS", help="the result folder of a study")
-    parser.add_argument("--into", default="report", metavar="FOLDER", help="where to write (default: report)")
+    parser.add_argument("--into", default="report", metavar="FOLDER", help="output folder (default: report)")
     parser.add_argument(
         "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="files of each figure (default: all three)"
     )
@@ -52,14 +52,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, draw, write, print."""
+    """Write the report and print its tables."""
     from kernelbandits.experiments.progress import progress_bar
-    from kernelbandits.experiments.reporting import write_report  # here, so that --help does not wait for it
+    from kernelbandits.experiments.reports import write_report  # imported here, so that --help is fast
 
     with ExitStack() as stack:
 
-        def begin(n_pictures: int) -> Callable[[], None]:
-            return stack.enter_context(progress_bar(n_pictures, "Drawing", every=1, after=WORK_BEFORE_COMPILE))
+        def begin(n_images: int) -> Callable[[], None]:
+            return stack.enter_context(progress_bar(n_images, "Drawing", every=1, after=PROGRESS_DELAY))
 
         found = write_report(arguments.results, arguments.into, formats=arguments.formats, begin=begin)
     if arguments.json:

@@ -12,19 +12,20 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.validation import pluralize
 
 if TYPE_CHECKING:
-    from kernelbandits.experiments.studies import Results, Study
+    from kernelbandits.experiments.results import Results
+    from kernelbandits.experiments.study import Study
 
 __all__ = ["add_to", "run"]
 
 DESCRIPTION: Final = """\
-Play a study: every policy in every environment under every seed. Results are
-kept job by job, so that it can be interrupted or killed at any moment; the same
-command then does only what is missing."""
+Run a study: every policy in every environment with every seed. Results are
+stored job by job, so it can be interrupted or killed at any moment; the same
+command then runs only the missing jobs."""
 
 EXAMPLES: Final = """\
 examples:
   kernelbandits run study.toml                    into ./results/NAME
-  kernelbandits run study.toml --dry-run          what would be played
+  kernelbandits run study.toml --dry-run          the jobs it would run
   kernelbandits run study.toml --workers 8 --into /data/first
   kernelbandits run study.toml --engine ray --address auto
   kernelbandits run study.toml --json | python -m json.tool
@@ -33,7 +34,7 @@ a study:
   name = "smooth"
   horizon = 1000
   seeds = 10                     # 0 to 9, or a list
-  every = 10                     # keep every tenth round
+  every = 10                     # store every tenth round
   [environments.smooth]
   class = "SyntheticRKHS"
   kernel = { class = "Gaussian", length_scale = 0.2 }
@@ -48,7 +49,7 @@ a study:
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Make the command known."""
+    """Register the command."""
     parser = commands.add_parser(
         "run",
         help="a study of your own, resumable, on many processors",
@@ -56,28 +57,28 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("study", metavar="STUDY.toml", help="what to play")
-    parser.add_argument("--into", metavar="FOLDER", help="where to write (default: results/NAME)")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="who plays (default: local)")
-    parser.add_argument("--address", metavar="ADDRESS", help="of a Ray cluster (default: one on this machine)")
-    parser.add_argument("--dry-run", action="store_true", help="list the jobs and play none")
+    parser.add_argument("study", metavar="STUDY.toml", help="study to run")
+    parser.add_argument("--into", metavar="FOLDER", help="result folder (default: results/NAME)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per processor)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="backend (default: local)")
+    parser.add_argument("--address", metavar="ADDRESS", help="of a Ray cluster (default: start one on this machine)")
+    parser.add_argument("--dry-run", action="store_true", help="list the jobs and run none")
     parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, play, print."""
+    """Read, run, print."""
     from kernelbandits.experiments.progress import rounds_bar
-    from kernelbandits.experiments.studies import Study  # here, so that --help does not wait for it
-    from kernelbandits.experiments.studies import run as run_study
+    from kernelbandits.experiments.runner import run as run_study
+    from kernelbandits.experiments.study import Study  # here, so that --help does not wait for it
 
     study = Study.from_toml(arguments.study)
     into = _folder(arguments.into, study.name)
     if arguments.dry_run:
         _print_jobs(study, into, as_json=arguments.json)
         return
-    with rounds_bar("Playing") as bar:
+    with rounds_bar("Running") as bar:
         results = run_study(
             study,
             into,
@@ -88,24 +89,24 @@ def run(arguments: argparse.Namespace) -> None:
             time_left=bar.expect,
         )
     if arguments.json:
-        standings = [standing.to_dict() for standing in results.summary()]
-        json.dump({"name": study.name, "folder": str(into), "standings": standings}, sys.stdout, indent=2)
+        rows = [result.to_dict() for result in results.summary()]
+        json.dump({"name": study.name, "folder": str(into), "results": rows}, sys.stdout, indent=2)
         print()
     else:
         _print_summary(study, results)
 
 
 def _folder(into: str | None, name: str) -> Path:
-    """The one asked for, or one of the study's name."""
+    """Return the given folder, or one with the name of the study."""
     if into is not None:
         return Path(into)
     if Path(name).name != name or name == "..":
-        raise InvalidParameter(f"The name {name!r} cannot name a folder. Say where to write: --into FOLDER")
+        raise InvalidParameter(f"The name {name!r} is not a valid folder name. Give a folder: --into FOLDER")
     return Path("results") / name
 
 
 def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
-    from kernelbandits.experiments.studies.result_folder import ResultFolder
+    from kernelbandits.experiments.store import ResultFolder
 
     folder = ResultFolder(into)
     rows = [
@@ -114,7 +115,7 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
             "environment": job.environment,
             "policy": job.policy,
             "seed": job.seed,
-            "is_finished": folder.is_sound(job.id),
+            "is_finished": folder.is_finished(job.id),
         }
         for job in study.jobs
     ]
@@ -123,17 +124,14 @@ def _print_jobs(study: Study, into: Path, *, as_json: bool) -> None:
         print()
         return
     for row in rows:
-        state = "finished" if row["is_finished"] else "to play"
+        state = "finished" if row["is_finished"] else "to run"
         print(f"{row['id']}  {state:8}  {row['environment']}  {row['policy']}  seed {row['seed']}")
     n_left = sum(not row["is_finished"] for row in rows)
-    print(f"{pluralize(len(rows), 'job')} of {pluralize(study.horizon, 'round')}, {n_left} of them to play.")
+    print(f"{pluralize(len(rows), 'job')} of {pluralize(study.horizon, 'round')}, {n_left} of them to run.")
 
 
 def _print_summary(study: Study, results: Results) -> None:
-    from kernelbandits.experiments.terminal import after_rounds, standings_table, table_console
+    from kernelbandits.experiments.reports.tables import print_table, summary_table
 
-    title = after_rounds(study.horizon, len(study.seeds)).capitalize()
-    table = standings_table(results.summary(), title=title)
-    console = table_console(table)
-    console.print(table)
-    console.print(f"Results  {results.folder}", soft_wrap=True, markup=False)
+    table = summary_table(results.summary(), horizon=study.horizon, n_seeds=len(study.seeds))
+    print_table(table).print(f"Results  {results.folder}", soft_wrap=True, markup=False)

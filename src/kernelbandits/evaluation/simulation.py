@@ -114,8 +114,10 @@ class Driver:
     reward (nan) is recorded and not learned.
     """
 
-    def __init__(self, world: World, policy: Policy, *, learn_rounds: int | None = None) -> None:
-        self.recorder = Recorder()
+    def __init__(
+        self, world: World, policy: Policy, *, learn_rounds: int | None = None, keep_contexts: bool = False
+    ) -> None:
+        self.recorder = Recorder(keep_contexts=keep_contexts)
         self.n_finished = 0
         self._policy = policy
         self._learn_rounds = maxsize if learn_rounds is None else learn_rounds
@@ -228,6 +230,7 @@ def simulate(
     seed: Seed = None,
     progress: Callable[[int], None] | None = None,
     learn_rounds: int | None = None,
+    keep_contexts: bool = False,
 ) -> Trace:
     """Simulate a policy in a new run of an environment: it chooses and learns in every round.
 
@@ -246,6 +249,8 @@ def simulate(
         Callback, called with the number of finished rounds after each.
     learn_rounds
         Learn from the first `learn_rounds` rounds only, and only choose in all others; None learns from all.
+    keep_contexts
+        Keep the chosen context of every round in `trace.contexts`.
 
     Notes
     -----
@@ -279,7 +284,9 @@ def simulate(
         if learn_rounds is None
         else check_int(learn_rounds, "The number of rounds to learn from", least=0),
     }
-    driver = Driver(start_world(environment, sequence), policy, learn_rounds=spec["learn_rounds"])
+    driver = Driver(
+        start_world(environment, sequence), policy, learn_rounds=spec["learn_rounds"], keep_contexts=keep_contexts
+    )
     while driver.n_finished < horizon:
         n_played = driver.advance(horizon - driver.n_finished)
         if not n_played:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from kernelbandits.environments.base import Round, place_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.types import Decision, Indices, Parameters, Vector
+from kernelbandits.selection import Catalog, CatalogView
+from kernelbandits.types import Decision, Indices, Pairs, Parameters, Points, Vector
 
-__all__ = ["NO_STAGE", "Recorder", "Trace"]
+__all__ = ["NOT_COLUMNS", "NO_STAGE", "WHOLE_NUMBERS", "Recorder", "Trace", "single_action"]
 
 NO_STAGE: Final = -1
 """Value in the `stage` column if no level learns from the round."""
@@ -66,6 +67,9 @@ class Trace:
     spec: Parameters
     """Specification of the run, as plain values: environment, policy, horizon, seed."""
 
+    contexts: tuple[Points, ...] | None = None
+    """Chosen context of every round, each as a set of one action; None unless `simulate` was asked to keep them."""
+
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.to_columns().items()}
         if len(set(lengths.values())) > 1:
@@ -81,7 +85,7 @@ class Trace:
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return columns by name, for pandas, polars or Arrow: `pandas.DataFrame(trace.to_columns())`."""
-        return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "spec"}
+        return {column.name: getattr(self, column.name) for column in fields(self) if column.name not in NOT_COLUMNS}
 
     def equals(self, other: Trace) -> bool:
         """Whether all columns except `seconds` are equal, with nan equal to nan."""
@@ -89,15 +93,27 @@ class Trace:
         return all(np.array_equal(ours[name], theirs[name], equal_nan=True) for name in ours if name != "seconds")
 
 
+NOT_COLUMNS: Final = ("spec", "contexts")
+"""Fields of a trace that are not columns of numbers."""
+
 WHOLE_NUMBERS: Final[dict[str, Any]] = {"action": np.intp, "stage": np.int64, "n_actions": np.int64}
 """Types of the integer columns; all others are float64."""
 
 
 class Recorder:
-    """Recorder of rows; `trace` converts them to columns."""
+    """Recorder of rows; `trace` converts them to columns.
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {column.name: [] for column in fields(Trace) if column.name != "spec"}
+    Parameters
+    ----------
+    keep_contexts
+        Whether to keep the chosen context of every round.
+    """
+
+    def __init__(self, *, keep_contexts: bool = False) -> None:
+        self._columns: dict[str, list[Any]] = {
+            column.name: [] for column in fields(Trace) if column.name not in NOT_COLUMNS
+        }
+        self._contexts: list[Points] | None = [] if keep_contexts else None
 
     def record(
         self, shown: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
@@ -128,10 +144,29 @@ class Recorder:
         }
         for name, column in self._columns.items():
             column.append(row[name])
+        if self._contexts is not None:
+            self._contexts.append(single_action(shown.contexts, decision.action))
 
     def trace(self, spec: Parameters) -> Trace:
         """Return everything recorded so far, as columns."""
         columns = {
             name: np.array(column, dtype=WHOLE_NUMBERS.get(name, np.float64)) for name, column in self._columns.items()
         }
-        return Trace(**columns, spec=spec)
+        return Trace(**columns, spec=spec, contexts=None if self._contexts is None else tuple(self._contexts))
+
+
+def single_action(contexts: Points, action: int) -> Points:
+    """Return one action of a round as a set of one action; arrays are copied.
+
+    >>> single_action(["a", "b"], 1)
+    ['b']
+    """
+    if isinstance(contexts, CatalogView):
+        return contexts.at(np.array([place_of(contexts, action)]))
+    if isinstance(contexts, Catalog):
+        return CatalogView(contexts, np.array([place_of(contexts, action)]))
+    if isinstance(contexts, Pairs):
+        return Pairs(contexts.context, single_action(contexts.actions, action))
+    if hasattr(contexts, "shape"):
+        return contexts[np.array([action])]
+    return [contexts[action]]

@@ -1,45 +1,45 @@
-"""Studies: policies side by side in the same worlds, and what they leave on paper.
+"""Studies: policies in the same environments, with results, figures, tables and reports.
 
-`run_demo` is the one to try first, or `kernelbandits demo` from a terminal: KernelUCB beside its relatives on a
-non-linear problem, with a table, a figure with the proved bounds over it, and one self-contained page. The pieces
-serve studies of your own: `Comparison` plays every policy in the same worlds, `summarize` makes the table,
-`regret_figure` the plot. For studies that take longer there is `Study` with `run`: many policies and parameters, many
-processes, results in files that survive interruptions. `report` makes a page, figures and tables of such a folder;
-`tune` ranks settings.
+`run_demo`, or `kernelbandits demo` from a terminal, is a first example: KernelUCB and related policies on a nonlinear
+problem, with a table, figures with proved bounds, and a self-contained page. A `Study` describes policies, parameters,
+environments and seeds; `run` runs it in many processes and stores results in a folder that survives interruptions;
+`report` writes a page, figures and tables from such a folder; `tune` ranks settings. `run_policy_suite` runs every
+policy of the library on three problems.
 
 Figures need matplotlib and tables in a terminal need rich: `pip install "kernelbandits[experiments]"`.
 """
 
-from kernelbandits.experiments.comparison import Comparison
-from kernelbandits.experiments.demo import DemoResult, run_demo
-from kernelbandits.experiments.demo_study import demo_comparison
-from kernelbandits.experiments.figures import Bound, Curve, regret_figure
-from kernelbandits.experiments.reporting import report
-from kernelbandits.experiments.studies import Contender, EndValue, Grid, Results, Standing, Study, run
-from kernelbandits.experiments.summary import Band, Row, mean_band, summarize
-from kernelbandits.experiments.tuning import Ranking, Setting, tune
+from kernelbandits.experiments.demo import DemoResult, demo_study, run_demo
+from kernelbandits.experiments.plotting.curves import Bound, Curve, regret_figure
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec, RunInfo
+from kernelbandits.experiments.policy_suite import run_policy_suite, suite_study
+from kernelbandits.experiments.reports.report import report
+from kernelbandits.experiments.results import Band, EndValue, Result, Results, mean_band, summarize
+from kernelbandits.experiments.runner import run
+from kernelbandits.experiments.study import Study
+from kernelbandits.experiments.tuning import Ranking, tune
 
 __all__ = [
     "Band",
     "Bound",
-    "Comparison",
-    "Contender",
     "Curve",
     "DemoResult",
     "EndValue",
     "Grid",
+    "PolicySpec",
     "Ranking",
+    "Result",
     "Results",
-    "Row",
-    "Setting",
-    "Standing",
+    "RunInfo",
     "Study",
-    "demo_comparison",
+    "demo_study",
     "mean_band",
     "regret_figure",
     "report",
     "run",
     "run_demo",
+    "run_policy_suite",
+    "suite_study",
     "summarize",
     "tune",
 ]

@@ -1,10 +1,12 @@
-"""Bars that tell people at a terminal how far something has come."""
+"""Progress bars on the error stream of a terminal."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -13,24 +15,24 @@ from kernelbandits._optional import import_optional
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["RoundsBar", "progress_bar", "rounds_bar", "time_left", "words_left"]
+__all__ = ["RoundsBar", "format_seconds_left", "progress_bar", "rounds_bar", "task_progress", "time_left"]
 
 ROUNDS_PER_STEP: Final = 25
-"""The bar moves after so many rounds: moving it costs as much as a short round."""
+"""Rounds after which the bar moves: moving it costs as much as a short round."""
 
 
 @contextmanager
 def progress_bar(
     total: int, label: str, *, every: int = ROUNDS_PER_STEP, after: float = 0.0
 ) -> Iterator[Callable[[], None]]:
-    """A bar with the time left on the error stream, nothing where that is no terminal; call what it gives each step.
+    """Bar with the remaining time; yields a function to call after each step. Nothing is shown without a terminal.
 
     Parameters
     ----------
     every
         Steps after which the bar moves.
     after
-        Seconds that have to pass before it appears, so that what is quick shows nothing.
+        Seconds before it appears, so that short work shows nothing.
     """
     done = 0
     with rounds_bar(label, total, after=after) as bar:
@@ -45,8 +47,32 @@ def progress_bar(
 
 
 @contextmanager
+def task_progress(n_tasks: int) -> Iterator[Callable[[str], None]]:
+    """Bar over named tasks; yields a function to call with each name as it begins. Without a terminal: a line each."""
+    begun = 0
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        start = monotonic()
+
+        def print_line(name: str) -> None:
+            nonlocal begun
+            begun += 1
+            print(f"{monotonic() - start:7.1f} s  {begun}/{n_tasks}  {name}", file=sys.stderr, flush=True)
+
+        yield print_line
+        return
+    with rounds_bar("", n_tasks) as bar:
+
+        def move_bar(name: str) -> None:
+            nonlocal begun
+            bar.move(begun, n_tasks, label=name)
+            begun += 1
+
+        yield move_bar
+
+
+@contextmanager
 def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> Iterator[RoundsBar]:
-    """The same for those who count themselves: move what it gives."""
+    """Bar that the caller moves; parameters as in `progress_bar`."""
     import_optional("rich", "This part of experiments")
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -66,7 +92,7 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
 
 
 class RoundsBar:
-    """A bar that is moved by whoever counts."""
+    """Progress bar with an estimate of the remaining time, from its caller or from the mean speed so far."""
 
     def __init__(self, shown: Progress, label: str, total: int | None, *, after: float) -> None:
         self._shown, self._after = shown, after
@@ -77,39 +103,37 @@ class RoundsBar:
             shown.start()
 
     def expect(self, seconds: float | None) -> None:
-        """From now on say so much time is left, nothing where it is None, instead of what the bar would guess."""
-        self._expected = "" if seconds is None else words_left(seconds)
+        """Show this remaining time from now on, nothing if it is None, instead of the bar's own estimate."""
+        self._expected = "" if seconds is None else format_seconds_left(seconds)
 
-    def move(self, done: int, of: int) -> None:
-        """So much is done of so much."""
-        if self._moved is None and done > 0:  # what went before, such as starting processes, says nothing of the speed
+    def move(self, done: int, total: int, *, label: str | None = None) -> None:
+        """Show that `done` of `total` steps are finished."""
+        if self._moved is None and done > 0:  # excludes start-up, such as starting processes, from the speed
             self._moved = monotonic(), done
         since, first = self._moved or (self._began, 0)
-        guessed = time_left(monotonic() - since, done - first, of - first)
-        self._shown.update(
-            self._task, completed=done, total=of, left=guessed if self._expected is None else self._expected
-        )
+        left = time_left(monotonic() - since, done - first, total - first) if self._expected is None else self._expected
+        self._shown.update(self._task, completed=done, total=total, left=left, description=label)
         if not self._shown.live.is_started and monotonic() - self._began > self._after:
             self._shown.start()
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:
-    """What is left if it goes on as it did since the beginning, in words; empty before anything is done.
+    """Remaining time at the mean speed so far, as text; empty before the first step.
 
-    Over all that was done, because jobs differ: the speed of the last seconds is that of one policy.
+    The mean is over all steps because jobs differ: the speed of the last seconds is that of one policy.
 
     >>> time_left(60.0, 25, 100), time_left(60.0, 0, 100)
     ('0:03:00 left', '')
     """
     if done <= 0:
         return ""
-    return words_left(elapsed * (total - done) / done)
+    return format_seconds_left(elapsed * (total - done) / done)
 
 
-def words_left(seconds: float) -> str:
-    """Seconds that are left, as people read them.
+def format_seconds_left(seconds: float) -> str:
+    """Remaining seconds as text.
 
-    >>> words_left(3725.4)
+    >>> format_seconds_left(3725.4)
     '1:02:05 left'
     """
     return f"{timedelta(seconds=round(seconds))} left"

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import Trace
+from kernelbandits.evaluation import Trace, simulate, start_world
+from kernelbandits.evaluation._inputs import points_of
+from kernelbandits.evaluation.trace import single_action
+from kernelbandits.kernels import Gaussian, PairPoints, Rows, Strings
+from kernelbandits.policies import KernelUCB
+from kernelbandits.selection import Catalog
+from kernelbandits.types import Pairs
 
 
 def a_trace(**columns):
@@ -71,3 +78,34 @@ def test_a_difference_in_any_other_column_shows(column):
     trace = a_trace()
 
     assert not trace.equals(replace(trace, **{column: np.array([9, 9, 9])}))
+
+
+@pytest.mark.parametrize(
+    ("contexts", "kind"),
+    [
+        (np.arange(6.0).reshape(3, 2), Rows()),
+        (["a", "b", "c"], Strings()),
+        (Catalog(["a", "b", "c"], ids=["x", "y", "z"]), Strings()),
+        (Catalog(["o", "a", "b", "c"]).only([1, 2, 3]), Strings()),
+        (Pairs([0.5], ["a", "b", "c"]), PairPoints(Rows(), Strings())),
+    ],
+)
+def test_a_single_action_is_the_chosen_point(contexts, kind):
+    rows = getattr(contexts, "rows", np.arange(3))
+
+    chosen = points_of(kind, single_action(contexts, int(rows[2])))
+
+    assert kind.keys(chosen) == [kind.keys(points_of(kind, contexts))[2]]
+
+
+def test_contexts_are_kept_on_request_and_are_no_column():
+    world, kernel = Clustered(n_actions=4), Gaussian(length_scale=0.3)
+    bare = simulate(world, KernelUCB(kernel), horizon=9, seed=2)
+    trace = simulate(world, KernelUCB(kernel), horizon=9, seed=2, keep_contexts=True)
+
+    again = start_world(world, 2)
+    chosen = [again.observe().contexts[action] for action in trace.action]
+    np.testing.assert_array_equal(np.concatenate(trace.contexts), chosen)
+    assert bare.contexts is None
+    assert trace.equals(bare)
+    assert trace.to_columns().keys() == bare.to_columns().keys()

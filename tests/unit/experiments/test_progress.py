@@ -1,6 +1,6 @@
 import pytest
 
-from kernelbandits.experiments.progress import progress_bar, rounds_bar, time_left
+from kernelbandits.experiments.progress import progress_bar, rounds_bar, task_progress, time_left
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,13 @@ def test_a_bar_says_what_it_is_told_to_expect(seconds, text):
         (task,) = bar._shown.tasks
 
         assert (task.completed, task.fields["left"]) == (60, text)
+
+
+def test_tasks_are_lines_without_a_terminal(capsys):
+    with task_progress(2) as begin:
+        begin("first")
+        begin("second")
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("1/2  first")
+    assert second.endswith("2/2  second")

@@ -5,27 +5,22 @@ import pytest
 
 from kernelbandits.environments import Clustered
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import IPS, collect_log
+from kernelbandits.evaluation import IPS, collect_log, simulate
 from kernelbandits.evaluation.estimator_study import estimator_study
-from kernelbandits.experiments import Comparison, Contender, Results, Study, mean_band, report, run, summarize, tune
+from kernelbandits.experiments import PolicySpec, Results, Study, mean_band, report, run, summarize, tune
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, small_study
 
 WORLD = Clustered(n_actions=3)
 LOG = collect_log(WORLD, UniformRandom(seed=0), horizon=8, seed=0)
 STRANGE = [None, 3, float("nan"), [1], object(), np.ones((2, 2)), WORLD, LOG]
-CONTENDER = Contender(KernelUCB, KERNEL)
+CONTENDER = PolicySpec(KernelUCB, KERNEL)
 
 
 def study_of_estimators(**changes):
     usual = {"environment": WORLD, "estimators": {"IPS": IPS()}, "log_with": lambda seed: UniformRandom(seed=seed)}
     usual |= {"target": UniformRandom(), "horizon": 5, "n_logs": 2}
     return estimator_study(**{**usual, **changes})
-
-
-def comparison(**changes):
-    usual = {"environment": WORLD, "policies": {"A": lambda _: KernelUCB(KERNEL)}, "horizon": 2, "seeds": [0]}
-    return Comparison(**{**usual, **changes})
 
 
 CALLS = {
@@ -45,11 +40,6 @@ CALLS = {
         lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
         "is an environment|an estimator",
     ),
-    "comparison, policies": (lambda strange: comparison(policies=strange), "The policies have to be given by name"),
-    "comparison, a policy": (
-        lambda strange: comparison(policies={"A": strange}),
-        "What makes the policy 'A' has",
-    ),
     "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators have to be given by name"),
     "an estimator": (lambda strange: study_of_estimators(estimators={"A": strange}), "The estimator 'A' needs"),
     "target": (lambda strange: study_of_estimators(target=strange), "The target needs"),
@@ -65,7 +55,7 @@ def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
 
     if call is CALLS["tune, world"][0] and strange is WORLD:
-        assert call(strange).settings  # nothing strange about it
+        assert call(strange).results  # nothing strange about it
         return
     with pytest.raises(InvalidParameter, match=message):
         call(strange)
@@ -73,21 +63,12 @@ def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("strange", ["text", None, 4, np.ones(2)])
-def test_worlds_and_seeds_of_a_comparison_are_told(strange):
-    with pytest.raises(InvalidParameter, match="The environment needs the methods start, describe"):
-        comparison(environment=strange)
-    if not isinstance(strange, np.ndarray):
-        with pytest.raises(InvalidParameter, match="The seeds are a list"):
-            comparison(seeds=strange)
-
-
 def test_a_summary_names_the_policies_that_it_has():
-    traces = comparison().run()
+    traces = {"A": [simulate(WORLD, KernelUCB(KERNEL), horizon=2, seed=0)]}
 
     with pytest.raises(InvalidParameter, match="There is no policy 'B' to compare with, only A"):
         summarize(traces, reference="B")
-    assert summarize(traces, reference="A")[0].name == "A"
+    assert summarize(traces, reference="A")[0].policy == "A"
 
 
 @pytest.mark.parametrize("values", [[], 3.0, "text"])

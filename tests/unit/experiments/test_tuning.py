@@ -6,13 +6,13 @@ import pytest
 from kernelbandits.environments import Log, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import DirectMethod, DoublyRobust, SelfNormalizedIPS, simulate
-from kernelbandits.experiments import Contender, Grid, tune
+from kernelbandits.experiments import Grid, PolicySpec, tune
 from kernelbandits.kernels import Spectrum
 from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, Unknowing, bytes_of
 
 WORLD = SyntheticRKHS(KERNEL, n_actions=6, n_features=1)
-CANDIDATES = Contender(KernelUCB, KERNEL, exploration=Grid(40.0, 0.1), regularization=0.2)
+CANDIDATES = PolicySpec(KernelUCB, KERNEL, exploration=Grid(40.0, 0.1), regularization=0.2)
 
 
 def test_settings_are_ranked_by_mean_regret():
@@ -22,12 +22,12 @@ def test_settings_are_ranked_by_mean_regret():
         simulate(WORLD, KernelUCB(KERNEL, exploration=0.1, regularization=0.2), horizon=40, seed=seed).regret[-1]
         for seed in (5, 6, 7)
     ]
-    best = ranking.settings[0]
-    assert (ranking.score, best.rank, best.parameters) == ("regret", 1, {"exploration": 0.1})
-    assert best.score == pytest.approx(np.mean(regrets))
-    assert best.low < best.score < best.high
-    assert ranking.settings[1].score > best.score
-    assert ranking.to_dict()["settings"][1]["rank"] == 2
+    best = ranking.results[0]
+    assert (ranking.measure, best.rank, best.parameters) == ("regret", 1, {"exploration": 0.1})
+    assert best.final.mean == pytest.approx(np.mean(regrets))
+    assert best.final.low < best.final.mean < best.final.high
+    assert ranking.results[1].final.mean > best.final.mean
+    assert ranking.to_dict()["results"][1]["rank"] == 2
 
 
 def test_best_is_a_fresh_policy_with_the_best_setting():
@@ -40,10 +40,10 @@ def test_best_is_a_fresh_policy_with_the_best_setting():
 
 
 def test_a_world_without_expectations_ranks_by_reward():
-    ranking = tune({"a": CANDIDATES, "r": Contender(UniformRandom)}, on=Unknowing(), horizon=7, seeds=2)
+    ranking = tune({"a": CANDIDATES, "r": PolicySpec(UniformRandom)}, on=Unknowing(), horizon=7, seeds=2)
 
-    scores = [setting.score for setting in ranking.settings]
-    assert ranking.score == "reward"
+    scores = [setting.final.mean for setting in ranking.results]
+    assert ranking.measure == "total_reward"
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 3
 
@@ -77,7 +77,7 @@ def logged(n_rounds=60):
 
 def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
     # A policy that starts from zero and never learns would take row 0; one that has learnt takes row 1.
-    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=0.0, regularization=Grid(1e9, 0.1))
+    candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=0.0, regularization=Grid(1e9, 0.1))
     log = logged()
     asked = []
 
@@ -89,9 +89,9 @@ def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
     ranking = tune(candidates, on=log, estimator=Noting(), learn_share=0.25)
 
     assert asked == [45, 45]
-    assert ranking.score == "value"
-    assert ranking.settings[0].score == pytest.approx(1.0, abs=0.05)
-    assert ranking.settings[0].high == ranking.settings[0].score + 0.1
+    assert ranking.measure == "value"
+    assert ranking.results[0].final.mean == pytest.approx(1.0, abs=0.05)
+    assert ranking.results[0].final.high == ranking.results[0].final.mean + 0.1
     assert ranking.best().posterior.n_observations == 0
 
 
@@ -103,17 +103,17 @@ def test_settings_of_which_nothing_is_known_come_last():
             value = next(values)
             return SimpleNamespace(value=value, low=value, high=value)
 
-    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1, 2, 3, 4))
+    candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=Grid(1, 2, 3, 4))
     ranking = tune(candidates, on=logged(), estimator=Doubtful())
 
-    assert [setting.parameters["exploration"] for setting in ranking.settings] == [4, 2, 1, 3]
+    assert [setting.parameters["exploration"] for setting in ranking.results] == [4, 2, 1, 3]
 
 
 @pytest.mark.parametrize(
     "estimator", [SelfNormalizedIPS(), DoublyRobust(DirectMethod(Spectrum(n=2)))], ids=lambda one: type(one).__name__
 )
 def test_estimators_of_the_library_rank_on_a_log(estimator):
-    candidates = Contender(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularization=0.1)
+    candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularization=0.1)
     log = logged(90)
     learnt = KernelUCB(Spectrum(n=2), exploration=0.0, regularization=0.1)
     for t, action in enumerate(log.actions[:45].tolist()):
@@ -121,10 +121,12 @@ def test_estimators_of_the_library_rank_on_a_log(estimator):
 
     ranking = tune(candidates, on=log, estimator=estimator)
 
-    (ours,) = (setting for setting in ranking.settings if setting.parameters == {"exploration": 0.0})
+    (ours,) = (setting for setting in ranking.results if setting.parameters == {"exploration": 0.0})
     by_hand = estimator.estimate(log[45:], learnt)
-    np.testing.assert_allclose([ours.score, ours.low, ours.high], [by_hand.value, by_hand.low, by_hand.high])
-    scores = [setting.score for setting in ranking.settings]
+    np.testing.assert_allclose(
+        [ours.final.mean, ours.final.low, ours.final.high], [by_hand.value, by_hand.low, by_hand.high]
+    )
+    scores = [setting.final.mean for setting in ranking.results]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -133,7 +135,7 @@ def test_estimators_of_the_library_rank_on_a_log(estimator):
     [
         ({"on": WORLD}, "needs the number of rounds"),
         ({"on": WORLD, "horizon": 5, "by": "luck"}, "by 'regret' or by 'reward'"),
-        ({"on": WORLD, "horizon": 5, "estimator": OnMatches()}, "An estimator judges policies on a log"),
+        ({"on": WORLD, "horizon": 5, "estimator": OnMatches()}, "An estimator evaluates policies on a log"),
         ({"on": Unknowing(), "horizon": 5, "seeds": 1, "by": "regret"}, "there is no regret"),
         ({"on": logged()}, "needs an estimator"),
         ({"on": logged(), "estimator": OnMatches(), "learn_share": 1.0}, "strictly between 0 and 1"),

@@ -14,8 +14,7 @@ from studies.curves import N_PLACES, as_curve, curve_numbers, ends_in_words, few
 from studies.numbers import spread_of, spread_text
 from studies.pictures import file_of, source_of
 
-from kernelbandits.experiments.images import svg
-from kernelbandits.experiments.themes import LIGHT
+from kernelbandits.experiments.plotting.style import LIGHT, svg
 
 FOLDER = NUMBERS.parent
 FIGURED = [name for name, section in SECTIONS.items() if hasattr(section, "drawing")]
@@ -96,7 +95,7 @@ def test_captions_tell_repeats_and_intervals_and_descriptions_numbers(name, numb
 
     assert re.search(r"\d+ (runs|logs)|: \d+", drawing.caption)
     assert re.search(r"standard deviation|95 % intervals", drawing.caption)
-    assert re.search(r"\d", drawing.description)
+    assert re.search(r"\d", drawing.alt_text)
 
 
 @pytest.mark.parametrize("name", FIGURED)

@@ -1,0 +1,1 @@
+"""Figures of studies: themes and image files, curves with intervals, and the figures of a report."""
