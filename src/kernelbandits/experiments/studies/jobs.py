@@ -14,6 +14,7 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.studies.contender import Entrant
 from kernelbandits.experiments.studies.grid import plain_value
 from kernelbandits.policies.base import Policy
+from kernelbandits.posterior import Posterior
 from kernelbandits.types import Parameters
 
 __all__ = ["FORMAT", "Job", "canonical", "planned_jobs"]
@@ -121,7 +122,7 @@ def _claims(policy: Policy) -> Parameters | None:
     """What is proved of the policy's exploration schedule, unless it is tuned or the posterior forgets."""
     schedule = getattr(policy, "exploration", None)
     posterior = getattr(policy, "posterior", None)
-    forgets = posterior is not None and posterior.capabilities.forgets
+    forgets = isinstance(posterior, Posterior) and posterior.capabilities.forgets
     if schedule is None or forgets or getattr(schedule, "is_tuned", True):
         return None
     return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
