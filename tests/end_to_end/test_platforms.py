@@ -67,7 +67,7 @@ for name, (policy, contexts) in policies.items():
 policy = kb.LinUCB(regularization=0.1, exploration=0.5)
 policy.play(rng.normal(size=(50, 4, 3)), rng.normal(size=(50, 4)))
 for group in groups:
-    group.note(10**9)  # enough to begin compiling
+    group.record_work(10**9)  # enough to begin compiling
 for group in groups:
     group._thread.join()
 kb.compile_ahead()

@@ -78,9 +78,8 @@ class InformationGain:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        posterior = getattr(policy, "posterior", None)
-        is_exact = posterior is not None and posterior.capabilities.is_exact
-        self._adds_up = policy.reports_posterior_width and is_exact
+        is_plain = getattr(policy, "reports_posterior_width", False)  # any object that chooses and learns is simulated
+        self._adds_up = is_plain and policy.posterior.capabilities.is_exact  # type: ignore[attr-defined]
         self.now = self._asked()
 
     def add(self, width: float) -> None:
