@@ -215,7 +215,7 @@ def check_decision(decision: Decision) -> None:
     ):
         if not is_right:
             raise DecisionError(
-                f"`{name}` of a decision has to be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
+                f"`{name}` of a decision must be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
                 "as `choose` gives them, or as `Decision.from_dict` reads them."
             )
 
@@ -406,7 +406,7 @@ def _from_plain(value: Any) -> Point:
     if tag not in ("row", "pair", "set", "sparse_row"):
         raise ValueError(f"no context is tagged {tag!r:.60}")
     if not isinstance(content, list | tuple):
-        raise ValueError(f"what is tagged {tag!r} has to be a list, got {type(content).__name__}")
+        raise ValueError(f"what is tagged {tag!r} must be a list, got {type(content).__name__}")
     if tag == "row":
         return _numbers(content)
     if tag == "pair":
@@ -419,7 +419,7 @@ def _from_plain(value: Any) -> Point:
     if columns.ndim != 1 or columns.shape != entries.shape or not _is_whole(length) or not 0 < length <= MOST_COLUMNS:
         raise ValueError("a sparse row has as many numbers as columns, and a length")
     if columns.size and (columns.dtype.kind not in "iu" or not 0 <= columns.min() <= columns.max() < length):
-        raise ValueError(f"the columns of a sparse row of length {length} have to be whole numbers from 0 below it")
+        raise ValueError(f"the columns of a sparse row of length {length} must be whole numbers from 0 below it")
     from scipy.sparse import csr_array  # SciPy is imported only for sparse rows
 
     return csr_array((entries, columns.astype(np.int64), [0, len(columns)]), shape=(1, length))
@@ -430,5 +430,5 @@ def _numbers(values: Any) -> Vector:
     given = np.asarray(values)
     are_large = given.dtype.kind == "O" and all(isinstance(value, int | float) for value in given.flat)
     if given.dtype.kind not in "buif" and not are_large:
-        raise ValueError("a row has to be numbers")
+        raise ValueError("a row must be numbers")
     return given.astype(np.float64)

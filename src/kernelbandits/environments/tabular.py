@@ -98,17 +98,19 @@ def encode_columns(
     """
     one_of(categories, Categories, "The treatment of categories")
     one_of(scaling, Scaling, "The scaling")
-    missing = check_float(missing, "What a missing entry reads")
+    missing = check_float(missing, "The value of missing entries")
     columns = {name: _column(name, column) for name, column in check_mapping(columns, "Columns").items()}
     categorical = check_list(categorical, "Categorical columns", "One column: ['color'].")
     unknown = [name for name in categorical if not is_one_of(name, columns)]
     if unknown:
-        raise InvalidParameter(f"There is no column {unknown[0]!r} to take as categories, only {list(columns)!r}.")
+        raise InvalidParameter(
+            f"Categorical columns must be columns of the table, and {unknown[0]!r} is not among {list(columns)!r}."
+        )
     encoded = list(_encoded(columns, frozenset(categorical), categories, scaling, missing))
     if not encoded:
-        raise InvalidParameter("No column is left to make features of. Keep some: categories='ordinal' drops none.")
+        raise InvalidParameter("At least one column must be left as a feature. categories='ordinal' drops none.")
     if len({len(column) for column in encoded}) > 1:
-        raise InvalidParameter(f"Columns have to be of one length, got {[len(column) for column in encoded]}.")
+        raise InvalidParameter(f"Columns must have one length, got {[len(column) for column in encoded]}.")
     return np.column_stack(encoded)
 
 
@@ -161,7 +163,7 @@ def _column(name: str, column: Any) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidParameter(f"Column {name!r} cannot be read as an array: {error}.") from error
     if array.ndim != 1:
-        raise InvalidParameter(f"Column {name!r} has to be one value per record, got shape {array.shape}.")
+        raise InvalidParameter(f"Column {name!r} must be one value per record, got shape {array.shape}.")
     return array if array.dtype.kind in "buifO" else array.astype(object)
 
 
@@ -186,7 +188,9 @@ def _finite_or_missing(column: NDArray[Any], name: str) -> Vector:
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         numbers = column.astype(np.float64)
     if np.isinf(numbers).any():
-        raise InvalidParameter(f"Column {name!r} holds an infinity. Give finite numbers, and NaN for what is missing.")
+        raise InvalidParameter(
+            f"Column {name!r} must hold finite numbers, and NaN for missing entries; it holds an infinity."
+        )
     return numbers
 
 
@@ -197,7 +201,7 @@ def _filled(values: Vector, missing: float) -> Vector:
 def one_of(value: str, choices: Any, name: str) -> None:
     """Reject a value that is not a member of a literal type."""
     if not is_one_of(value, get_args(choices)):
-        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {short_repr(value)}.")
+        raise InvalidParameter(f"{name} must be one of {list(get_args(choices))}, got {short_repr(value)}.")
 
 
 def is_frame(table: Any) -> bool:
@@ -377,7 +381,7 @@ BUNDLED_VALUES: Final = ("diabetes",)
 def bundled(name: str, known: tuple[str, ...]) -> tuple[Matrix, NDArray[Any]]:
     """Return features and targets of a data set included in scikit-learn; classes by name if they have names."""
     if name not in known:
-        raise InvalidParameter(f"scikit-learn brings {', '.join(known)} for this, got {name!r}.")
+        raise InvalidParameter(f"The data set must be one of scikit-learn's {', '.join(known)}, got {name!r}.")
     bunch = getattr(_scikit_learn(), f"load_{name}")()
     features, target = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
     names = getattr(bunch, "target_names", None)
@@ -392,12 +396,12 @@ def fetched(name: str, *, version: int | str, data_home: str | None) -> tuple[An
         bunch = _scikit_learn().fetch_openml(name, version=version, data_home=data_home, as_frame=True, parser="auto")
     except OSError as error:  # base class of URLError and HTTPError
         raise DataUnavailable(
-            f"The set {name!r} could not be fetched from openml.org: {error}. Ask again with a connection, name a "
-            "`data_home` where it was kept before, or give the table yourself: Classification.from_frame."
+            f"The set {name!r} could not be fetched from openml.org: {error}. Check the connection, pass a "
+            "`data_home` with an earlier download, or pass the table: Classification.from_frame."
         ) from error
     except ValueError as error:
         raise InvalidParameter(
-            f"openml.org has no such set, or none that scikit-learn takes: {name!r}, version {version!r}. {error}"
+            f"openml.org has no data set that scikit-learn can read: {name!r}, version {version!r}. {error}"
         ) from error
     return bunch.frame, list(bunch.target_names)
 

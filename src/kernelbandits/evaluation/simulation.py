@@ -94,7 +94,7 @@ class InformationGain:
     """Ln det(I + K/γ) of the data that a policy has learned; nan if it has no posterior.
 
     An observation multiplies det(I + K/γ) by 1 + width², so the gain is the sum of ln(1 + width²) over the
-    observations. If decisions report that width, the sum is updated. A posterior query would have to update its
+    observations. If decisions report that width, the sum is updated. A posterior query would update its
     factorization, which a policy over a catalog does not otherwise need; it is used only if the sum cannot be updated.
     """
 
@@ -209,17 +209,17 @@ class Driver:
         self._policy.learn(decision, reward)
         return True
 
-    def _play(self, foreseen: list[tuple[Round, Vector]]) -> int:
+    def _play(self, rounds: list[tuple[Round, Vector]]) -> int:
         """Run a batch of rounds, with the same rows as single steps."""
-        if any(_has_to_be_stepped(shown, rewards) for shown, rewards in foreseen):
-            world = DrawnRounds(iter(foreseen))
-            return sum(self._step(world) for _ in foreseen)
-        if not foreseen:
+        if any(_needs_single_steps(shown, rewards) for shown, rewards in rounds):
+            world = DrawnRounds(iter(rounds))
+            return sum(self._step(world) for _ in rounds)
+        if not rounds:
             return 0
         began = perf_counter()
-        plays = self._policy.play([shown.contexts for shown, _ in foreseen], [rewards for _, rewards in foreseen])
-        seconds = (perf_counter() - began) / len(foreseen)
-        for t, (shown, rewards) in enumerate(foreseen):
+        plays = self._policy.play([shown.contexts for shown, _ in rounds], [rewards for _, rewards in rounds])
+        seconds = (perf_counter() - began) / len(rounds)
+        for t, (shown, rewards) in enumerate(rounds):
             self._gain.add_played(plays.width[t])
             decision = Decision(
                 action=int(plays.action[t]),
@@ -231,11 +231,11 @@ class Driver:
                 n_actions=len(rewards),
             )
             self.recorder.record(shown, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
-        self.n_finished += len(foreseen)
-        return len(foreseen)
+        self.n_finished += len(rounds)
+        return len(rounds)
 
 
-def _has_to_be_stepped(shown: Round, rewards: Vector) -> bool:
+def _needs_single_steps(shown: Round, rewards: Vector) -> bool:
     """Whether a compiled loop cannot run the round: catalogs use engines instead, and nan is not learned."""
     return isinstance(shown.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
 
@@ -288,7 +288,7 @@ def simulate(
     a_policy(policy)
     horizon = check_int(horizon, "The horizon")
     if progress is not None:
-        check_callable(progress, "What is told of progress")
+        check_callable(progress, "The progress callback")
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),

@@ -45,7 +45,7 @@ class Rows(Shared):
         is_finite = np.isfinite(rows.data if is_sparse(rows) else rows)
         if not is_finite.all():
             raise InvalidContexts(
-                f"Contexts have to be finite numbers; row {_first_bad_row(rows, is_finite)} holds NaN or an infinity. "
+                f"Contexts must be finite numbers; row {_first_bad_row(rows, is_finite)} holds NaN or an infinity. "
                 "Fill gaps or drop the row."
             )
         return rows
@@ -139,7 +139,7 @@ class Rows(Shared):
         indices = saved_array(arrays, "indices", "i", data.shape, least=0, most=n_columns - 1)
         starts = saved_array(arrays, "indptr", "i", (n_rows + 1,), least=0, most=len(data))
         if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
-            raise DamagedFile("'indptr' in the file has to rise from 0 to the number of entries.")
+            raise DamagedFile("'indptr' in the file must rise from 0 to the number of entries.")
         return csr_array((data, indices, starts), shape=(n_rows, n_columns))
 
     def __eq__(self, other: object) -> bool:
@@ -212,7 +212,7 @@ def _dense_rows(points: Points) -> Matrix:
         )
     if rows.ndim != 2:
         raise InvalidContexts(
-            f"Contexts have to be a 2-d array, one row an action, got shape {rows.shape}. One action: "
+            f"Contexts must be a 2-d array, one row per action, got shape {rows.shape}. One action: "
             "reshape(1, -1). One feature: reshape(-1, 1)."
         )
     if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
@@ -226,7 +226,7 @@ def _array(points: Any) -> NDArray[Any]:
     try:
         return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
+        raise InvalidContexts(f"Contexts must be rows of equal length: {error}.") from error
 
 
 def _sparse_rows(points: Points) -> Points:
@@ -234,7 +234,7 @@ def _sparse_rows(points: Points) -> Points:
 
     points = sound(points)
     if points.dtype.kind not in "buif":
-        raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
+        raise InvalidContexts(f"Sparse contexts must hold real numbers, got dtype {points.dtype}.")
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():
         return rows

@@ -147,10 +147,10 @@ class PosteriorContract:
         rows, rewards = _history(points, posterior)
         some, weights = _take(posterior, points, [3, 2, 3]), np.array([0.5, -2.0, 1.5])
         for _ in range(2):
-            said = posterior.covariance_of_sum(some, weights, points)
+            found = posterior.covariance_of_sum(some, weights, points)
 
             expected = weights @ posterior.covariance(some, points)
-            assert_allclose(said, expected, atol=1e-8 * float(np.abs(posterior.covariance(points)).max()))
+            assert_allclose(found, expected, atol=1e-8 * float(np.abs(posterior.covariance(points)).max()))
             posterior.observe(_take(posterior, points, rows), rewards)
 
     def test_the_support_reproduces_the_mean_and_its_norm(self, posterior: Posterior, points: Points) -> None:
@@ -240,7 +240,7 @@ def _assert_refused(call: Callable[[], None]) -> None:
         call()
     except KernelBanditError:
         return
-    raise AssertionError("a call that breaks a rule was not refused")
+    raise AssertionError("an invalid call was not rejected")
 
 
 def _history(points: Points, posterior: Posterior) -> tuple[Any, Vector]:

@@ -130,7 +130,7 @@ def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
 
 
 def test_a_reward_beyond_the_range_is_refused():
-    with pytest.raises(InvalidParameter, match=r"have to lie in the reward range \(0.0, 0.5\)"):
+    with pytest.raises(InvalidParameter, match=r"must lie in the reward range \(0.0, 0.5\)"):
         Logged(a_log(), reward_range=(0.0, 0.5))
 
 
@@ -143,10 +143,10 @@ def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
 
 @pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
 def test_a_range_that_is_none_is_refused(reward_range):
-    with pytest.raises(InvalidParameter, match="reward range is two finite numbers a finite length apart"):
+    with pytest.raises(InvalidParameter, match="reward range must be two finite numbers with a finite difference"):
         Logged(a_log(), reward_range=reward_range)
 
 
 def test_what_is_no_log_is_refused():
-    with pytest.raises(InvalidParameter, match="made of a Log, got list"):
+    with pytest.raises(InvalidParameter, match="built from a Log, got list"):
         Logged([1.0])

@@ -84,10 +84,10 @@ def test_clipping_lowers_what_is_above():
 
 @pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, "5"])
 def test_a_largest_weight_that_is_none_is_refused(clip):
-    with pytest.raises(InvalidParameter, match="The largest weight has to be"):
+    with pytest.raises(InvalidParameter, match="The largest weight must be"):
         checked_clip(clip)
 
 
 def test_an_empty_log_is_refused():
-    with pytest.raises(InvalidParameter, match="without rounds says nothing"):
+    with pytest.raises(InvalidParameter, match="at least one round"):
         Target.of(Log([], [], [], []), UniformRandom())

@@ -124,13 +124,13 @@ def test_a_composition_needs_a_part():
 
 @pytest.mark.parametrize("factor", [0, -1.0, np.nan, np.inf])
 def test_a_factor_is_positive(factor):
-    with pytest.raises(InvalidParameter, match="The factor of a kernel has to be a finite number above zero"):
+    with pytest.raises(InvalidParameter, match="The factor of a kernel must be a finite number above zero"):
         factor * Linear()
 
 
 @pytest.mark.parametrize("columns", [[], [-1], [0.5], ["a"], [True], 3, [[0, 1]]])
 def test_columns_are_whole_numbers(columns):
-    with pytest.raises(InvalidParameter, match="Columns have to be whole numbers from 0, at least one, got"):
+    with pytest.raises(InvalidParameter, match="Columns must be whole numbers from 0, at least one, got"):
         Columns(Linear(), columns)
 
 

@@ -126,18 +126,18 @@ def test_one_point_is_like_itself():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, "wide", None])
 def test_a_length_scale_is_positive_and_finite(scale):
-    with pytest.raises(InvalidParameter, match="The length scale has to be"):
+    with pytest.raises(InvalidParameter, match="The length scale must be"):
         Gaussian(length_scale=scale)
 
 
 @pytest.mark.parametrize("scales", [[1.0, 0.0], [1.0, np.nan], [[1.0, 2.0], [3.0, 4.0]]])
 def test_every_length_scale_is_positive_and_finite(scales):
-    with pytest.raises(InvalidParameter, match="Every length scale has to be"):
+    with pytest.raises(InvalidParameter, match="Every length scale must be"):
         Laplacian(length_scale=scales)
 
 
 def test_there_is_a_length_scale():
-    with pytest.raises(InvalidParameter, match="There has to be a length scale"):
+    with pytest.raises(InvalidParameter, match="The length scale must be one number"):
         Gaussian(length_scale=[])
 
 
@@ -148,13 +148,13 @@ def test_there_are_as_many_length_scales_as_columns():
 
 @pytest.mark.parametrize("smoothness", [1.0, 3.5, "rough", None])
 def test_a_matern_kernel_has_one_of_three_smoothnesses(smoothness):
-    with pytest.raises(InvalidParameter, match=r"The smoothness has to be 0.5, 1.5 or 2.5, got"):
+    with pytest.raises(InvalidParameter, match=r"The smoothness must be 0.5, 1.5 or 2.5, got"):
         Matern(smoothness=smoothness, length_scale=1.0)
 
 
 @pytest.mark.parametrize("mixture", [0.0, np.nan, "much"])
 def test_a_mixture_is_positive_and_finite(mixture):
-    with pytest.raises(InvalidParameter, match="The mixture has to be"):
+    with pytest.raises(InvalidParameter, match="The mixture must be"):
         RationalQuadratic(length_scale=1.0, mixture=mixture)
 
 

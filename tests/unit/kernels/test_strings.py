@@ -154,9 +154,9 @@ def test_tf_idf_is_frozen():
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("one string", "The corpus has to be a sequence of strings. Contexts have to be a sequence"),
-        ([], "The corpus has to be a sequence of strings. There has to be at least one"),
-        (["a", 3], "The corpus has to be a sequence of strings. This kernel compares strings, got int"),
+        ("one string", "The corpus must be a sequence of strings. Contexts must be a sequence"),
+        ([], "The corpus must be a sequence of strings. There must be at least one"),
+        (["a", 3], "The corpus must be a sequence of strings. This kernel compares strings, got int"),
     ],
 )
 def test_a_corpus_is_some_strings(corpus, message):
@@ -189,5 +189,5 @@ def test_codes_of_different_lengths_are_refused(first, second):
 
 
 def test_a_length_scale_of_positions_is_positive():
-    with pytest.raises(InvalidParameter, match="The length scale has to be a finite number above zero"):
+    with pytest.raises(InvalidParameter, match="The length scale must be a finite number above zero"):
         Positionwise(length_scale=0.0)
