@@ -565,7 +565,7 @@ def _unknown(item: ItemId, names: GrowingNames[ItemId]) -> UnknownItem:
     )
 
 
-def symmetric(similarities: ArrayLike, name: str) -> Matrix:
+def symmetric(similarities: ArrayLike, name: str, *, chunk: int = CHUNK) -> Matrix:
     """Validate a square, finite and, up to rounding, symmetric matrix; raise InvalidParameter otherwise.
 
     Symmetric entries are unchanged; if two differ by rounding, both become their mean.
@@ -575,12 +575,12 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
         raise InvalidParameter(f"{name} must be a square matrix, one row and one column per item, got {values.shape}.")
     allowed = ASYMMETRY * np.abs(values).max(initial=0.0)
     worst, place = 0.0, (0, 0)
-    for start in range(0, len(values), CHUNK):
+    for start in range(0, len(values), chunk):
         with np.errstate(over="ignore"):  # an infinite difference is rejected like any large one
-            apart = np.abs(values[start : start + CHUNK] - values[:, start : start + CHUNK].T)
-        row, column = np.unravel_index(np.argmax(apart), apart.shape)
-        if apart[row, column] > worst:
-            worst, place = float(apart[row, column]), (start + int(row), int(column))
+            difference = np.abs(values[start : start + chunk] - values[:, start : start + chunk].T)
+        row, column = np.unravel_index(np.argmax(difference), difference.shape)
+        if difference[row, column] > worst:
+            worst, place = float(difference[row, column]), (start + int(row), int(column))
     if worst > allowed:
         i, j = place
         raise InvalidParameter(
@@ -595,7 +595,7 @@ def _finite(similarities: ArrayLike, name: str) -> Matrix:
     if is_sparse(similarities):
         raise InvalidParameter(f"{name} must be a dense matrix, got a sparse one. Convert it: S.toarray().")
     if isinstance(similarities, np.ma.MaskedArray) and np.ma.is_masked(similarities):
-        raise InvalidParameter(f"{name} may not be masked, and some are. Fill the gaps, or leave the items out.")
+        raise InvalidParameter(f"{name} must not be masked, and some are. Fill missing entries, or omit the items.")
     try:
         values = np.asarray(similarities)
     except (TypeError, ValueError, OverflowError) as error:

@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
-from kernelbandits.kernels import Precomputed, SimilarityTable, repair, similarity_table
+from kernelbandits.kernels import Precomputed, SimilarityTable, repair
 from kernelbandits.kernels.rows import GrowingNames
+from kernelbandits.kernels.similarity_table import symmetric
 
 VALUES = np.array([[1.0, 0.5, 0.1], [0.5, 2.0, 0.3], [0.1, 0.3, 1.5]])
 
@@ -93,8 +94,7 @@ def test_rounding_is_evened_out_and_symmetric_entries_stay():
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])
-def test_the_worst_asymmetry_is_named(monkeypatch, chunk):
-    monkeypatch.setattr(similarity_table, "CHUNK", chunk)
+def test_the_worst_asymmetry_is_named(chunk):
     values = VALUES.copy()
     values[1, 0] += 1e-5
     values[2, 1] += 1e-3
@@ -102,7 +102,7 @@ def test_the_worst_asymmetry_is_named(monkeypatch, chunk):
     with pytest.raises(
         InvalidParameter, match=r"must be symmetric, and those of rows [12] and [12] are 0.30?1? .* \(S \+ S.T\) / 2"
     ):
-        SimilarityTable(values)
+        symmetric(values, "The similarities", chunk=chunk)
 
 
 @pytest.mark.parametrize(
