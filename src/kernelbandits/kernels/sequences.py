@@ -57,7 +57,7 @@ class SequenceKind(Shared, ABC, Generic[Item]):
         is_table = hasattr(points, "tocsr") or (n_axes != 1 and not isinstance(points, np.ndarray))
         if not is_ordered or n_axes == 0 or is_table:
             raise InvalidContexts(
-                f"Contexts must be a sequence, one entry per action, got {_what(points)}. One action: [context]."
+                f"Contexts must be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
 
     def count(self, points: Points) -> int:

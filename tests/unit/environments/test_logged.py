@@ -143,7 +143,7 @@ def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
 
 @pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
 def test_a_range_that_is_none_is_refused(reward_range):
-    with pytest.raises(InvalidParameter, match="reward range must be two finite numbers with a finite difference"):
+    with pytest.raises(InvalidParameter, match="reward range is two finite numbers a finite length apart"):
         Logged(a_log(), reward_range=reward_range)
 
 

@@ -107,7 +107,7 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
         (lambda: DirectMethod(Delta(), 0.0), "regularization has to be"),
         (lambda: DirectMethod(Delta(), posterior="best"), "The posterior has to be one of"),
         (lambda: DirectMethod("word"), "kernel"),
-        (lambda: DirectMethod(Delta(), confidence=2), "The confidence must lie"),
+        (lambda: DirectMethod(Delta(), confidence=2), "The confidence has to lie"),
     ],
 )
 def test_what_cannot_be_used_is_refused(make, message):

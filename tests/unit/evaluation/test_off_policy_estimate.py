@@ -46,5 +46,5 @@ def test_one_round_has_no_standard_error():
 
 
 def test_a_confidence_is_a_probability():
-    with pytest.raises(InvalidParameter, match="The confidence must lie strictly between 0 and 1"):
+    with pytest.raises(InvalidParameter, match="The confidence has to lie strictly between 0 and 1"):
         mean_reward(Log([["a"]], [0], [1.0], [3.0]), confidence=95)

@@ -131,7 +131,7 @@ def test_a_range_that_is_none_is_refused(reward_range):
 
 @pytest.mark.parametrize("reward_range", [(0.0, 1.0, 2.0), (1.0,), (1.0, 0.0)])
 def test_a_range_that_is_not_two_ascending_numbers_is_refused(reward_range):
-    with pytest.raises(InvalidParameter, match="two finite numbers with a finite difference, the lower one first"):
+    with pytest.raises(InvalidParameter, match="two finite numbers a finite length apart, the lower one first"):
         ConfidenceSequence(failure_probability=0.1, reward_range=reward_range)
 
 

@@ -44,7 +44,7 @@ def test_strings_come_in_any_ordered_collection(points):
 
 @pytest.mark.parametrize("points", ["ab", b"ab", 3, None, {"a", "b"}, frozenset("ab"), {"a": 1}, np.array("a")])
 def test_what_has_no_order_is_no_collection(points):
-    with pytest.raises(InvalidContexts, match="Contexts must be a sequence, one entry per action, got"):
+    with pytest.raises(InvalidContexts, match="Contexts must be a sequence, one entry an action, got"):
         Strings().check(points)
 
 
