@@ -318,7 +318,7 @@ def _claims(policy: Policy) -> Parameters | None:
     """Guarantee of the policy's exploration schedule; None if it is tuned or the posterior forgets."""
     schedule = getattr(policy, "exploration", None)
     posterior = getattr(policy, "posterior", None)
-    forgets = posterior is not None and posterior.capabilities.forgets
+    forgets = isinstance(posterior, Posterior) and posterior.capabilities.forgets
     if schedule is None or forgets or getattr(schedule, "is_tuned", True):
         return None
     return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
