@@ -1,5 +1,8 @@
 """Background compilation of Numba kernels.
 
+A kernel and the functions that it calls (`part`) are plain Python functions in one file, which ends with their group
+(`Loops`): names, signatures and compiler flags. The on-disk cache is keyed by the content of that file and of this one.
+
 Until a kernel is compiled, exhaustive scoring in NumPy is used, so the first rounds do not wait for the compiler, and
 importing the library does not import Numba. Numba caches compiled kernels on disk, so that later processes only load
 them. If Numba is missing or fails, NumPy stays in use, and one warning is logged.
@@ -15,8 +18,7 @@ import logging
 import os
 import sys
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -29,17 +31,24 @@ from threading import Lock, Thread
 from time import perf_counter, sleep
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
+import numpy as np
+
+from kernelbandits.types import Matrix
+
 __all__ = [
+    "FUSED",
+    "IN_ANY_ORDER",
     "MATRIX",
     "SUMS_IN_ANY_ORDER",
     "VECTOR",
-    "Background",
     "Loop",
     "Loops",
+    "compile_ahead",
     "compiled",
-    "dispatcher",
     "groups",
+    "matrix_at",
     "numba",
+    "part",
     "uninterrupted",
 ]
 
@@ -48,6 +57,15 @@ MATRIX: Final = "float64[:, ::1]"
 
 SUMS_IN_ANY_ORDER: Final = frozenset({"reassoc", "contract", "nsz"})
 """Fast-math flags that allow adding several terms of a sum at once; infinities and NaN keep their meaning."""
+
+FUSED: Final = frozenset({"contract"})
+"""Fast-math flags that allow fusing a product and a sum into one operation, which rounds once instead of twice."""
+
+IN_ANY_ORDER: Final = frozenset({"reassoc", "contract"})
+"""Fast-math flags that allow adding the terms of a sum in any order, which vector instructions need."""
+
+LOOP_MODULES: Final = ("posterior._primal_loops", "selection._catalog_loops", "selection._screening_loops")
+"""Modules of compiled kernels."""
 
 WORK_BEFORE_COMPILE: Final = 3_000_000
 """Array entries processed by NumPy, about 10 ms of work, before compilation starts."""
@@ -71,10 +89,11 @@ DIGEST: Final = sha256().digest_size
 
 logger: Final = logging.getLogger(__name__)
 
-groups: Final[list[Background]] = []
+groups: Final[list[Loops]] = []
 """All kernel groups of the process."""
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _compiler = Lock()
 """Lock held while the library imports Numba or compiles."""
@@ -219,12 +238,22 @@ def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_kept: bool
     if is_kept:
         try:
             ready = numba().njit(cache=True, **options)(loop)
-            ready._cache._cache_file.__class__ = _checked_file()
+            file = ready._cache._cache_file
+            file.__class__, file._source_stamp = _checked_file(), _source_stamp(loop.__code__.co_filename)
         except (AttributeError, OSError, RuntimeError) as error:
             _warn_once("Compiled loops cannot be kept on disk, each process compiles them again: %r", error)
         else:
             return ready
     return numba().njit(**options)(loop)
+
+
+@cache
+def _source_stamp(path: str) -> str:
+    """Digest of everything that a kernel in this file is compiled from: the file, and this one, which has `matrix_at`.
+
+    Numba would use the time stamp of the file alone, and load a kernel after a change of a function in another file.
+    """
+    return sha256(Path(path).read_bytes() + Path(__file__).read_bytes()).hexdigest()
 
 
 @cache
@@ -284,17 +313,96 @@ def _warn_once(message: str, *arguments: object) -> None:
 # -- kernel groups ---------------------------------------------------------------------------------------------------
 
 
-class Background(ABC):
-    """Kernel group that counts work and calls `compile` in a background thread once it is enough."""
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """Kernel: a function that Numba can compile, its signature, and its fast-math flags."""
 
-    def __init__(self, *, patience: int = WORK_BEFORE_COMPILE) -> None:
+    loop: Callable[..., Any]
+    signature: str
+    fast: frozenset[str] = frozenset()
+
+
+_parts: Final[dict[Callable[..., Any], frozenset[str]]] = {}
+"""Functions that kernels call, and their fast-math flags."""
+
+_registered: Final[set[Callable[..., Any]]] = set()
+"""Those that Numba knows."""
+
+
+def part(fast: frozenset[str] = frozenset()) -> Callable[[Function], Function]:
+    """Decorator of a function that kernels of the same file call; it is compiled as a part of them."""
+
+    def decorate(function: Function) -> Function:
+        _parts[function] = fast
+        return function
+
+    return decorate
+
+
+def matrix_at(address: int, n_rows: int, n_columns: int) -> Matrix:
+    """View of the C-ordered matrix at an address, without a copy, so that one kernel can process many of them.
+
+    The owner of the address must keep the matrix alive.
+    """
+    from ctypes import c_double
+
+    entries = (c_double * int(n_rows * n_columns)).from_address(int(address))
+    return np.asarray(np.ctypeslib.as_array(entries).reshape(n_rows, n_columns), dtype=np.float64)
+
+
+def _register_matrix_at() -> None:
+    """Compiled form of `matrix_at`."""
+    compiler = numba()
+
+    def pointer_to(typing_context: Any, address: Any) -> Any:
+        """Numba intrinsic that casts an integer address to a pointer."""
+        del typing_context
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            del context, signature
+            return builder.inttoptr(arguments[0], compiler.core.cgutils.voidptr_t)
+
+        return compiler.types.voidptr(address), code
+
+    pointer, carray = compiler.extending.intrinsic(pointer_to), compiler.carray
+
+    def compiled_form(address: int, n_rows: int, n_columns: int) -> Any:
+        del address, n_rows, n_columns
+
+        def view(address: int, n_rows: int, n_columns: int) -> Matrix:
+            matrix: Matrix = carray(pointer(address), (n_rows, n_columns), np.float64)
+            return matrix
+
+        return view
+
+    compiler.extending.overload(matrix_at, jit_options={"fastmath": set(FUSED)})(compiled_form)
+
+
+class Loops:
+    """Group of kernels by name, compiled together in a background thread once NumPy has done enough work.
+
+    Each attribute is None until then.
+    """
+
+    def __init__(self, *, work_before_compile: int = WORK_BEFORE_COMPILE, **loops: Loop) -> None:
         self.is_compiled = False
         self.has_failed = False
-        self._work, self._patience = 0, patience
+        self._work, self._work_before_compile = 0, work_before_compile
         self._lock = Lock()
         self._compiling = Lock()
         self._thread: Thread | None = None
+        self._loops = loops
+        for name in loops:
+            setattr(self, name, None)
         groups.append(self)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)  # for type checkers: __init__ sets the names
+
+    @property
+    def names(self) -> str:
+        """Names of the kernels, for the log."""
+        return ", ".join(loop.loop.__name__ for loop in self._loops.values())
 
     def ensure(self) -> None:
         """Compile unless that is done; on failure NumPy stays in use and a warning is logged."""
@@ -318,25 +426,34 @@ class Background(ABC):
             else:
                 logger.info("Compiled or loaded in %.1f s: %s", perf_counter() - start, names)
 
+    def compile(self) -> None:
+        """Compile the kernels, or load them from the cache; takes seconds the first time."""
+        uninterrupted(self._register_parts)
+        ready = {name: compiled(loop.loop, loop.signature, loop.fast) for name, loop in self._loops.items()}
+        for name, function in ready.items():
+            setattr(self, name, function)
+        self.is_compiled = True
+
+    def _register_parts(self) -> None:
+        register, modules = numba().extending.register_jitable, {loop.loop.__module__ for loop in self._loops.values()}
+        for function, fast in _parts.items():
+            if function.__module__ in modules and function not in _registered:
+                register(fastmath=set(fast) or False)(function)
+                _registered.add(function)
+        if matrix_at not in _registered:
+            _register_matrix_at()
+            _registered.add(matrix_at)
+
     def begin_in_child(self) -> None:
         """Reset after a fork: the compiling thread does not exist in the child, and its locks stay locked."""
         self._lock, self._compiling = Lock(), Lock()
         if not self.is_compiled:
             self._thread = None
 
-    @property
-    @abstractmethod
-    def names(self) -> str:
-        """Names of the kernels, for the log."""
-
-    @abstractmethod
-    def compile(self) -> None:
-        """Compile the kernels, or load them from the cache; takes seconds the first time."""
-
-    def note(self, entries: int) -> None:
+    def record_work(self, entries: int) -> None:
         """Record array entries processed without compiled kernels; starts compilation once there are enough."""
         self._work += entries + CALL
-        if self._work > self._patience and self._thread is None:
+        if self._work > self._work_before_compile and self._thread is None:
             with self._lock:
                 if self._thread is None:
                     # Not a daemon: a thread inside LLVM would crash at interpreter exit. It stops by itself.
@@ -350,42 +467,17 @@ class Background(ABC):
                         self._thread = thread
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loop:
-    """Kernel: a function that Numba can compile, and its signature."""
+def compile_ahead() -> None:
+    """Compile all kernels now, instead of in the background after enough work.
 
-    loop: Callable[..., Any]
-    signature: str
-    fast: frozenset[str] = frozenset()
-    parts: Sequence[Callable[..., Any]] = ()
-    """Plain functions that the kernel calls; they must be in its file, or a change to them would not invalidate the
-    cache."""
+    Use it if the first rounds have to be as fast as later ones: in a service before it answers requests, or in a
+    benchmark. Takes seconds once per machine, and a fraction of a second in later processes. Results do not depend on
+    it.
 
-
-class Loops(Background):
-    """Group of kernels by name: each attribute is None until compilation has finished."""
-
-    def __init__(self, **loops: Loop) -> None:
-        super().__init__()
-        self._loops = loops
-        for name in loops:
-            setattr(self, name, None)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # for type checkers: __init__ sets the names
-
-    @property
-    def names(self) -> str:
-        return ", ".join(loop.loop.__name__ for loop in self._loops.values())
-
-    def compile(self) -> None:
-        uninterrupted(self._register_parts)
-        ready = {name: compiled(loop.loop, loop.signature, loop.fast) for name, loop in self._loops.items()}
-        for name, function in ready.items():
-            setattr(self, name, function)
-        self.is_compiled = True
-
-    def _register_parts(self) -> None:
-        register = numba().extending.register_jitable
-        for part, fast in {part: loop.fast for loop in self._loops.values() for part in loop.parts}.items():
-            register(fastmath=set(fast) or False)(part)
+    If Numba cannot be imported or fails, nothing is raised: all actions are scored in NumPy, more slowly, and a warning
+    is logged by the logger "kernelbandits._compile".
+    """
+    for name in LOOP_MODULES:
+        import_module(f"kernelbandits.{name}")
+    for group in groups:
+        group.ensure()

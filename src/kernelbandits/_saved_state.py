@@ -42,7 +42,7 @@ def saved_part(state: Any, name: str) -> Mapping[str, Any]:
     """Mapping by name; raises DamagedFile."""
     value = saved_value(state, name)
     if not isinstance(value, Mapping):
-        raise DamagedFile(f"{name!r} in the file has to hold named values, got {value!r:.60}.")
+        raise DamagedFile(f"{name!r} in the file must be a mapping, got {value!r:.60}.")
     return value
 
 
@@ -68,16 +68,16 @@ def saved_array(
     """
     array = saved_value(state, name)
     if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
-        raise DamagedFile(f"{name!r} in the file has to be an array of {NAMES[kind]}, got {array!r:.60}.")
+        raise DamagedFile(f"{name!r} in the file must be an array of {NAMES[kind]}, got {array!r:.60}.")
     free = (size is None or size == length for size, length in zip(shape, array.shape, strict=False))
     if array.ndim != len(shape) or not all(free):
         wanted = tuple("any" if size is None else size for size in shape)
-        raise DamagedFile(f"{name!r} in the file has to have the shape {wanted}, got {array.shape}.")
+        raise DamagedFile(f"{name!r} in the file must have the shape {wanted}, got {array.shape}.")
     if array.size and kind == "f" and not np.isfinite(array).all():
-        raise DamagedFile(f"{name!r} in the file has to hold finite numbers.")
+        raise DamagedFile(f"{name!r} in the file must hold finite numbers.")
     if array.size and not (least <= array.min() and array.max() <= most):
         raise DamagedFile(
-            f"{name!r} in the file has to hold numbers from {least} to {most}, got {array.min()} to {array.max()}."
+            f"{name!r} in the file must hold numbers from {least} to {most}, got {array.min()} to {array.max()}."
         )
     return array
 
@@ -98,7 +98,7 @@ def saved_shares(
     total = float(shares.sum())
     if total > 1.0 + rounding or (is_whole and total < 1.0 - rounding):
         rule = "1" if is_whole else "at most 1"
-        raise DamagedFile(f"{name!r} in the file has to hold probabilities whose sum is {rule}, got {total:.6g}.")
+        raise DamagedFile(f"{name!r} in the file must hold probabilities whose sum is {rule}, got {total:.6g}.")
     return shares
 
 
@@ -111,7 +111,7 @@ def saved_sums(state: Any, counts: NDArray[Any]) -> tuple[NDArray[np.float64], N
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         is_right = np.where(counts > 0, np.isfinite(sums / counts), sums == 0.0)
     if not is_right.all():
-        raise DamagedFile("A sum of rewards in the file is larger than so many rewards can have.")
+        raise DamagedFile("A sum of rewards in the file is larger than its count allows.")
     if (np.abs(errors) > np.abs(sums) * ROUNDED + np.finfo(float).tiny).any():
         raise DamagedFile("A rounding error in the file is larger than the sum that it belongs to can have.")
     return sums, errors
@@ -121,7 +121,7 @@ def saved_number(state: Any, name: str, *, least: float = -inf, most: float = in
     """Finite number by name; raises DamagedFile."""
     value = saved_value(state, name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise DamagedFile(f"{name!r} in the file has to be a number from {least} to {most}, got {value!r:.60}.")
+        raise DamagedFile(f"{name!r} in the file must be a number from {least} to {most}, got {value!r:.60}.")
     return float(value)
 
 
@@ -129,7 +129,7 @@ def saved_count(state: Any, name: str, *, least: int = 0, most: float = 2**53) -
     """Integer by name; raises DamagedFile."""
     value = saved_value(state, name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise DamagedFile(f"{name!r} in the file has to be a whole number from {least} to {most}, got {value!r:.60}.")
+        raise DamagedFile(f"{name!r} in the file must be a whole number from {least} to {most}, got {value!r:.60}.")
     return value
 
 

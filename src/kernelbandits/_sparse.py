@@ -22,11 +22,11 @@ def sound(points: Any) -> Any:
     is_of_scipy: bool = issparse(points)
     if not is_of_scipy:
         raise InvalidContexts(
-            f"Sparse contexts have to be a SciPy matrix or array, got {type(points).__name__}. Convert them: "
+            f"Sparse contexts must be a SciPy matrix or array, got {type(points).__name__}. Convert them: "
             "scipy.sparse.csr_array(rows)."
         )
     if points.ndim != 2:
-        raise InvalidContexts(f"Sparse contexts have to be 2-d, one row an action, got shape {points.shape}.")
+        raise InvalidContexts(f"Sparse contexts must be 2-d, one row per action, got shape {points.shape}.")
     checked = points
     try:
         is_sound = CHECKS[points.format](points)

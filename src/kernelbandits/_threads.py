@@ -184,7 +184,7 @@ def threads_for(n_bytes: int, n_parts: int | None = None) -> int:
 def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_bytes: int) -> None:
     """Call `work(start, stop)` for parts of range(n) aligned to `align`, in several threads if that pays off.
 
-    `work` has to release the GIL while it computes, as compiled kernels do. There are more parts than threads, and each
+    `work` must release the GIL while it computes, as compiled kernels do. There are more parts than threads, and each
     thread takes the next remaining part: a thread that is delayed leaves its work to the others, and one that has not
     started when all parts are done is not waited for. If no threads are available, the calling thread does all the
     work.
@@ -234,9 +234,9 @@ def _shared_pool(n_threads: int) -> ThreadPoolExecutor:
 
 def _cores() -> int:
     """Cores this process may run on; OMP_NUM_THREADS, the usual setting of worker processes, is respected."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
+    limit = os.environ.get("OMP_NUM_THREADS", "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(available, int(told)) if told.isdigit() and int(told) > 0 else available
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
 @contextmanager

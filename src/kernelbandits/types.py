@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from math import isnan, nan, prod
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
@@ -260,32 +260,10 @@ def _shown(value: Any) -> str:
         return f"a {type(value).__name__}"
 
 
-class OpenDecision:
-    """Mutable decision under construction, with the same slots."""
-
-    __slots__ = tuple(part.name for part in fields(Decision))
-
-    def __init__(
-        self,
-        action: int,
-        context: Point,
-        mean: float,
-        width: float,
-        score: float,
-        propensity: float,
-        stage: int | None,
-        item: ItemId | None,
-        n_actions: int,
-        round_index: int,
-        id: str,
-        policy: str,
-        memo: Mapping[str, Any],
-        cost: SelectionCost | None = None,
-    ) -> None:
-        self.action, self.context = action, context
-        self.mean, self.width, self.score, self.propensity = mean, width, score, propensity
-        self.stage, self.item, self.n_actions, self.round_index = stage, item, n_actions, round_index
-        self.id, self.policy, self.memo, self.cost = id, policy, memo, cost
+OpenDecision: Final[Any] = make_dataclass(
+    "OpenDecision", [part.name for part in fields(Decision)], slots=True, eq=False, repr=False
+)
+"""Mutable decision under construction, with the same slots."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,6 +328,13 @@ class Prediction:
 
     mean: Vector
     width: Vector
+    error: Vector | None = None
+    """Certified bound, per point, on the difference of mean and width from their exact values; None if these differ by
+    rounding only."""
+
+    def at(self, part: slice) -> Prediction:
+        """Prediction of some of the points."""
+        return Prediction(self.mean[part], self.width[part], None if self.error is None else self.error[part])
 
     def upper(self, exploration: float) -> Vector:
         """Mean + exploration · width."""
@@ -406,7 +391,7 @@ def _from_plain(value: Any) -> Point:
     if tag not in ("row", "pair", "set", "sparse_row"):
         raise ValueError(f"no context is tagged {tag!r:.60}")
     if not isinstance(content, list | tuple):
-        raise ValueError(f"what is tagged {tag!r} has to be a list, got {type(content).__name__}")
+        raise ValueError(f"what is tagged {tag!r} must be a list, got {type(content).__name__}")
     if tag == "row":
         return _numbers(content)
     if tag == "pair":
@@ -419,7 +404,7 @@ def _from_plain(value: Any) -> Point:
     if columns.ndim != 1 or columns.shape != entries.shape or not _is_whole(length) or not 0 < length <= MOST_COLUMNS:
         raise ValueError("a sparse row has as many numbers as columns, and a length")
     if columns.size and (columns.dtype.kind not in "iu" or not 0 <= columns.min() <= columns.max() < length):
-        raise ValueError(f"the columns of a sparse row of length {length} have to be whole numbers from 0 below it")
+        raise ValueError(f"the columns of a sparse row of length {length} must be whole numbers from 0 below it")
     from scipy.sparse import csr_array  # SciPy is imported only for sparse rows
 
     return csr_array((entries, columns.astype(np.int64), [0, len(columns)]), shape=(1, length))
@@ -430,5 +415,5 @@ def _numbers(values: Any) -> Vector:
     given = np.asarray(values)
     are_large = given.dtype.kind == "O" and all(isinstance(value, int | float) for value in given.flat)
     if given.dtype.kind not in "buif" and not are_large:
-        raise ValueError("a row has to be numbers")
+        raise ValueError("a row must be numbers")
     return given.astype(np.float64)

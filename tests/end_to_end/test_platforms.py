@@ -40,7 +40,6 @@ os.open = no_folders
 PATHS = """
 import kernelbandits as kb
 from kernelbandits._compile import groups
-from kernelbandits.selection import ahead
 from kernelbandits._threads import threads_for
 
 rng = np.random.default_rng(0)

@@ -643,7 +643,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("kernels.RandomFeatures",), INSIDE),
     **dict.fromkeys(("kernels.RepairReport", "posterior.KernelFit"), RESULT),
     **dict.fromkeys(("posterior.Pending", "posterior.Placed"), INSIDE),
-    **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
+    **dict.fromkeys(("posterior.Capabilities", "posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
     **dict.fromkeys(
         ("selection.CatalogEngine", "selection.CatalogView", "selection.Screening", "selection.screened",
          "selection.tied_for_best", "selection.tied_in_each"), INSIDE,

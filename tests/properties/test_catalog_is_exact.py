@@ -13,7 +13,7 @@ from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precompu
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection import CatalogEngine, batch_updates, tied_for_best
 from kernelbandits.selection import active_set as fronts_module
-from kernelbandits.selection.active_set import Front
+from kernelbandits.selection.active_set import ActiveSet
 from kernelbandits.selection.column_log import ColumnLog
 
 REGIMES = {"A": (0.1, 0.2), "B": (1.0, 0.5), "C": (1.0, 1.0), "D": (0.1, 1.0), "tiny": (1e-6, 0.01)}
@@ -51,7 +51,7 @@ def passes():
 
 @pytest.fixture
 def early_fronts(monkeypatch):
-    """Fronts from the first rounds on, and small ones, so that small problems go through them."""
+    """ActiveSets from the first rounds on, and small ones, so that small problems go through them."""
     monkeypatch.setattr(fronts_module, "LEAST_ITEMS", 16)
     monkeypatch.setattr(fronts_module, "MANY_ITEMS", 16)
     monkeypatch.setattr(fronts_module, "LEAST_FRONT", 12)
@@ -75,7 +75,7 @@ class Watched:
 
     def choose(self, rows=None):
         """The tied items, once they have been compared with brute force."""
-        self.engine.catch_up(self.record())
+        self.engine.synchronize(self.record())
         gain = self.engine.log_det_gain()
         if gain is not None:  # it knows after single pulls
             assert gain == pytest.approx(self.posterior.log_det_gain, rel=1e-6, abs=1e-8)
@@ -92,7 +92,7 @@ class Watched:
         return tied
 
     def compare_estimates(self, tolerance=1e-9):
-        self.engine.catch_up(self.record())
+        self.engine.synchronize(self.record())
         exact, ours = self.posterior.predict(self.items), self.engine.estimate()
         scale = max(1.0, float(np.abs(exact.mean).max()))
         assert_allclose(ours.mean, exact.mean, rtol=0, atol=tolerance * scale)
@@ -129,21 +129,21 @@ def test_every_choice_is_that_of_brute_force(world, regime, passes):
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("world", WORLDS)
-def test_so_is_every_choice_from_a_front(world, regime, early_fronts, passes):
+def test_so_is_every_choice_from_an_active_set(world, regime, early_fronts, passes):
     rng = np.random.default_rng(len(world))
     regularization, exploration = REGIMES[regime]
     kernel, items = WORLDS[world](rng, 120)
     watched = Watched(kernel, items, regularization, exploration)
     values = rng.uniform(size=120)
 
-    n_from_front = 0
+    n_from_active_set = 0
     for _ in range(200):
         row = int(watched.choose()[0])
-        n_from_front += watched.engine.cost().engine == "front"
+        n_from_active_set += watched.engine.cost().engine == "active set"
         watched.posterior.observe(watched.point(row), [values[row] + 0.1 * rng.normal()])
 
     watched.compare_estimates(1e-9 if regularization > 1e-3 else 1e-6)
-    assert n_from_front > 10 or regime == "tiny"
+    assert n_from_active_set > 10 or regime == "tiny"
 
 
 EVENTS = st.lists(
@@ -165,7 +165,7 @@ def test_whatever_happens_to_the_record_is_followed(events, seed, regularization
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_so_it_is_with_a_front(events, seed, regularization, early_fronts):
+def test_so_it_is_with_an_active_set(events, seed, regularization, early_fronts):
     follow(events, seed, regularization)
 
 
@@ -228,7 +228,7 @@ def test_the_estimates_are_the_definition():
 
     for row, reward in zip(rows, rewards, strict=True):
         posterior.observe(items[[row]], [reward])
-        engine.catch_up(posterior.record)
+        engine.synchronize(posterior.record)
 
     mean, width = ridge(kernel, items[rows], rewards, items, 0.3)
     assert_allclose(engine.estimate().mean, mean, rtol=1e-9, atol=1e-12)
@@ -252,25 +252,25 @@ def test_a_wrong_update_is_noticed(monkeypatch, no_compiled_rounds):
 
 @pytest.mark.parametrize("loosened", ["factor", "factor_by_sums", "rest"])
 def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_fronts, loosened):
-    """Negative control: items outside the front would win unseen."""
-    monkeypatch.setattr(Front, loosened, (lambda *_: -np.inf) if loosened == "rest" else lambda _, beta: 0.2 * beta)
+    """Negative control: items outside the active would win unseen."""
+    monkeypatch.setattr(ActiveSet, loosened, (lambda *_: -np.inf) if loosened == "rest" else lambda _, beta: 0.2 * beta)
 
     with pytest.raises(AssertionError):
-        test_so_is_every_choice_from_a_front("gaussian", "D", None, None)
+        test_so_is_every_choice_from_an_active_set("gaussian", "D", None, None)
 
 
-def test_those_who_join_a_front_with_wrong_means_are_noticed(monkeypatch, early_fronts):
+def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch, early_fronts):
     """Negative control."""
-    admit = Front._admit
+    admit = ActiveSet._admit
 
-    def admit_wrongly(front, rows, new):
-        admit(front, rows, new)
-        front.log.mean[-len(rows) :] += 0.5
+    def admit_wrongly(active, rows, new):
+        admit(active, rows, new)
+        active.log.mean[-len(rows) :] += 0.5
 
-    monkeypatch.setattr(Front, "_admit", admit_wrongly)
+    monkeypatch.setattr(ActiveSet, "_admit", admit_wrongly)
 
     with pytest.raises(AssertionError):
-        test_so_is_every_choice_from_a_front("gaussian", "C", None, None)
+        test_so_is_every_choice_from_an_active_set("gaussian", "C", None, None)
 
 
 def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=150):
@@ -288,7 +288,7 @@ def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=15
         record._counts[row] += 1.0  # what `observe` does to the record, without a factor that is not asked for
         record._sums[row] += 0.5 + 0.1 * rng.normal()
         record.version += 1
-        engine.catch_up(record)
+        engine.synchronize(record)
         engine.best(0.3)
     counts, sums = record.counts, record.sums
     roots = np.sqrt(counts)

@@ -25,7 +25,6 @@ from kernelbandits.kernels import (
 from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import screening as module
 from kernelbandits.selection import tied_for_best
-from kernelbandits.selection.screening import Terms
 from kernelbandits.selection.similarities import AnyKernel, Distances
 
 REGIMES = {
@@ -103,8 +102,8 @@ def use(monkeypatch):
     """Screening from the first rounds on, over many small panels."""
     monkeypatch.setattr(module, "LEAST_SIZE", 3)
     monkeypatch.setattr(module, "FIRST", 5)
-    monkeypatch.setattr(module, "LEADERS", 2)
-    monkeypatch.setattr(module, "PART", 4)
+    monkeypatch.setattr(module, "INCUMBENTS", 2)
+    monkeypatch.setattr(module, "BATCH", 4)
     monkeypatch.setattr(cholesky, "PANEL", 7)
     monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
 
@@ -267,19 +266,18 @@ def test_ties_are_those_of_brute_force(passes):
     assert taken == set(tied.tolist())
 
 
-@pytest.mark.parametrize("loosened", ["reach", "explained"])
+@pytest.mark.parametrize("loosened", ["innovation bound", "explained"])
 def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
     """Negative control: an action that would win is left behind."""
     use(monkeypatch)
-    if loosened == "reach":
-        vector = Terms.vector
+    if loosened == "innovation bound":
+        right = module.bound_terms
 
         def too_low(*arguments):
-            terms = vector(*arguments)
-            terms[0] *= 0.3
-            return terms
+            terms = right(*arguments)
+            return terms._replace(innovation_bound=0.3 * terms.innovation_bound)
 
-        monkeypatch.setattr(Terms, "vector", too_low)
+        monkeypatch.setattr(module, "bound_terms", too_low)
     else:
         for way in (AnyKernel, Distances):
             scan = way.scan

@@ -33,11 +33,11 @@ def make_loops():
 
 def test_there_is_no_loop_until_there_was_enough_work():
     loops = make_loops()
-    loops.note(10)
+    loops.record_work(10)
     assert loops.total is None
     assert not loops.is_compiled
 
-    loops.note(WORK_BEFORE_COMPILE)
+    loops.record_work(WORK_BEFORE_COMPILE)
     loops._thread.join()
 
     assert loops.is_compiled
@@ -183,6 +183,30 @@ def test_a_whole_file_is_loaded(on_disk, caplog):
     assert not warnings_in(caplog)
 
 
+def test_a_change_of_any_file_that_a_kernel_is_compiled_from_compiles_it_again(on_disk, monkeypatch):
+    """Numba looks at the time stamp of the kernel's own file only."""
+    before = _compile._source_stamp(__file__)
+    monkeypatch.setattr(_compile, "_source_stamp", lambda _: before)
+    assert compiled(total_loop, SIGNATURE).stats.cache_hits
+
+    monkeypatch.setattr(_compile, "_source_stamp", lambda _: "of another version")
+
+    assert not compiled(total_loop, SIGNATURE).stats.cache_hits
+
+
+def test_the_stamp_of_a_kernel_depends_on_its_file_and_on_the_compiler(tmp_path, monkeypatch):
+    stamp, own, shared = _compile._source_stamp.__wrapped__, tmp_path / "loops.py", tmp_path / "compile.py"
+    monkeypatch.setattr(_compile, "__file__", str(shared))
+    stamps = []
+    for content, other in (("a", "b"), ("a", "c"), ("d", "c")):
+        own.write_text(content)
+        shared.write_text(other)
+        stamps.append(stamp(str(own)))
+
+    assert len(set(stamps)) == 3
+    assert stamp(str(own)) == stamps[-1]
+
+
 def test_a_full_disk_is_no_obstacle(on_disk, monkeypatch, caplog):
     from numba.core import caching
 
@@ -249,11 +273,11 @@ def test_a_choice_does_not_fail_where_no_thread_can_be_started(monkeypatch):
 
     loops = make_loops()
     monkeypatch.setattr(_compile.Thread, "start", start)
-    loops.note(WORK_BEFORE_COMPILE)
+    loops.record_work(WORK_BEFORE_COMPILE)
     assert loops._thread is None
 
     monkeypatch.undo()
-    loops.note(WORK_BEFORE_COMPILE)
+    loops.record_work(WORK_BEFORE_COMPILE)
     loops._thread.join()
     assert loops.is_compiled
 
@@ -304,7 +328,7 @@ def compiling_at(place, opens):
     "A group that is being compiled by a thread at this pass."
     loops, gate = make_loops(), Gate(place, opens)
     ev.register("numba:run_pass", gate)
-    loops.note(WORK_BEFORE_COMPILE + 1)
+    loops.record_work(WORK_BEFORE_COMPILE + 1)
     assert gate.reached.wait(200)
     return loops
 """
@@ -388,7 +412,7 @@ forked = threading.Event()
 loops = compiling_at(9, forked.is_set)
 child = os.fork()
 if not child:
-    loops.note(WORK_BEFORE_COMPILE + 1)
+    loops.record_work(WORK_BEFORE_COMPILE + 1)
     loops.ensure()
     print("child", loops.is_compiled, (loops.total or np.sum)(np.ones(3)), flush=True)
     sys.exit()
@@ -458,7 +482,7 @@ def work(number):
         policy.learn(policy.choose(contexts), 0.5)
 
 context = multiprocessing.get_context("fork")
-feature_loops.note(10**9)
+feature_loops.record_work(10**9)
 workers = []
 for number in range(7):
     time.sleep(0.3)  # somewhere in the compiler

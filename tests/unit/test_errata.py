@@ -127,7 +127,7 @@ class TestE2StaleContexts:
 
 
 class TestE3FirstInverse:
-    """ "1/k + γ" has to be 1/(k + γ)."""
+    """ "1/k + γ" must be 1/(k + γ)."""
 
     def test_figures(self):
         assert_allclose(1 / 1.0 + 0.37, 1.37)
@@ -184,7 +184,7 @@ class TestE4WithAndWithoutRegularization:
 
 
 class TestE5WidthOfAlgorithm3:
-    """xᵀK⁻¹x has to be kᵀK⁻¹k, with the similarities of x to the level's contexts."""
+    """xᵀK⁻¹x must be kᵀK⁻¹k, with the similarities of x to the level's contexts."""
 
     def test_the_printed_form_has_the_wrong_shape(self, generator):
         seen, point = generator.uniform(size=(5, 2)), generator.uniform(size=2)
@@ -219,7 +219,7 @@ class TestE5WidthOfAlgorithm3:
 
 
 class TestE6UpdateOfLevels:
-    """ "if s = s" is always true; it has to compare the level s' that is updated with the level s that explored."""
+    """ "if s = s" is always true; it must compare the level s' that is updated with the level s that explored."""
 
     def grow(self, *, is_printed):
         levels = {stage: set() for stage in (1, 2, 3)}

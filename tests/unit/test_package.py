@@ -1,12 +1,16 @@
 import importlib
+import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import kernelbandits as kb
 
+ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "adapters",
     "environments",
@@ -90,3 +94,19 @@ def test_the_core_works_without_optional_packages(missing):
     )
 
     assert answer in ("0", "1")
+
+
+def test_links_of_the_package_page_are_absolute():
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    metadata = {"urls": {"Source": "https://host.example/tree/"}}
+
+    build.ReadmeHook(str(ROOT), {}).update(metadata)
+
+    links = re.findall(r"\]\(([^)]*)\)", metadata["readme"]["text"])
+    local = [link.removeprefix("https://host.example/tree/") for link in links if "host.example" in link]
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert "docs/errata.md" in local
+    assert all((ROOT / link.partition("#")[0]).exists() for link in local)

@@ -44,10 +44,10 @@ def test_an_array_that_keeps_its_rules_is_given_back(name, kind, shape, bounds):
     ("name", "kind", "shape", "bounds", "message"),
     [
         ("other", "f", (None,), {}, "does not hold 'other'"),
-        ("count", "f", (None,), {}, "has to be an array of float64, got 3"),
-        ("whole", "f", (None,), {}, "has to be an array of float64"),
-        ("numbers", "f", (None,), {}, "has to have the shape"),
-        ("numbers", "f", (2, 3), {}, "has to have the shape"),
+        ("count", "f", (None,), {}, "must be an array of float64, got 3"),
+        ("whole", "f", (None,), {}, "must be an array of float64"),
+        ("numbers", "f", (None,), {}, "must have the shape"),
+        ("numbers", "f", (2, 3), {}, "must have the shape"),
         ("hole", "f", (2,), {}, "finite"),
         ("whole", "i", (3,), {"least": 2}, "from 2 to inf, got 1 to 3"),
         ("whole", "i", (3,), {"most": 2}, "from -inf to 2, got 1 to 3"),
@@ -99,7 +99,7 @@ def test_probabilities_that_keep_their_rules_are_given_back(shares, options):
         ([0.75, 0.5], {"is_whole": False}, "whose sum is at most 1, got 1.25"),
         ([1e308, 1e308], {}, "from 0.0 to 1.0"),
         ([-0.5, 1.5], {}, "from 0.0 to 1.0"),
-        ([0.5, 0.25, 0.25], {}, "has to have the shape"),
+        ([0.5, 0.25, 0.25], {}, "must have the shape"),
         ([np.nan, 1.0], {}, "finite"),
     ],
 )

@@ -196,7 +196,6 @@ import json, sys
 import numpy as np, scipy.linalg, scipy.linalg.blas
 import kernelbandits as kb
 from kernelbandits import _threads as threads
-from kernelbandits.selection import ahead
 
 if "unlimited" in sys.argv:
     threads.LARGEST = 0.0

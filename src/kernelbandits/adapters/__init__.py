@@ -1,11 +1,11 @@
-"""Use from the libraries people already have: scikit-learn, coba, the Open Bandit Pipeline, Vowpal Wabbit, data frames.
+"""Adapters for other libraries: scikit-learn, coba, the Open Bandit Pipeline, Vowpal Wabbit, data frames.
 
-`KernelUCBRegressor` is the estimate of mean and width as a regressor of scikit-learn. `CobaLearner` puts a policy into
-an experiment of coba, `CobaEnvironment` a simulation of coba before a policy. Logs come from and go to decision-service
-lines and text of Vowpal Wabbit (`read_dsjson`, `read_adf_text`), dictionaries of the Open Bandit Pipeline (`from_obp`)
-and tables of pandas, polars, Arrow and DuckDB (`log_from_frame`).
+`KernelUCBRegressor` is the estimate of mean and width as a regressor of scikit-learn. `CobaLearner` runs a policy in
+an experiment of coba, `CobaEnvironment` runs a policy in a simulation of coba. Logs are read from and written to
+decision-service lines and text of Vowpal Wabbit (`read_dsjson`, `read_adf_text`), dictionaries of the Open Bandit
+Pipeline (`from_obp`) and tables of pandas, polars, Arrow and DuckDB (`log_from_frame`).
 
-The package can be imported without any of those libraries; `MissingExtra` comes up only where one is really called.
+The package can be imported without any of these libraries; a call that needs one raises `MissingExtra`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import scikit-learn only for those who ask for its regressor."""
+    """Import scikit-learn when its regressor is first accessed."""
     if name == "KernelUCBRegressor":
         from kernelbandits.adapters.scikit_learn import KernelUCBRegressor
 

@@ -1,6 +1,6 @@
 """Adapter for coba: learners, environments and logs.
 
-coba takes anything that has its methods, and its interactions are dictionaries, so nothing has to be installed here.
+coba accepts any object with its methods, and its interactions are dictionaries, so this module does not import coba.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ SPARSE_COLUMNS: Final = 1 << 20
 
 
 class CobaPoints:
-    """How a context and a set of actions of coba become the points of a round.
+    """Conversion of a context and a set of actions of coba to the points of a round.
 
-    Each half by its looks: numbers and sequences of numbers are dense rows; categorical values are their one-hot
-    rows, also within a sequence; a plain string is a string; mappings, and sequences that hold strings, are sparse
-    rows. A sparse feature gets the next free column when it is first seen, `name=value` one of its own with the value 1
-    where the value is a string; there are no collisions, and rows of `sparse_columns` columns that never get longer.
+    Contexts and actions are converted by type: numbers and sequences of numbers are dense rows; categorical values are
+    their one-hot rows, also within a sequence; a plain string is a string; mappings, and sequences that hold strings,
+    are sparse rows. A sparse feature gets the next free column when it first occurs; a string value gets the column
+    `name=value` with the value 1. There are no collisions. All rows have `sparse_columns` columns.
 
     Parameters
     ----------
     layout
-        "pairs" gives `Pairs(context, actions)`, for pair kernels; "joined" one row an action that holds the context's
-        columns and the action's, for any kernel of rows; "actions" leaves the context out. Without a context (None)
+        "pairs" gives `Pairs(context, actions)`, for pair kernels; "joined" one row per action with the context's
+        columns and the action's, for any kernel of rows; "actions" omits the context. Without a context (None)
         rounds are the actions alone, whatever the layout.
     sparse_columns
-        Columns of sparse rows: most features that can be told apart.
+        Columns of sparse rows, which is the largest number of features.
 
     Examples
     --------
@@ -62,13 +62,13 @@ class CobaPoints:
 
     def __init__(self, layout: CobaLayout = "pairs", *, sparse_columns: int = SPARSE_COLUMNS) -> None:
         if not is_one_of(layout, ("pairs", "joined", "actions")):
-            raise InvalidParameter(f"The layout is 'pairs', 'joined' or 'actions', got {short_repr(layout)}.")
+            raise InvalidParameter(f"The layout must be 'pairs', 'joined' or 'actions', got {short_repr(layout)}.")
         self.layout = layout
         self._context_half = _Half(check_int(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
         self._action_half = _Half(check_int(sparse_columns, "The number of sparse columns", most=MOST_NUMBERS))
 
     def __call__(self, context: Any, actions: Sequence[Any]) -> Points:
-        """The points of a round, one an action."""
+        """Return the points of a round, one per action."""
         points = self._action_half.points(actions)
         if context is None or self.layout == "actions":
             return points
@@ -116,7 +116,7 @@ class _Half:
 
 
 def _numbers(thing: Any) -> NDArray[np.float64] | None:
-    """A dense row, or None for what has no such form."""
+    """Return a dense row, or None if there is no such form."""
     if isinstance(thing, Mapping) or hasattr(thing, "items"):
         return None
     members = [thing] if isinstance(thing, str | Real) else list(thing)
@@ -132,7 +132,7 @@ def _numbers(thing: Any) -> NDArray[np.float64] | None:
 
 
 def _named(thing: Any) -> dict[str, float]:
-    """Features by name: those of a mapping, or of a sequence by their place."""
+    """Return features by name: those of a mapping, or of a sequence by index."""
     if isinstance(thing, str | Real):
         pairs: Any = [("", thing)]
     else:
@@ -144,14 +144,14 @@ def _named(thing: Any) -> dict[str, float]:
         elif isinstance(value, Real):
             named[str(name)] = float(value)
         else:
-            raise InvalidContexts(f"A feature is a number or a string, got {type(value).__name__} for {name!r}.")
+            raise InvalidContexts(f"A feature must be a number or a string, got {type(value).__name__} for {name!r}.")
     return named
 
 
 def _joined(context: Points, actions: Points) -> Points:
     if isinstance(context, list) or isinstance(actions, list):
         raise InvalidContexts(
-            "Strings cannot be joined to rows. Take CobaPoints('pairs') and a pair kernel, or points of your own."
+            "Strings cannot be joined to rows. Use CobaPoints('pairs') and a pair kernel, or a function of your own."
         )
     n_actions = actions.shape[0]
     if not hasattr(context, "tocsr") and not hasattr(actions, "tocsr"):
@@ -168,17 +168,17 @@ PointsOf: TypeAlias = Callable[[Any, Sequence[Any]], Points]
 class CobaLearner:
     """A policy as a learner for coba's experiments (version 8).
 
-    What is learnt on coba's own account (`learn` with the decision that `predict` gave along) is one `learn` of the
-    policy; off-policy learning, where the logged action comes without a decision, is a `warm_start`, which not every
-    policy has. Batched interactions are taken one by one. Continuous actions (none are listed) are refused.
+    On-policy learning (`learn` with the decision that `predict` returned) is one `learn` of the
+    policy. Off-policy learning, where the logged action has no decision, is a `warm_start`, which not every
+    policy has. Batched interactions are processed one by one. Continuous actions (none are listed) are rejected.
 
     Parameters
     ----------
     policy
-        Goes on learning from where it is; coba copies a learner that meets several environments.
+        Continues to learn from its current state; coba copies a learner that is used in several environments.
     points
-        Function (context, actions) → points that the policy understands; `CobaPoints()` by default: pairs of context
-        and action where there is a context, for policies with a pair kernel, and actions alone where there is none.
+        Function (context, actions) → points of the policy's kernel; `CobaPoints()` by default: pairs of context
+        and action if there is a context, for policies with a pair kernel, and otherwise actions alone.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class CobaLearner:
 
     def __init__(self, policy: Policy, points: PointsOf | None = None) -> None:
         if not isinstance(policy, Policy):
-            raise InvalidParameter(f"A learner is made of a policy, got {type(policy).__name__}.")
+            raise InvalidParameter(f"A learner must be built from a policy, got {type(policy).__name__}.")
         self.policy = policy
         self.points: PointsOf = CobaPoints() if points is None else check_callable(points, "`points`")
 
@@ -205,19 +205,19 @@ class CobaLearner:
         return {"family": plain.pop("class"), **plain}
 
     def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
-        """The action to take, its probability, and the decision, which coba hands to `learn`."""
+        """Return the action, its probability, and the decision, which coba passes to `learn`."""
         decision = self.policy.choose(self._points(context, actions))
         return actions[decision.action], decision.propensity, {"decision": decision}
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
-        """Probability that this action would be taken."""
+        """Return the probability of this action."""
         points = self._points(context, actions)
         return float(self.policy.probabilities(points)[_row(actions, action)])
 
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
     ) -> None:
-        """Take in the reward of an action."""
+        """Update the policy with the reward of an action."""
         if decision is not None:
             self.policy.learn(decision, reward)
         else:
@@ -225,19 +225,19 @@ class CobaLearner:
 
     def _points(self, context: Any, actions: Sequence[Any] | None) -> Points:
         if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
-            raise NotSupported("Interactions are taken one by one, got a batch.")  # coba then does so by itself
+            raise NotSupported("Interactions must be passed one by one, got a batch.")  # coba then does so
         if actions is None or not len(actions):
-            raise NotSupported("The actions of a round have to be listed; continuous actions are not supported.")
+            raise NotSupported("The actions of a round must be listed; continuous actions are not supported.")
         return self.points(context, actions)
 
 
 def from_coba(interactions: Iterable[Mapping[str, Any]], *, points: PointsOf | None = None) -> Log:
-    """A log from coba's logged interactions, or from an environment that reads them.
+    """Read a log from coba's logged interactions, or from an environment that has them.
 
     Parameters
     ----------
     interactions
-        Each with `action`, `reward`, `probability`, `actions`, and `context` where there is one.
+        Each with `action`, `reward`, `probability`, `actions`, and `context` if there is one.
     points
         As in `CobaLearner`.
 
@@ -261,17 +261,17 @@ def from_coba(interactions: Iterable[Mapping[str, Any]], *, points: PointsOf | N
 
 
 class CobaEnvironment:
-    """A simulated environment of coba as a world for `simulate`: it shows coba's rounds, in their order.
+    """Simulated environment of coba as an environment for `simulate`, with coba's rounds in their order.
 
-    All chance is coba's own, and was drawn when the environment was made: every run shows the same rounds. Expected
+    All random numbers were drawn by coba when the environment was built, so every run has the same rounds. Expected
     rewards are not known.
 
     Parameters
     ----------
     environment
-        Has `read()`, which gives interactions with `actions` and `rewards`; or the interactions themselves, as a list.
+        An object whose `read()` returns interactions with `actions` and `rewards`; or the interactions, as a list.
     points
-        As in `CobaLearner`. Sparse features get their columns as they are first seen, so one object serves all runs.
+        As in `CobaLearner`. Sparse features get columns when they first occur, so one object serves all runs.
 
     Examples
     --------
@@ -284,22 +284,22 @@ class CobaEnvironment:
     def __init__(self, environment: Any, *, points: PointsOf | None = None) -> None:
         if not hasattr(environment, "read") and not isinstance(environment, Sequence):
             raise InvalidParameter(
-                f"An environment of coba, or a list of interactions, is needed, got {type(environment).__name__}."
+                f"The environment must be one of coba, or a list of interactions, got {type(environment).__name__}."
             )
         self._environment = environment
         self._points: PointsOf = CobaPoints() if points is None else check_callable(points, "`points`")
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Not known."""
+        """Range of rewards, which is unknown."""
         return None
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
-        """Begin to read; nothing is drawn."""
+        """Start a run. No random numbers are drawn."""
         return DrawnRounds(self._rounds())
 
     def describe(self) -> Parameters:
-        """What coba says of the environment, as plain values; a digest of interactions that come without a word."""
+        """Return coba's parameters of the environment as plain values, or a digest of a list of interactions."""
         params = getattr(self._environment, "params", {})
         plain = {str(name): value if _is_plain(value) else str(value) for name, value in params.items()}
         described = {"class": type(self).__name__, "environment": type(self._environment).__name__, "parameters": plain}
@@ -321,13 +321,13 @@ class CobaEnvironment:
 def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
     given = as_iterable(interactions.read() if hasattr(interactions, "read") else interactions)
     if not isinstance(given, Iterable) or hasattr(given, "tocsr") or getattr(given, "ndim", 1) == 0:
-        raise InvalidParameter(f"Interactions of coba are needed, got {short_repr(given)}.")
+        raise InvalidParameter(f"Interactions must be those of coba, got {short_repr(given)}.")
     for interaction in given:
         yield check_mapping(interaction, "The parts of an interaction")
 
 
 def _paid(interaction: Mapping[str, Any]) -> Vector:
-    """What every action pays: a list, or a function of the action."""
+    """Return the reward of each action: coba has a list, or a function of the action."""
     rewards = interaction["rewards"]
     return np.array(
         [rewards(action) for action in interaction["actions"]] if callable(rewards) else rewards, dtype=float
@@ -344,7 +344,7 @@ def _require(interaction: Mapping[str, Any], names: Sequence[str], t: int) -> No
 
 
 def _row(actions: Sequence[Any], action: Any) -> int:
-    """Place of an action among those of the round."""
+    """Return the index of an action among those of the round."""
     for row, candidate in enumerate(actions):
         if candidate is action or candidate == action:
             return row

@@ -1,6 +1,6 @@
-"""Logs as the dictionaries of the Open Bandit Pipeline (Saito et al. 2021), `bandit_feedback`, and back.
+"""Adapter for the Open Bandit Pipeline (Saito et al. 2021): logs from and to its `bandit_feedback` dictionaries.
 
-The format is a plain dictionary of arrays, so nothing has to be installed.
+The format is a plain dictionary of arrays, so this module does not import obp.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["from_obp", "to_obp"]
 
 
 def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, Any]:
-    """A log as `bandit_feedback`: n_rounds, n_actions, context, action_context, action, position, reward, pscore.
+    """Log as `bandit_feedback`: n_rounds, n_actions, context, action_context, action, position, reward, pscore.
 
-    The format has one fixed set of actions, so all rounds have to show the same actions in the same order.
+    The format has one fixed set of actions, so all rounds must have the same actions in the same order.
 
     Parameters
     ----------
     log
         Rounds are `Pairs` of a context row and the actions' rows, or the actions' rows alone: then `context` has no
-        columns. Sparse rows become dense; ids have no place in the format and are left out.
+        columns. Sparse rows become dense; ids are not part of the format and are omitted.
     expected_reward
-        Expected reward of every action in every round, where it is known: rounds × actions.
+        Expected reward of each action in each round, if known: rounds × actions.
 
     Examples
     --------
@@ -42,11 +42,13 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
     >>> feedback["n_actions"], feedback["context"].tolist(), feedback["pscore"].tolist()
     (2, [[0.5], [0.7]], [0.4, 0.6])
     """
-    if not len(check_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")):
-        raise InvalidParameter("An empty log tells no number of actions and of columns. Give at least one round.")
+    if not len(check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")):
+        raise InvalidParameter(
+            "The log must have at least one round, got none: the format needs the numbers of actions and columns."
+        )
     shared = _dense(_actions(log.rounds[0]), 0)
     for t, points in enumerate(log.rounds):
-        _refuse_other_actions(shared, log.rounds[0], points, t)
+        _check_same_actions(shared, log.rounds[0], points, t)
     feedback: dict[str, Any] = {
         "n_rounds": len(log),
         "n_actions": len(shared),
@@ -61,24 +63,24 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
         known = check_array(expected_reward, "Expected rewards")
         if known.shape != (len(log), len(shared)):
             raise InvalidParameter(
-                f"Expected rewards are rounds × actions, {(len(log), len(shared))}, got shape {known.shape}."
+                f"Expected rewards must be rounds × actions, {(len(log), len(shared))}, got shape {known.shape}."
             )
         feedback["expected_reward"] = known
     return feedback
 
 
 def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log:
-    """`bandit_feedback` as a log; rounds are `Pairs` of the round's context and the actions.
+    """Return `bandit_feedback` as a log; rounds are `Pairs` of the round's context and the actions.
 
-    Where `context` is missing or has no columns, rounds are the actions' rows alone. Where `action_context` is missing,
-    actions are the unit vectors. Expected rewards have no place in a log and are left out.
+    If `context` is missing or has no columns, rounds are the actions' rows alone. If `action_context` is missing,
+    actions are the unit vectors. Expected rewards are not part of a log and are omitted.
 
     Parameters
     ----------
     feedback
         At least `action`, `reward`, `pscore`, and `n_actions` or `action_context`.
     position
-        Which place of a list of recommendations to take the rounds of; needed where there are several.
+        Position in the list of recommendations whose rounds are used; required if there are several.
 
     Examples
     --------
@@ -91,7 +93,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
     position = None if position is None else check_int(position, "The position", least=0)
     missing = [name for name in ("action", "reward", "pscore") if feedback.get(name) is None]
     if missing:
-        raise InvalidParameter(f"A log needs action, reward and pscore; the feedback has no {', '.join(missing)}.")
+        raise InvalidParameter(f"The feedback must have action, reward and pscore; it has no {', '.join(missing)}.")
     actions = _action_context(feedback)
     chosen = np.atleast_1d(feedback["action"])
     kept = _rounds_at(feedback.get("position"), position, len(chosen))
@@ -111,26 +113,26 @@ def _dense(points: Points, t: int) -> Matrix:
     rows = sound(points).toarray() if hasattr(points, "tocsr") else np.asarray(points)
     if rows.ndim != 2 or rows.dtype.kind not in "buif":
         raise InvalidContexts(
-            f"The Open Bandit Pipeline takes actions that are rows of numbers, got {type(points).__name__} in round "
+            f"Actions of the Open Bandit Pipeline must be rows of numbers, got {type(points).__name__} in round "
             f"{t}. Describe every action by features first."
         )
     return np.array(rows, dtype=np.float64)
 
 
-def _refuse_other_actions(shared: Matrix, first: Points, points: Points, t: int) -> None:
+def _check_same_actions(shared: Matrix, first: Points, points: Points, t: int) -> None:
     if isinstance(points, Pairs) != isinstance(first, Pairs):
-        raise NotSupported(f"Either all rounds have a shared context or none has one; round {t} differs from round 0.")
+        raise NotSupported(f"All rounds must have a shared context, or none; round {t} differs from round 0.")
     if _actions(points) is not _actions(first) and not np.array_equal(_dense(_actions(points), t), shared):
         raise NotSupported(
-            f"The Open Bandit Pipeline has one set of actions for all rounds, and round {t} shows others than round 0. "
-            "Keep the log as it is, or take the rounds that share a set: log[rows]."
+            f"The Open Bandit Pipeline has one set of actions for all rounds, and round {t} has others than round 0. "
+            "Select rounds that share a set: log[rows]."
         )
 
 
 def _contexts(log: Log) -> Matrix:
     rows = [_context_row(points.context, t) for t, points in enumerate(log.rounds) if isinstance(points, Pairs)]
     if len({len(row) for row in rows}) > 1:
-        raise InvalidContexts("The contexts of all rounds have to be equally long.")
+        raise InvalidContexts("The contexts of all rounds must be equally long.")
     return np.array(rows) if rows else np.zeros((len(log), 0))
 
 
@@ -142,39 +144,43 @@ def _context_row(context: Any, t: int) -> NDArray[np.float64]:
 def _action_context(feedback: Mapping[str, Any]) -> Matrix:
     described = feedback.get("action_context")
     if described is None and feedback.get("n_actions") is None:
-        raise InvalidParameter("Feedback tells its actions by n_actions or by action_context, and has neither.")
-    told = feedback.get("n_actions")
-    n_actions = None if told is None else check_int(told, "n_actions of feedback")
+        raise InvalidParameter("The feedback must have n_actions or action_context, and has neither.")
+    given = feedback.get("n_actions")
+    n_actions = None if given is None else check_int(given, "n_actions of feedback")
     actions = np.eye(n_actions or 0) if described is None else check_array(described, "Actions of feedback")
     if actions.ndim != 2 or len(actions) != (n_actions or len(actions)):
         raise InvalidParameter(
-            f"action_context has a row for each of the {n_actions} actions, got shape {actions.shape}."
+            f"action_context must have a row for each of the {n_actions} actions, got shape {actions.shape}."
         )
-    actions.setflags(write=False)  # all rounds show the same array
+    actions.setflags(write=False)  # shared by all rounds
     return actions
 
 
 def _rounds(context: Any, actions: Matrix, n_rounds: int) -> list[Points]:
     contexts = np.zeros((n_rounds, 0)) if context is None else check_array(context, "Contexts of feedback")
     if contexts.ndim != 2 or len(contexts) != n_rounds:
-        raise InvalidParameter(f"The context of feedback has a row a round, {n_rounds} in all, got {contexts.shape}.")
+        raise InvalidParameter(
+            f"The context of feedback must have one row per round, {n_rounds} in all, got shape {contexts.shape}."
+        )
     return [Pairs(row, actions) if len(row) else actions for row in contexts]
 
 
 def _rounds_at(positions: Any, position: int | None, n_rounds: int) -> NDArray[np.bool_]:
-    """Which rounds belong to the place in the list that is asked for."""
+    """Return a mask of the rounds at this position."""
     if positions is None:
         if position not in (None, 0):
-            raise InvalidParameter(f"The feedback tells no positions, so there is none called {position!r}.")
+            raise InvalidParameter(f"The feedback has no positions, so there is no position {position!r}.")
         return np.ones(n_rounds, dtype=bool)
     places = np.asarray(positions)
     if places.shape != (n_rounds,):
-        raise InvalidParameter(f"The position of feedback is one a round, {n_rounds} in all, got shape {places.shape}.")
+        raise InvalidParameter(
+            f"The position of feedback must be one per round, {n_rounds} in all, got shape {places.shape}."
+        )
     if position is not None and n_rounds and not (places == position).any():
         raise InvalidParameter(f"No round has position {position!r}; there are {np.unique(places).tolist()}.")
     if position is None and len(np.unique(places)) > 1:
         raise InvalidParameter(
-            f"The feedback has rounds of {len(np.unique(places))} positions, whose rewards differ in kind. Name one: "
-            f"position={places.min()}."
+            f"The feedback has rounds of {len(np.unique(places))} positions, whose rewards are not comparable. "
+            f"Choose one: position={places.min()}."
         )
     return np.ones(n_rounds, dtype=bool) if position is None else places == position

@@ -35,7 +35,7 @@ from kernelbandits.validation import check_nonnegative, check_vector
 if TYPE_CHECKING:
 
     class _Estimator:
-        """What the class below needs of scikit-learn, for the type checker."""
+        """The part of scikit-learn's interface that is used here, for the type checker."""
 
         def __init__(self) -> None: ...
         def __sklearn_tags__(self) -> Any: ...
@@ -45,12 +45,12 @@ else:
         from sklearn.base import BaseEstimator, RegressorMixin
 
         class _Estimator(RegressorMixin, BaseEstimator):
-            """Parameters, copies, score and tags: scikit-learn's part."""
+            """Parameters, copies, score and tags of scikit-learn."""
 
     except ImportError:
 
         class _Estimator:
-            """Stands in where scikit-learn is missing: the class can be had, and no object of it."""
+            """Placeholder without scikit-learn: the class can be imported, but not instantiated."""
 
             def __new__(cls, *_, **__):
                 raise missing_extra("sklearn", cls.__name__, "adapters")
@@ -66,7 +66,7 @@ NAMES: Final = ("rbf", "laplacian", "matern", "rational_quadratic", "linear", "p
 def named_kernel(
     kernel: Any, points: Points, *, length_scale: Any, smoothness: float, degree: int, offset: float
 ) -> Kernel:
-    """The kernel of that name with these parameters; anything else that can be a kernel as it is.
+    """Return the kernel of this name with these parameters; a kernel object or function is returned as a kernel.
 
     >>> named_kernel("rbf", [[0.0], [3.0]], length_scale="median", smoothness=1.5, degree=3, offset=1.0)
     Gaussian(length_scale=3.0)
@@ -83,7 +83,8 @@ def named_kernel(
     if name == "cosine":
         return Cosine()
     raise InvalidParameter(
-        f"A kernel by name is one of {', '.join(map(repr, NAMES))}, got {kernel!r}. Or give an object or a function."
+        f"The name of a kernel must be one of {', '.join(map(repr, NAMES))}, got {kernel!r}. Or pass an object "
+        "or a function."
     )
 
 
@@ -101,21 +102,21 @@ def _length_scale(length_scale: Any, points: Points) -> Any:
     if not isinstance(length_scale, str):
         return length_scale
     if length_scale != "median":
-        raise InvalidParameter(f"A length scale is a number, one per column, or 'median', got {length_scale!r}.")
+        raise InvalidParameter(f"A length scale must be a number, one per column, or 'median', got {length_scale!r}.")
     return median_length_scale(points, seed=0)
 
 
 class SimilarityRidge:
     """Mean and width from similarities to the observed points: mean = kᵀA⁻¹y, width² = (k(x, x) − kᵀA⁻¹k)/γ.
 
-    A = K + γI. The posteriors of this library ask a kernel for similarities; here the caller brings them along.
+    A = K + γI. The posteriors of this library evaluate a kernel; here the caller passes the similarities.
 
     Parameters
     ----------
     gram
         Similarities of the observed points to each other.
     rewards
-        What was observed at them.
+        Observed rewards.
 
     >>> ridge = SimilarityRidge(np.eye(2), np.array([1.0, 3.0]), regularization=1.0)
     >>> ridge.mean(np.array([[0.0, 1.0]]))
@@ -130,13 +131,13 @@ class SimilarityRidge:
             self._factor = cho_factor(gram + self.regularization * np.eye(len(gram)), lower=True)
         except np.linalg.LinAlgError as error:
             raise NotPositiveSemidefinite(
-                "The similarities are no kernel: their matrix has an eigenvalue below −regularization. "
-                "kernelbandits.kernels.repair makes one of them."
+                "The similarities are not those of a kernel: their matrix has an eigenvalue below −regularization. "
+                "Repair them: kernelbandits.kernels.repair."
             ) from error
         self._dual_weights = cho_solve(self._factor, rewards)
 
     def mean(self, similarities: Matrix) -> Vector:
-        """Mean at points with these similarities to the observed ones, a row a point."""
+        """Mean at points with these similarities to the observed ones, one row per point."""
         return np.asarray(similarities @ self._dual_weights)
 
     def width(self, similarities: Matrix, diagonal: Vector) -> Vector:
@@ -150,7 +151,7 @@ class SimilarityRidge:
 
 
 class KernelUCBRegressor(_Estimator):
-    """Kernel ridge regression that knows how far it can be off: mean, width, and their upper confidence bound.
+    """Kernel ridge regression with confidence widths: mean, width, and the upper confidence bound.
 
     `predict` gives the mean kᵀ(K + γI)⁻¹y, `predict(X, return_width=True)` the width γ^(-1/2)·sqrt(k(x, x) −
     kᵀ(K + γI)⁻¹k) as well, and `decision_function` what KernelUCB ranks actions by: mean + exploration · width. The
@@ -165,7 +166,7 @@ class KernelUCBRegressor(_Estimator):
     regularization
         γ > 0; scikit-learn's `KernelRidge` calls it alpha.
     exploration
-        How many widths `decision_function` adds.
+        Multiplier of the width in `decision_function`.
     length_scale
         Of "rbf", "laplacian", "matern", "rational_quadratic": a number, one per column, or "median", the median
         distance of the rows of the first fit. scikit-learn's gamma is 1/(2·length_scale²) for "rbf" and 1/length_scale
@@ -175,16 +176,16 @@ class KernelUCBRegressor(_Estimator):
     degree, offset
         Of "poly": (x · z + offset)^degree.
     posterior
-        The form of the computation, as in `KernelUCB`.
+        Form of the posterior, as in `KernelUCB`.
 
     Attributes
     ----------
     kernel_
         The kernel in use; None for "precomputed".
     posterior_
-        The posterior that was fitted.
+        The fitted posterior.
     n_features_in_, feature_names_in_
-        Columns seen in `fit`, where X has columns.
+        Number of columns in `fit`, if X has columns.
 
     Examples
     --------
@@ -212,7 +213,7 @@ class KernelUCBRegressor(_Estimator):
         offset: float = 1.0,
         posterior: Any = "auto",
     ) -> None:
-        # Kept as given: scikit-learn copies an estimator by its parameters, and they are checked when it is fitted.
+        # Stored unchanged: scikit-learn copies an estimator by its parameters, and `fit` validates them.
         self.kernel = kernel
         self.regularization = regularization
         self.exploration = exploration
@@ -223,7 +224,7 @@ class KernelUCBRegressor(_Estimator):
         self.posterior = posterior
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Forget what was learnt and learn from these rows and rewards."""
+        """Fit to these rows and rewards; earlier data are discarded."""
         X, rewards = self._checked(X, y, reset=True)
         check_nonnegative(self.exploration, "The exploration")
         if self._is_precomputed:
@@ -237,19 +238,19 @@ class KernelUCBRegressor(_Estimator):
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike) -> Self:
-        """Learn from more rows and rewards; the result is that of `fit` on all of them."""
+        """Add rows and rewards; the result equals `fit` on all of them."""
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
         if self._is_precomputed:
             raise NotSupported(
-                "Similarities to the rows fitted so far say nothing of new ones among each other: fit all."
+                "Similarities to the fitted rows do not include those among new rows. Call `fit` with all rows."
             )
         X, rewards = self._checked(X, y, reset=False)
         self.posterior_.observe(X, rewards)
         return self
 
     def predict(self, X: Any, return_width: bool = False, *, diagonal: ArrayLike | None = None) -> Any:
-        """Estimated reward of every row.
+        """Return the estimated reward of each row.
 
         Parameters
         ----------
@@ -258,19 +259,19 @@ class KernelUCBRegressor(_Estimator):
         return_width
             Whether to return the confidence widths as well.
         diagonal
-            k(x, x) of every row: with "precomputed" similarities, which do not tell it, widths need it.
+            k(x, x) of each row, required for widths with "precomputed" similarities, which do not contain it.
         """
         X = self._checked_points(X)
         if self._is_precomputed:
             mean = self.posterior_.mean(X)
             return (mean, self.posterior_.width(X, _diagonal(diagonal, len(mean)))) if return_width else mean
         if diagonal is not None:
-            raise InvalidParameter("The kernel tells k(x, x) by itself; give the diagonal with 'precomputed' only.")
+            raise InvalidParameter("The diagonal must be passed with 'precomputed' only; a kernel computes k(x, x).")
         prediction = self.posterior_.predict(X)
         return (prediction.mean, prediction.width) if return_width else prediction.mean
 
     def decision_function(self, X: Any, *, diagonal: ArrayLike | None = None) -> Vector:
-        """Upper confidence bound of every row: mean + exploration · width."""
+        """Return the upper confidence bound of each row: mean + exploration · width."""
         mean, width = self.predict(X, return_width=True, diagonal=diagonal)
         return np.asarray(mean + check_nonnegative(self.exploration, "The exploration") * width)
 
@@ -289,7 +290,7 @@ class KernelUCBRegressor(_Estimator):
 
     @property
     def _takes_rows(self) -> bool:
-        """Whether scikit-learn can look at the points; strings, ids and pairs are left to the kernel."""
+        """Whether scikit-learn can validate the points; strings, ids and pairs are validated by the kernel."""
         return not isinstance(self.kernel, Kernel) or isinstance(self.kernel.kind, Rows)
 
     def _kernel(self, points: Points) -> Kernel:
@@ -315,7 +316,7 @@ class KernelUCBRegressor(_Estimator):
         return self._validated(X, reset=False) if self._takes_rows else X
 
     def _validated(self, X: Any, **others: Any) -> Any:
-        """The rows, and y where there is one, as scikit-learn passes them on."""
+        """Rows, and y if given, as validated by scikit-learn."""
         from sklearn.utils.validation import validate_data
 
         accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
@@ -326,7 +327,7 @@ class KernelUCBRegressor(_Estimator):
 def _square(gram: Any) -> Any:
     if gram.shape[0] != gram.shape[1]:
         raise InvalidParameter(
-            f"With kernel='precomputed' X is the square matrix of similarities of the rows, got shape {gram.shape}."
+            f"With kernel='precomputed' X must be the square matrix of similarities, got shape {gram.shape}."
         )
     return gram
 
@@ -334,10 +335,10 @@ def _square(gram: Any) -> Any:
 def _diagonal(diagonal: ArrayLike | None, n_points: int) -> Vector:
     if diagonal is None:
         raise InvalidParameter(
-            "Widths need k(x, x), and precomputed similarities to the fitted rows do not tell it. Give it: "
+            "Widths need k(x, x), which precomputed similarities to the fitted rows do not contain. Pass it: "
             "diagonal=..., ones where every point has similarity 1 to itself."
         )
     values = check_vector(np.full(n_points, diagonal) if np.ndim(diagonal) == 0 else diagonal, "The diagonal")
     if len(values) != n_points:
-        raise InvalidParameter(f"The diagonal has one number for each of {n_points} points, got {len(values)}.")
+        raise InvalidParameter(f"The diagonal must have one number for each of {n_points} points, got {len(values)}.")
     return values

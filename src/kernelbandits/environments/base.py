@@ -39,7 +39,7 @@ def n_points(contexts: Points) -> int:
         return len(contexts)
     points = contexts.actions if isinstance(contexts, Pairs) else contexts
     if not hasattr(points, "shape") and not hasattr(points, "__len__"):
-        raise InvalidContexts(f"A round is a list or an array of actions, got {type(points).__name__}.")
+        raise InvalidContexts(f"A round must be a list or an array of actions, got {type(points).__name__}.")
     return int(points.shape[0]) if hasattr(points, "shape") else len(points)
 
 
@@ -64,14 +64,12 @@ def place_of(contexts: Points, row: int) -> int:
         place = int(np.searchsorted(rows, named))
         if place < len(rows) and rows[place] == named:
             return place
-        shown = f"the rows {rows[:8].tolist()}{' and others' if len(rows) > 8 else ''} of its catalog as actions"
+        available = f"the rows {rows[:8].tolist()}{' and others' if len(rows) > 8 else ''} of its catalog as actions"
     else:
         if 0 <= named < n_points(contexts):
             return named
-        shown = f"actions 0 to {n_points(contexts) - 1}"
-    raise DecisionError(
-        f"The round last shown has {shown}, got action {row!r}. Pay for a row of the contexts that were shown."
-    )
+        available = f"actions 0 to {n_points(contexts) - 1}"
+    raise DecisionError(f"The action must be one of the last round, which has {available}, got action {row!r}.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +178,9 @@ class DrawnRounds:
     def reward(self, action: int) -> float:
         """Return the reward of an action in the last round; a restricted catalog uses rows of the whole."""
         if self._latest is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
+            raise DecisionError("There is no round to reward yet. Call observe() first.")
         shown, rewards = self._latest
         place = place_of(shown.contexts, action)
         if place >= len(rewards):
-            raise DecisionError(f"The round last shown tells {len(rewards)} rewards, and action {action!r} has none.")
+            raise DecisionError(f"The last round has {len(rewards)} rewards, and none for action {action!r}.")
         return float(rewards[place])

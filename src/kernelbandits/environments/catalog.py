@@ -224,7 +224,9 @@ def _kind_by_looks(points: Points) -> PointKind:
     if is_numbers or isinstance(points, np.ndarray):
         return kind
     if not isinstance(points, list | tuple):
-        raise InvalidContexts(f"Points are an array or a sequence, one entry a point, got {type(points).__name__}.")
+        raise InvalidContexts(
+            f"Points must be an array or a sequence, one entry per point, got {type(points).__name__}."
+        )
     return Objects()
 
 
@@ -277,7 +279,9 @@ class FixedCatalog(CatalogSources):
         catalog = self._catalog()
         values = check_vector(self.values, "The values of items")
         if len(values) != len(catalog):
-            raise InvalidParameter(f"There has to be one value an item: {len(catalog)} items, {len(values)} values.")
+            raise InvalidParameter(
+                f"There must be one value per item, got {len(catalog)} items and {len(values)} values."
+            )
         values.setflags(write=False)
         object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         points = Items.of(catalog.points(catalog.kind) if catalog is self.items else self.items)
@@ -331,7 +335,7 @@ class CatalogWorld:
     def reward(self, action: int) -> float:
         """Return the value of an item plus the noise of the last round shown."""
         if self._noise is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
+            raise DecisionError("There is no round to reward yet. Call observe() first.")
         values = self._shown.expected
         assert values is not None
         return float(values[place_of(self._shown.contexts, action)] + self._noise)
@@ -342,7 +346,7 @@ class Candidates:
     """Each round shows `n_actions` of the items, drawn uniformly without replacement; a reward is the item's value.
 
     Items may be described by their similarity alone: strings, for instance, such as the links of news feeds of which
-    only some are on the wanted topic. Policies have to generalize from observed items to the others.
+    only some are on the wanted topic. Policies must generalize from observed items to the others.
 
     Parameters
     ----------
@@ -378,7 +382,9 @@ class Candidates:
         items = Items.of(self.items)
         values = check_vector(self.values, "The values of items")
         if len(values) != len(items):
-            raise InvalidParameter(f"There has to be one value an item: {len(items)} items, {len(values)} values.")
+            raise InvalidParameter(
+                f"There must be one value per item, got {len(items)} items and {len(values)} values."
+            )
         n_actions = check_int(self.n_actions, "The number of actions")
         if n_actions > len(items):
             raise InvalidParameter(

@@ -183,9 +183,7 @@ def coded_labels(labels: ArrayLike | Sequence[Any]) -> tuple[list[ItemId], Indic
         plain = [str(label) for label in plain]
     classes = sorted(set(plain))  # all are text, or all are numbers
     if len(classes) < 2:
-        raise InvalidParameter(
-            f"There have to be at least two classes to choose from, got {classes!r}. Each class is an action."
-        )
+        raise InvalidParameter(f"There must be at least two classes, got {classes!r}. Each class is an action.")
     places = {label: place for place, label in enumerate(classes)}
     return classes, np.array([places[label] for label in plain], dtype=np.intp)
 
@@ -196,13 +194,15 @@ def _listed(labels: Any) -> list[Any]:
             labels = getattr(labels, method)()
             break
     if isinstance(labels, str) or not isinstance(labels, Sequence):
-        raise InvalidParameter(f"Labels are a sequence, one a row, got {type(labels).__name__}.")
+        raise InvalidParameter(f"Labels must be a sequence, one per row, got {type(labels).__name__}.")
     return list(labels)
 
 
 def _plain(label: Any, row: int) -> ItemId:
     if is_absent(label):
-        raise InvalidParameter(f"Every row has a class, and the label of row {row} is missing. Drop such rows first.")
+        raise InvalidParameter(
+            f"Every row must have a class, and the label of row {row} is missing. Drop such rows first."
+        )
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bool | int | np.bool_ | np.integer):
@@ -210,7 +210,7 @@ def _plain(label: Any, row: int) -> ItemId:
     if isinstance(label, float | np.floating):
         return int(label) if float(label).is_integer() else repr(float(label))
     raise InvalidParameter(
-        f"A label is a string or a number, got {type(label).__name__}: {label!r:.60} in row {row}. Labels are one "
+        f"A label must be a string or a number, got {type(label).__name__}: {label!r:.60} in row {row}. Labels are one "
         "column, not several."
     )
 
@@ -282,19 +282,19 @@ class Classification(ClassificationSources):
     def __post_init__(self) -> None:
         if not is_one_of(self.encoding, get_args(Encoding)):
             raise InvalidParameter(
-                f"The encoding is one of {list(get_args(Encoding))}, got {short_repr(self.encoding)}."
+                f"The encoding must be one of {list(get_args(Encoding))}, got {short_repr(self.encoding)}."
             )
         for name in ("normalize_rows", "shuffle"):
             object.__setattr__(self, name, check_bool(getattr(self, name), f"`{name}`"))
         items = _checked_features(self.features, self.encoding)
         if self.normalize_rows and not items.are_dense_rows:
             raise InvalidParameter(
-                "Only rows of numbers in one array have a length to divide by. Leave normalize_rows out, or normalize "
+                "Features must be rows of numbers in one array for normalize_rows. Omit it, or normalize "
                 "with the kernel: kernels.Normalized."
             )
         classes, codes = coded_labels(self.labels)
         if len(codes) != len(items):
-            raise InvalidParameter(f"There has to be one label a row: {len(items)} rows, {len(codes)} labels.")
+            raise InvalidParameter(f"There must be one label per row, got {len(items)} rows and {len(codes)} labels.")
         own = {"features": items.points, "labels": np.array(classes)[codes], "classes": tuple(classes)}
         for name, value in (*own.items(), ("_items", items), ("_codes", codes)):
             object.__setattr__(self, name, value)
@@ -360,6 +360,6 @@ def _checked_features(features: Points, encoding: Encoding) -> Items:
     if encoding != "pairs" and not items.are_dense_rows:
         raise InvalidParameter(
             f"The encoding {encoding!r} is for rows of numbers in one array, got {type(points).__name__} of "
-            f"{type(items.kind).__name__.lower()}. Take encoding='pairs', or turn them into such rows."
+            f"{type(items.kind).__name__.lower()}. Use encoding='pairs', or convert them."
         )
     return items

@@ -72,8 +72,8 @@ class Log:
         if self.ids is not None:
             lengths["ids"] = _n_lists(self.ids)
         if len(set(lengths.values())) > 1:
-            raise InvalidParameter(f"A log has one entry a round in every column, got {lengths}.")
-        self._refuse_what_no_rule_could_have_done()
+            raise InvalidParameter(f"Every column of a log must have one entry per round, got {lengths}.")
+        self._check_entries()
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -85,7 +85,9 @@ class Log:
         except (IndexError, TypeError, ValueError) as error:
             raise InvalidParameter(f"A part of a log is some of its {len(self)} rounds: {error}.") from error
         if rows.ndim != 1:
-            raise InvalidParameter(f"A part of a log is a slice or a row of round numbers, got {short_repr(part)}.")
+            raise InvalidParameter(
+                f"A part of a log must be a slice or an array of round indices, got {short_repr(part)}."
+            )
         ids = self.ids
         return Log(
             [self.rounds[row] for row in rows],
@@ -104,10 +106,10 @@ class Log:
         """Return the ids of the actions of one round, for `Policy.choose(log.rounds[t], ids=log.ids_of(t))`."""
         return None if self.ids is None else self.ids[t]
 
-    def _refuse_what_no_rule_could_have_done(self) -> None:
+    def _check_entries(self) -> None:
         for t in np.flatnonzero(~((self.propensities > 0.0) & (self.propensities <= 1.0)))[:1]:
             raise InvalidParameter(
-                f"What was shown had a probability above 0 and at most 1, got {float(self.propensities[t])!r} in round "
+                f"Propensities must be above 0 and at most 1, got {float(self.propensities[t])!r} in round "
                 f"{t}. Log the probability that the rule gave to the action it showed."
             )
         counts = self.n_actions
@@ -115,7 +117,7 @@ class Log:
             names = self.ids_of(t)
             if names is not None and len(names) != n_actions:
                 raise InvalidParameter(
-                    f"Every action of a round has a name or none has: round {t} has "
+                    f"Every action of a round must have an id, or none: round {t} has "
                     f"{pluralize(int(n_actions), 'action')}, and {pluralize(len(names), 'name')}."
                 )
         for t in np.flatnonzero((self.actions < 0) | (self.actions >= counts))[:1]:
@@ -129,8 +131,8 @@ def _count(contexts: Points, t: int) -> int:
         return n_points(contexts)
     except (InvalidContexts, TypeError, IndexError) as error:
         raise InvalidParameter(
-            f"A round is a collection of actions, one entry an action, got {type(contexts).__name__} in round {t}: "
-            f"{short_repr(contexts)}."
+            f"A round must be a collection of actions, one entry per action, got {type(contexts).__name__} in round "
+            f"{t}: {short_repr(contexts)}."
         ) from error
 
 
@@ -196,15 +198,15 @@ class Logged:
 
     def __post_init__(self) -> None:
         if not isinstance(self.log, Log):
-            raise InvalidParameter(f"This world is made of a Log, got {type(self.log).__name__}.")
+            raise InvalidParameter(f"This environment must be built from a Log, got {type(self.log).__name__}.")
         if self.reward_range is None:
             return
         low, high = check_range(self.reward_range)
         object.__setattr__(self, "reward_range", (low, high))
         if not np.all((low <= self.log.rewards) & (self.log.rewards <= high)):
             raise InvalidParameter(
-                f"All rewards of the log have to lie in the reward range {self.reward_range!r}, got rewards from "
-                f"{float(self.log.rewards.min())} to {float(self.log.rewards.max())}. None says that the "
+                f"All rewards of the log must lie in the reward range {self.reward_range!r}, got rewards from "
+                f"{float(self.log.rewards.min())} to {float(self.log.rewards.max())}. None means that the "
                 "range is not known."
             )
 

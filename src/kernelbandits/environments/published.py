@@ -135,7 +135,7 @@ class JointSpace(ABC):
         rounds = islice(_stream(self, check_seed(seed)), 1, 1 + n_rounds)
         return np.cumsum([self.claimed_best(context) + noise for context, _, noise in rounds])
 
-    def short_repr(self, context: Vector) -> tuple[Round, Vector]:
+    def round_at(self, context: Vector) -> tuple[Round, Vector]:
         """Return the round of a context, and the expected rewards of its actions."""
         actions = _published_draws()[0]
         contexts = np.column_stack([np.tile(context, (len(actions), 1)), actions])
@@ -143,11 +143,11 @@ class JointSpace(ABC):
         return Round(contexts, expected=expected), expected
 
     def _fresh_rounds(
-        self, context_rng: np.random.Generator, luck_rng: np.random.Generator
+        self, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
-            shown, expected = self.short_repr(context_rng.random(self.n_columns))
-            yield shown, expected + self.noise_scale * luck_rng.standard_normal(len(expected))
+            shown, expected = self.round_at(context_rng.random(self.n_columns))
+            yield shown, expected + self.noise_scale * noise_rng.standard_normal(len(expected))
 
 
 class PublishedWorld(DrawnRounds):
@@ -160,12 +160,12 @@ class PublishedWorld(DrawnRounds):
     def initial_history(self) -> tuple[Matrix, Vector]:
         """Return the authors' first round: one row, chosen at random, and its reward."""
         context, noise, _ = next(_stream(self._environment, self._seed))
-        shown, expected = self._environment.short_repr(context)
+        shown, expected = self._environment.round_at(context)
         return shown.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
 
     def _same_rounds(self) -> Iterator[tuple[Round, Vector]]:
         for context, noise, _ in islice(_stream(self._environment, self._seed), 1, None):
-            shown, expected = self._environment.short_repr(context)
+            shown, expected = self._environment.round_at(context)
             yield shown, expected + noise
 
 
@@ -185,8 +185,8 @@ def _seed_of(rng: np.random.Generator) -> int:
     entropy = getattr(rng.bit_generator.seed_seq, "entropy", None)
     if not isinstance(entropy, int | np.integer) or entropy >= 2**32:
         raise InvalidParameter(
-            f"A published stream has a seed from 0 to 4,294,967,295, got a run without such a seed ({entropy!r}). The "
-            "authors' seeds are 0, 1 and 2: simulate(..., seed=0)."
+            f"A published stream must have a seed from 0 to 4,294,967,295, got a run without such a seed "
+            f"({entropy!r}). The authors' seeds are 0, 1 and 2: simulate(..., seed=0)."
         )
     return int(entropy)
 
@@ -321,9 +321,9 @@ class Spherical(ABC):
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
         """Draw a function and start a run; function, contexts and noise have separate generators."""
-        function_rng, context_rng, luck_rng = rng.spawn(3)
+        function_rng, context_rng, noise_rng = rng.spawn(3)
         function = self.function(function_rng if self.seed is None else np.random.default_rng(self.seed))
-        return DrawnRounds(self._rounds(function, context_rng, luck_rng))
+        return DrawnRounds(self._rounds(function, context_rng, noise_rng))
 
     def describe(self) -> Parameters:
         """Return class and parameters as plain values."""
@@ -333,13 +333,13 @@ class Spherical(ABC):
         self,
         function: Callable[[Matrix], Vector],
         context_rng: np.random.Generator,
-        luck_rng: np.random.Generator,
+        noise_rng: np.random.Generator,
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
             contexts = _on_the_sphere(context_rng, self.n_actions, self.n_features)
             expected = function(contexts)
-            luck = self.noise_scale * luck_rng.standard_normal(self.n_actions)
-            yield Round(contexts, expected=expected), expected + luck
+            noise = self.noise_scale * noise_rng.standard_normal(self.n_actions)
+            yield Round(contexts, expected=expected), expected + noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,12 +452,12 @@ class Wheel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", check_nonnegative(self.radius, "The radius"))
         if self.radius >= 1.0:
-            raise InvalidParameter(f"The radius has to be below 1, where the disc ends, got {self.radius!r}.")
+            raise InvalidParameter(f"The radius must be below 1, where the disc ends, got {self.radius!r}.")
         object.__setattr__(self, "scale", check_positive(self.scale, "The scale"))
         object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         if not is_one_of(self.encoding, ("pairs", "rows", "disjoint")):
             raise InvalidParameter(
-                f'The encoding has to be "pairs", "rows" or "disjoint", got {short_repr(self.encoding)}.'
+                f'The encoding must be "pairs", "rows" or "disjoint", got {short_repr(self.encoding)}.'
             )
 
     @property
@@ -482,14 +482,14 @@ class Wheel:
         return self.scale * values
 
     def _rounds(
-        self, context_rng: np.random.Generator, luck_rng: np.random.Generator
+        self, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
             context = _in_the_disc(context_rng)
             expected = self.value(context)
             ids = list(LABELS) if self.encoding == "rows" else None
-            luck = self.scale * self.noise_scale * luck_rng.standard_normal(len(expected))
-            yield Round(self._encoded(context), ids=ids, expected=expected), expected + luck
+            noise = self.scale * self.noise_scale * noise_rng.standard_normal(len(expected))
+            yield Round(self._encoded(context), ids=ids, expected=expected), expected + noise
 
     def _encoded(self, context: Vector) -> Points:
         if self.encoding == "pairs":

@@ -56,7 +56,7 @@ class RKHSFunction:
         if len(coefficients) != n_centers:
             raise InvalidParameter(f"There is one coefficient per center: {n_centers}, got {len(coefficients)}.")
         if np.abs(coefficients).max() > LARGEST:
-            raise InvalidParameter(f"Coefficients have to be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
+            raise InvalidParameter(f"Coefficients must be at most {LARGEST:g}, got {np.abs(coefficients).max():g}.")
         object.__setattr__(self, "coefficients", coefficients)
 
     def __call__(self, contexts: Points) -> Vector:
@@ -161,7 +161,7 @@ class SyntheticRKHS:
         check_size("The centers", self.n_centers, self.n_features)
         check_size("The similarities of the centers", self.n_centers, self.n_centers)
         if not is_one_of(self.noise, ("gaussian", "bernoulli")):
-            raise InvalidParameter(f'The noise has to be "gaussian" or "bernoulli", got {short_repr(self.noise)}.')
+            raise InvalidParameter(f'The noise must be "gaussian" or "bernoulli", got {short_repr(self.noise)}.')
         if self.seed is not None:
             object.__setattr__(self, "seed", check_seed(self.seed, "The seed of the function"))
         if self.action_seed is not None:
@@ -181,17 +181,17 @@ class SyntheticRKHS:
 
     def start(self, rng: np.random.Generator) -> SyntheticWorld:
         """Draw a function and start a run; function, contexts and noise have separate generators."""
-        function_rng, context_rng, luck_rng = rng.spawn(3)
+        function_rng, context_rng, noise_rng = rng.spawn(3)
         if self.seed is not None:
             function_rng = np.random.default_rng(self.seed)
         action_rng = function_rng if self.action_seed is None else np.random.default_rng(self.action_seed)
         actions = self._contexts(action_rng) if self.fixed_actions else None
         function = self._function(function_rng, actions)
         if actions is None:
-            rounds = self._fresh_rounds(function, context_rng, luck_rng)
+            rounds = self._fresh_rounds(function, context_rng, noise_rng)
         else:
             actions.setflags(write=False)  # shared by all rounds, so read-only
-            rounds = self._fixed_rounds(actions, self._expected(function, actions), luck_rng)
+            rounds = self._fixed_rounds(actions, self._expected(function, actions), noise_rng)
         return SyntheticWorld(function, rounds)
 
     def describe(self) -> Parameters:
@@ -226,7 +226,7 @@ class SyntheticRKHS:
         object.__setattr__(self, "norm", check_positive(self.norm, "The norm"))
         if self.noise == "bernoulli" and not self.fixed_actions and self.norm * sqrt(largest) > 1.0 + ROUNDING:
             raise InvalidParameter(
-                f"A function of norm {self.norm!r} can exceed 1, which is no probability. With Bernoulli noise over "
+                f"A function of norm {self.norm!r} can exceed 1, which is not a probability. With Bernoulli noise over "
                 f"fresh contexts the norm may be at most 1/sqrt(k_max) = {1 / sqrt(largest):.4g}; leave it out for the "
                 "usual one."
             )
@@ -261,20 +261,20 @@ class SyntheticRKHS:
         return LARGEST_PROBABILITY / float(np.max(function(actions)))
 
     def _fresh_rounds(
-        self, function: RKHSFunction, context_rng: np.random.Generator, luck_rng: np.random.Generator
+        self, function: RKHSFunction, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         """Yield infinitely many rounds, each with the rewards of all its actions."""
         while True:
             contexts = self._contexts(context_rng)
             expected = self._expected(function, contexts)
-            yield Round(contexts, expected=expected), self._rewards(expected, luck_rng)
+            yield Round(contexts, expected=expected), self._rewards(expected, noise_rng)
 
     def _fixed_rounds(
-        self, actions: Matrix, expected: Vector, luck_rng: np.random.Generator
+        self, actions: Matrix, expected: Vector, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         """Yield the same round infinitely often, with new noise each time."""
         while True:
-            yield Round(actions, expected=expected), self._rewards(expected, luck_rng)
+            yield Round(actions, expected=expected), self._rewards(expected, noise_rng)
 
     def _expected(self, function: RKHSFunction, contexts: Matrix) -> Vector:
         expected = function(contexts)
@@ -379,17 +379,17 @@ class Clustered:
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
         """Draw the clusters and start a run; clusters, contexts and noise have separate generators."""
-        group_rng, context_rng, luck_rng = rng.spawn(3)
+        group_rng, context_rng, noise_rng = rng.spawn(3)
         centers = group_rng.random((self.n_clusters, self.n_features))
         values = group_rng.uniform(*self.values, size=self.n_clusters)
-        return DrawnRounds(self._rounds(centers, values, context_rng, luck_rng))
+        return DrawnRounds(self._rounds(centers, values, context_rng, noise_rng))
 
     def describe(self) -> Parameters:
         """Return class and parameters as plain values."""
         return {"class": type(self).__name__, **vars(self), "values": list(self.values)}
 
     def _rounds(
-        self, centers: Matrix, values: Vector, context_rng: np.random.Generator, luck_rng: np.random.Generator
+        self, centers: Matrix, values: Vector, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         shown: Round | None = None
         while True:
@@ -400,4 +400,4 @@ class Clustered:
                 contexts.setflags(write=False)  # shared by all rounds if actions are fixed
                 shown = Round(contexts, expected=values[groups])
             assert shown.expected is not None
-            yield shown, (luck_rng.random(self.n_actions) < shown.expected).astype(np.float64)
+            yield shown, (noise_rng.random(self.n_actions) < shown.expected).astype(np.float64)

@@ -1,8 +1,10 @@
-"""Encoding of tabular data: named columns to a matrix of numbers."""
+"""Tabular data: reading of data frames, and encoding of named columns as a matrix of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,6 +21,7 @@ __all__ = [
     "Categories",
     "Columns",
     "Scaling",
+    "Table",
     "bundled",
     "columns_of",
     "encode_columns",
@@ -95,17 +98,19 @@ def encode_columns(
     """
     one_of(categories, Categories, "The treatment of categories")
     one_of(scaling, Scaling, "The scaling")
-    missing = check_float(missing, "What a missing entry reads")
+    missing = check_float(missing, "The value of missing entries")
     columns = {name: _column(name, column) for name, column in check_mapping(columns, "Columns").items()}
     categorical = check_list(categorical, "Categorical columns", "One column: ['color'].")
     unknown = [name for name in categorical if not is_one_of(name, columns)]
     if unknown:
-        raise InvalidParameter(f"There is no column {unknown[0]!r} to take as categories, only {list(columns)!r}.")
+        raise InvalidParameter(
+            f"Categorical columns must be columns of the table, and {unknown[0]!r} is not among {list(columns)!r}."
+        )
     encoded = list(_encoded(columns, frozenset(categorical), categories, scaling, missing))
     if not encoded:
-        raise InvalidParameter("No column is left to make features of. Keep some: categories='ordinal' drops none.")
+        raise InvalidParameter("At least one column must be left as a feature. categories='ordinal' drops none.")
     if len({len(column) for column in encoded}) > 1:
-        raise InvalidParameter(f"Columns have to be of one length, got {[len(column) for column in encoded]}.")
+        raise InvalidParameter(f"Columns must have one length, got {[len(column) for column in encoded]}.")
     return np.column_stack(encoded)
 
 
@@ -158,7 +163,7 @@ def _column(name: str, column: Any) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidParameter(f"Column {name!r} cannot be read as an array: {error}.") from error
     if array.ndim != 1:
-        raise InvalidParameter(f"Column {name!r} has to be one value per record, got shape {array.shape}.")
+        raise InvalidParameter(f"Column {name!r} must be one value per record, got shape {array.shape}.")
     return array if array.dtype.kind in "buifO" else array.astype(object)
 
 
@@ -183,7 +188,9 @@ def _finite_or_missing(column: NDArray[Any], name: str) -> Vector:
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         numbers = column.astype(np.float64)
     if np.isinf(numbers).any():
-        raise InvalidParameter(f"Column {name!r} holds an infinity. Give finite numbers, and NaN for what is missing.")
+        raise InvalidParameter(
+            f"Column {name!r} must hold finite numbers, and NaN for missing entries; it holds an infinity."
+        )
     return numbers
 
 
@@ -194,125 +201,174 @@ def _filled(values: Vector, missing: float) -> Vector:
 def one_of(value: str, choices: Any, name: str) -> None:
     """Reject a value that is not a member of a literal type."""
     if not is_one_of(value, get_args(choices)):
-        raise InvalidParameter(f"{name} is one of {list(get_args(choices))}, got {short_repr(value)}.")
-
-
-ARROW_NUMBERS: Final = ("int", "uint", "float", "halffloat", "double", "decimal", "bool")
-"""Prefixes of the names of Arrow types that hold numbers or booleans."""
+        raise InvalidParameter(f"{name} must be one of {list(get_args(choices))}, got {short_repr(value)}.")
 
 
 def is_frame(table: Any) -> bool:
-    """Whether this is a table with named columns: pandas, polars, Arrow, or a dictionary of columns."""
-    return isinstance(table, Mapping) or _is_arrow(table) or (hasattr(table, "columns") and hasattr(table, "dtypes"))
+    """Whether this is a table with named columns: a data frame, an Arrow table, or a dictionary of columns."""
+    return isinstance(table, Mapping) or any(hasattr(type(table), name) for name in ("columns", "column_names"))
 
 
-def columns_of(frame: Any) -> Columns:
-    """Return columns by name, in order: float64 for numbers and booleans (NaN: missing), otherwise objects.
+class Table:
+    """Columns of a table by name. Data frames are read by narwhals; a dictionary of columns needs no other package.
 
     Parameters
     ----------
     frame
-        A pandas or polars data frame, lazy or not, an Arrow table, or a dictionary of columns.
+        A data frame of pandas, polars or another library that narwhals supports, lazy or not, an Arrow table, batch or
+        reader, a DuckDB relation, or a dictionary of columns.
 
     Examples
     --------
+    >>> table = Table({"age": [30, None], "city": ["Bonn", "Ulm"]})
+    >>> table.names, table.column("city"), table.numbers("age")
+    (['age', 'city'], array(['Bonn', 'Ulm'], dtype=object), array([30., nan]))
+    """
+
+    def __init__(self, frame: Any) -> None:
+        columns = frame if isinstance(frame, Mapping) else _columns_by_narwhals(frame)
+        self.names = [str(name) for name in columns]
+        _check_unique(self.names)
+        self._columns = dict(zip(self.names, columns.values(), strict=True))
+        if isinstance(frame, Mapping):
+            self._columns = {name: _column_of_dictionary(values, name) for name, values in self._columns.items()}
+            lengths = {name: len(column) for name, column in self._columns.items()}
+            if len(set(lengths.values())) > 1:
+                raise InvalidParameter(f"The columns of a table must be of one length, got {lengths}.")
+
+    def is_categorical(self, name: str) -> bool:
+        """Whether a column was declared categorical, also if its categories are numbers."""
+        dtype = str(getattr(self._columns[name], "dtype", ""))
+        return dtype.startswith(("category", "Categorical", "Enum"))  # pandas; narwhals and polars
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Column as an array: of numbers or booleans, or of objects with None for missing entries."""
+        if not is_one_of(name, self.names):
+            listed = ", ".join(map(repr, self.names)) or "none"
+            raise InvalidParameter(f"The table has no column {short_repr(name)}; it has {listed}.")
+        column = self._columns[name]
+        if hasattr(column, "to_native"):  # a series of narwhals
+            is_numeric = column.dtype.is_numeric() or str(column.dtype) == "Boolean"
+            column = _numbers_of_series(column) if is_numeric else column.to_list()
+        if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+            return column
+        return np.fromiter((_plain(entry) for entry in column), dtype=object, count=len(column))
+
+    def numbers(self, name: str) -> Vector:
+        """Column as float64, NaN for missing entries; raise InvalidParameter if an entry is not a number."""
+        column = self.column(name)
+        for entry in column[:0] if column.dtype.kind in "biuf" else column:
+            if entry is not None and not _is_number(entry):
+                raise InvalidParameter(
+                    f"The column {name!r} must hold numbers, got {type(entry).__name__}: {short_repr(entry)}."
+                )
+        return _as_floats(column, name)
+
+
+def columns_of(frame: Any) -> Columns:
+    """Return all columns of a `Table`, in order: float64 for numbers and booleans (NaN: missing), otherwise objects.
+
     >>> columns_of({"age": [30, 41], "city": ["Bonn", None]})
     {'age': array([30., 41.]), 'city': array(['Bonn', None], dtype=object)}
     """
-    if type(frame).__name__ == "LazyFrame":  # of polars: collected first, since it exposes little
-        frame = frame.collect()
-    if not is_frame(frame):
-        raise InvalidParameter(
-            f"A table is a pandas or polars data frame, an Arrow table or a dictionary of columns, got "
-            f"{type(frame).__name__}."
-        )
-    names = (
-        list(frame) if isinstance(frame, Mapping) else list(frame.column_names if _is_arrow(frame) else frame.columns)
-    )
-    if len(set(map(str, names))) < len(names):
-        raise InvalidParameter(f"The columns of a table have different names, got {names!r}.")
-    columns = {str(name): _frame_column(frame[name], str(name)) for name in names}
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) != 1:
-        raise InvalidParameter(f"The columns of a table are of one length, got {lengths}.")
-    return columns
+    table = Table(frame)
+    if not table.names:
+        raise InvalidParameter("A table must have at least one column, got none.")
+    return {name: _numbers_or_categories(table, name) for name in table.names}
 
 
 def without_column(columns: Columns, name: str, drop: Collection[str] = ()) -> tuple[NDArray[Any], Columns]:
     """Return one column, and all others except those to drop."""
     if isinstance(drop, str):
-        raise InvalidParameter(f"Columns to drop are a list of names, got {drop!r}. One column: [{drop!r}].")
+        raise InvalidParameter(f"Columns to drop must be a list of names, got {drop!r}. One column: [{drop!r}].")
     for wanted in (name, *drop):
         if wanted not in columns:
-            hint = f" Columns are named by texts here: {str(wanted)!r}." if str(wanted) in columns else ""
+            hint = f" Names of columns are strings here: {str(wanted)!r}." if str(wanted) in columns else ""
             raise InvalidParameter(f"There is no column {wanted!r}, only {list(columns)!r}.{hint}")
     return columns[name], {key: column for key, column in columns.items() if key != name and key not in drop}
 
 
-def _is_arrow(table: Any) -> bool:
-    return hasattr(table, "column_names") and hasattr(table, "schema")
+def _columns_by_narwhals(frame: Any) -> Mapping[Any, Any]:
+    """Series of narwhals by name; lazy frames, readers and relations are collected."""
+    if not (is_frame(frame) or hasattr(frame, "__arrow_c_stream__")) or hasattr(frame, "__array_interface__"):
+        raise InvalidParameter(
+            "A table must be a data frame (pandas, polars), an Arrow table, a DuckDB relation or a dictionary of "
+            f"columns, got {type(frame).__name__}."
+        )
+    narwhals = import_optional("narwhals", "A data frame", extra="adapters")
+    try:
+        table = narwhals.from_native(frame)
+    except narwhals.exceptions.DuplicateError:
+        _check_unique([str(name) for name in getattr(frame, "column_names", getattr(frame, "columns", ()))])
+        raise
+    except TypeError:  # a batch or a reader of Arrow
+        table = narwhals.from_arrow(frame, backend="pyarrow")
+    table = table.collect() if isinstance(table, narwhals.LazyFrame) else table
+    return {name: table.get_column(name) for name in table.columns}
 
 
-def _frame_column(values: Any, name: str) -> NDArray[Any]:
-    module = type(values).__module__.partition(".")[0]
-    if module == "pyarrow":
-        return _arrow_column(values, name)
-    if module == "polars":
-        return _polars_column(values, name)
-    kind = getattr(getattr(values, "dtype", None), "kind", None)
-    if module == "pandas" and kind in tuple("biuf"):
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    if module == "pandas":
-        column = _objects(list(values), name)
-        return column if values.dtype == "category" else _numbers_where_all_are(column)
-    listed = values if kind else check_list(values, f"The values of column {name!r}")
-    array = np.asarray(listed, dtype=None if kind else _type_of(listed))
-    if array.ndim != 1:
-        raise InvalidParameter(f"A column is one value per row, and {name!r} has shape {array.shape}.")
-    return array.astype(np.float64) if array.dtype.kind in "biuf" else _numbers_where_all_are(_objects(array, name))
-
-
-def _arrow_column(values: Any, name: str) -> NDArray[Any]:
-    type_name = str(values.type)
-    if type_name.startswith(ARROW_NUMBERS):
-        numbers = values.cast("uint8") if type_name == "bool" else values
-        return np.array(numbers.cast("float64").to_numpy(), dtype=np.float64)
-    return _objects(values.to_pylist(), name)
-
-
-def _polars_column(values: Any, name: str) -> NDArray[Any]:
-    if values.dtype.is_numeric() or str(values.dtype) == "Boolean":
-        return np.array(values.cast(float).to_numpy(), dtype=np.float64)
-    return _objects(values.to_list(), name)
-
-
-def _type_of(values: Any) -> Any:
-    """Return object if there is text among the values; otherwise NumPy would convert the numbers to text."""
-    return object if any(isinstance(value, str) or value is None for value in values) else None
-
-
-def _numbers_where_all_are(column: NDArray[Any]) -> NDArray[Any]:
-    """Convert a column of objects that are all numbers or missing to numbers."""
-    if any(isinstance(value, str) for value in column) or all(value is None for value in column):
-        return column
-    return column.astype(np.float64)  # None becomes NaN
-
-
-def _objects(values: Sequence[Any] | NDArray[Any], name: str) -> NDArray[Any]:
-    """Return categories unchanged; reject values that are not valid categories."""
-    column = np.empty(len(values), dtype=object)
-    if set(map(type, values)) <= {str, type(None)}:
-        column[:] = values
-        return column
-    for row, value in enumerate(values):
-        is_missing = is_absent(value)
-        if not (is_missing or isinstance(value, str | int | float | np.integer | np.floating | np.bool_)):
+def _check_unique(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
             raise InvalidParameter(
-                f"A column holds numbers or names, and {name!r} holds {type(value).__name__}: {value!r:.60}. Turn it "
-                "into one of these, or drop it."
+                f"The columns of a table must have different names, got {names.count(name)} columns called {name!r}. "
+                "Rename all but one."
             )
-        column[row] = None if is_missing else value.item() if isinstance(value, np.generic) else value
-    return column
+
+
+def _column_of_dictionary(values: Any, name: str) -> Any:
+    """Column with a length: an array, a series of pandas or polars, or a list."""
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InvalidParameter(f"A column must have one value per row, and {name!r} has shape {values.shape}.")
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
+        return values
+    if hasattr(values, "to_pylist"):  # of Arrow, whose entries are not Python's
+        return values.to_pylist()
+    return values if hasattr(values, "dtype") else check_list(values, f"The values of column {name!r}")
+
+
+def _numbers_of_series(series: Any) -> NDArray[Any]:
+    """Numbers or booleans of a series of narwhals; float64 if entries are missing or the type is not NumPy's."""
+    numbers = series.to_numpy()
+    if numbers.dtype.kind in "biuf" and not series.is_null().any():
+        return np.asarray(numbers)
+    return np.array(series.cast(import_optional("narwhals", "A data frame").Float64).to_numpy(), dtype=np.float64)
+
+
+def _plain(entry: Any) -> Any:
+    """Return a Python value for one of NumPy, None for a missing entry."""
+    if isinstance(entry, np.datetime64 | np.timedelta64):
+        return None if np.isnat(entry) else entry  # as an item, nanoseconds would be a number
+    if is_absent(entry) or entry is np.ma.masked:
+        return None
+    return entry.item() if isinstance(entry, np.generic) else entry
+
+
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, Real | Decimal) and not isinstance(entry, np.timedelta64)  # which NumPy counts as a number
+
+
+def _as_floats(column: NDArray[Any], name: str) -> Vector:
+    try:
+        return column.astype(np.float64)  # None becomes NaN
+    except OverflowError as error:
+        raise InvalidParameter(f"The column {name!r} must hold numbers that a float can hold: {error}.") from error
+
+
+def _numbers_or_categories(table: Table, name: str) -> NDArray[Any]:
+    """Numbers if all known entries are; otherwise categories. Entries that are neither are rejected."""
+    column = table.column(name)
+    if column.dtype != object:
+        return column.astype(np.float64)
+    known = [entry for entry in column if entry is not None]
+    for entry in known:
+        if not (isinstance(entry, str) or _is_number(entry)):
+            raise InvalidParameter(
+                f"A column must hold numbers or categories, and {name!r} holds {type(entry).__name__}: {entry!r:.60}. "
+                "Convert it, or drop it."
+            )
+    is_numeric = bool(known) and not table.is_categorical(name) and all(map(_is_number, known))
+    return _as_floats(column, name) if is_numeric else column
 
 
 BUNDLED_CLASSES: Final = ("digits", "breast_cancer", "wine", "iris")
@@ -325,7 +381,7 @@ BUNDLED_VALUES: Final = ("diabetes",)
 def bundled(name: str, known: tuple[str, ...]) -> tuple[Matrix, NDArray[Any]]:
     """Return features and targets of a data set included in scikit-learn; classes by name if they have names."""
     if name not in known:
-        raise InvalidParameter(f"scikit-learn brings {', '.join(known)} for this, got {name!r}.")
+        raise InvalidParameter(f"The data set must be one of scikit-learn's {', '.join(known)}, got {name!r}.")
     bunch = getattr(_scikit_learn(), f"load_{name}")()
     features, target = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
     names = getattr(bunch, "target_names", None)
@@ -340,12 +396,12 @@ def fetched(name: str, *, version: int | str, data_home: str | None) -> tuple[An
         bunch = _scikit_learn().fetch_openml(name, version=version, data_home=data_home, as_frame=True, parser="auto")
     except OSError as error:  # base class of URLError and HTTPError
         raise DataUnavailable(
-            f"The set {name!r} could not be fetched from openml.org: {error}. Ask again with a connection, name a "
-            "`data_home` where it was kept before, or give the table yourself: Classification.from_frame."
+            f"The set {name!r} could not be fetched from openml.org: {error}. Check the connection, pass a "
+            "`data_home` with an earlier download, or pass the table: Classification.from_frame."
         ) from error
     except ValueError as error:
         raise InvalidParameter(
-            f"openml.org has no such set, or none that scikit-learn takes: {name!r}, version {version!r}. {error}"
+            f"openml.org has no data set that scikit-learn can read: {name!r}, version {version!r}. {error}"
         ) from error
     return bunch.frame, list(bunch.target_names)
 

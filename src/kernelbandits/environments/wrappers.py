@@ -58,7 +58,7 @@ class Delayed:
             self.environment, "The environment", "start", "describe", hint="Clustered(n_actions=3) is one."
         )
         if isinstance(self.environment, Delayed):
-            raise InvalidParameter("This world tells its rewards late already. Give the sum of both delays once.")
+            raise InvalidParameter("This environment is delayed already. Use one wrapper with the sum of both delays.")
         if not callable(self.delay):
             object.__setattr__(self, "delay", _checked(self.delay))
 
@@ -108,7 +108,7 @@ class DelayedWorld:
     def delay(self) -> int:
         """Return the delay of the reward of the last round shown, in rounds."""
         if self._delay is None:
-            raise DecisionError("No round has been shown yet, so no reward is on its way. Call observe() first.")
+            raise DecisionError("There is no delayed reward yet. Call observe() first.")
         return self._delay
 
 
@@ -236,7 +236,7 @@ class DriftingWorld:
     def reward(self, action: int) -> float:
         """Return the reward of an action in the last round shown."""
         if self._shown is None:
-            raise DecisionError("No round has been shown yet, so there is nothing to pay for. Call observe() first.")
+            raise DecisionError("There is no round to reward yet. Call observe() first.")
         return self._shown.reward(action)
 
     def _world(self, is_after: bool) -> World:
@@ -249,14 +249,14 @@ class _ForeseeableDriftingWorld(DriftingWorld):
 
     def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
         """Return the next rounds with the rewards of all actions; they count as shown."""
-        foreseen: list[tuple[Round, Vector]] = []
+        rounds: list[tuple[Round, Vector]] = []
         for is_after, turns in groupby(islice(self._turns, n_rounds)):
             world = self.after if is_after else self.before
             asked = len(list(turns))
             seen = world.peek_rounds(asked)
-            foreseen += seen
+            rounds += seen
             if seen:
                 self._shown = world
             if len(seen) < asked:
                 break
-        return foreseen
+        return rounds

@@ -35,7 +35,7 @@ __all__ = [
 
 def an_environment(value: Environment) -> Environment:
     """Return the environment; raise InvalidParameter if it cannot be started and described."""
-    swapped = " This is a policy: the world comes first, the policy second." if hasattr(value, "choose") else ""
+    swapped = " This is a policy: pass the environment first, the policy second." if hasattr(value, "choose") else ""
     return check_has_methods(
         value, "The environment", "start", "describe", hint=f"Clustered(n_actions=3) is one.{swapped}"
     )
@@ -43,7 +43,7 @@ def an_environment(value: Environment) -> Environment:
 
 def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
     """Return the policy; raise InvalidParameter if a method is missing (default: `choose`, `learn` and `describe`)."""
-    swapped = " This is a world: the world comes first, the policy second." if hasattr(value, "start") else ""
+    swapped = " This is an environment: pass it first, the policy second." if hasattr(value, "start") else ""
     needed = methods or ("choose", "learn", "describe")
     return check_has_methods(value, name, *needed, hint=f"KernelUCB(kernel) is one.{swapped}")
 

@@ -68,7 +68,7 @@ def collect_log(environment: Environment, policy: Policy, *, horizon: int, seed:
     )
     if shows_one_action_only(log):
         warn_user(
-            f"{type(policy).__name__} left nothing to chance, so that this log says nothing about other policies. "
+            f"{type(policy).__name__} is deterministic, so this log contains no information about other policies. "
             "Log with UniformRandom, or with Mixed(policy, epsilon=0.1).",
             KernelBanditWarning,
         )
@@ -169,7 +169,7 @@ class _WatchedWorld:
 
 def _expected(shown: Round) -> Vector:
     if shown.expected is None:
-        raise InvalidParameter("This world does not know its expected rewards, so there is no true value to tell.")
+        raise InvalidParameter("The expected rewards of this environment are unknown, so the true value is unknown.")
     return shown.expected
 
 

@@ -112,16 +112,16 @@ class DirectMethod:
         """Fit the model to all rewards of the log in one call."""
         posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularization)
         shown = learn_log(posterior, a_log(log))
-        if posterior.forgets:  # its widths do not describe all rounds of a log
+        if posterior.capabilities.forgets:  # its widths do not describe all rounds of a log
             return KernelRewards(posterior)
         return GaussianRewards(posterior, shown, log.rewards, self.noise_variance)
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy, had it made the decisions."""
         target = Target.of(log, policy)
-        said = model_values(self, log, target, folds=1)
-        value, of_rounds = mean_with_error(said.of_policy)
-        error, warning = error_with_model(of_rounds, said, log, target, np.zeros(len(log)))
+        values = model_values(self, log, target, folds=1)
+        value, of_rounds = mean_with_error(values.of_policy)
+        error, warning = error_with_model(of_rounds, values, log, target, np.zeros(len(log)))
         return weighted_estimate(value, error, target, target.weights, self.confidence, (warning, *log_warnings(log)))
 
 
@@ -164,7 +164,7 @@ class DoublyRobust:
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
-        _refuse_no_model(self.model)
+        _reject_no_model(self.model)
         object.__setattr__(self, "clip", checked_clip(self.clip))
         object.__setattr__(self, "folds", check_int(self.folds, "The number of folds"))
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
@@ -223,7 +223,7 @@ class Switch:
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
-        _refuse_no_model(self.model)
+        _reject_no_model(self.model)
         threshold = check_float(self.threshold, "The threshold")
         if not threshold >= 0.0:  # also catches NaN; infinity accepts every weight
             raise InvalidParameter(
@@ -240,22 +240,22 @@ class Switch:
         is_trusted = target.weights <= self.threshold
         warnings = weight_warnings(log, target.weights)
         weights = np.where(is_trusted, target.weights, 0.0)
-        said = model_values(self.model, log, target, self.folds)
-        value, error = _corrected(said, log, weights)
+        values = model_values(self.model, log, target, self.folds)
+        value, error = _corrected(values, log, weights)
         if not is_trusted.all():
             share = 100.0 * float(np.mean(~is_trusted))
             warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
-            error, trust = error_with_model(error, said, log, target, weights)
+            error, trust = error_with_model(error, values, log, target, weights)
             warnings += (trust,)
         return weighted_estimate(value, error, target, weights, self.confidence, warnings)
 
 
-def _corrected(said: ModelValues, log: Log, weights: Vector) -> tuple[float, float]:
+def _corrected(values: ModelValues, log: Log, weights: Vector) -> tuple[float, float]:
     """Return the value and its standard error, that of a mean of independent terms."""
-    return mean_with_error(said.of_policy + weights * (log.rewards - said.of_shown))
+    return mean_with_error(values.of_policy + weights * (log.rewards - values.of_shown))
 
 
-def _refuse_no_model(model: RewardModel) -> None:
+def _reject_no_model(model: RewardModel) -> None:
     if not callable(getattr(model, "fit", None)):
         raise InvalidParameter(
             f"A model learns rewards from a log with fit(log), got {type(model).__name__}. "

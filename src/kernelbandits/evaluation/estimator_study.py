@@ -81,14 +81,14 @@ def estimator_study(
         raise InvalidParameter("A study of estimators needs at least one of them.")
     rounds = 10 * horizon if truth_horizon is None else check_int(truth_horizon, "The rounds of the truth")
     first = check_seed(seed)
-    said: dict[str, list[Estimate]] = {name: [] for name in estimators}
+    estimates: dict[str, list[Estimate]] = {name: [] for name in estimators}
     truths = []
     for run in range(first, first + n_logs):
         log = collect_log(environment, log_with(run), horizon=horizon, seed=run)
         truths.append(true_value(environment, target, horizon=rounds, seed=run).value)
         for name, estimator in estimators.items():
-            said[name].append(estimator.estimate(log, target))
-    return [_row(name, estimates, truths) for name, estimates in said.items()]
+            estimates[name].append(estimator.estimate(log, target))
+    return [_row(name, found, truths) for name, found in estimates.items()]
 
 
 def _row(name: str, estimates: list[Estimate], truths: list[float]) -> dict[str, Any]:

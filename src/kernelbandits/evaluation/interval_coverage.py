@@ -90,8 +90,8 @@ def coverage(
     >>> kernel = kb.kernels.Gaussian(length_scale=0.3)
     >>> world = kb.environments.SyntheticRKHS(kernel, n_actions=5, n_features=1, norm=1.0, noise_scale=0.1)
     >>> schedule = kb.theory.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.1)
-    >>> said = coverage(world, lambda seed: kb.KernelUCB(kernel, exploration=schedule), horizon=20, repeats=5)
-    >>> said.n_failed, said.is_kept
+    >>> estimate = coverage(world, lambda seed: kb.KernelUCB(kernel, exploration=schedule), horizon=20, repeats=5)
+    >>> estimate.n_failed, estimate.is_kept
     (0, True)
     """
     horizon, repeats = check_int(horizon, "The horizon"), check_int(repeats, "The number of repeats")
@@ -187,13 +187,13 @@ def _holds(model: PosteriorPolicy, shown: Round) -> bool:
         raise InvalidParameter("This world does not know its expected rewards, so no interval can be checked in it.")
     posterior = model.posterior
     prediction = posterior.predict(points_of(posterior.kernel.kind, shown.contexts))
-    situation = RoundState(
+    state = RoundState(
         round_index=model.round_index,
         n_actions=len(shown.expected),
         log_det_gain=posterior.log_det_gain,
         regularization=posterior.regularization,
     )
-    reach = model.exploration(situation) * prediction.width
+    reach = model.exploration(state) * prediction.width
     return bool(np.all(np.abs(prediction.mean - shown.expected) <= reach + ROUNDING))
 
 

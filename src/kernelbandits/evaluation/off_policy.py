@@ -93,13 +93,13 @@ class Estimate:
         return {**plain, "warnings": list(self.warnings)}
 
     def __str__(self) -> str:
-        said = (
+        summary = (
             f"{self.value:.4g} ± {self.standard_error:.2g} "
             f"({100 * self.confidence:.3g} %: {self.low:.4g} to {self.high:.4g}) from "
             f"{pluralize(self.n_rounds, 'round')}, "
             f"{self.n_matched:,} matched, effective {self.effective_sample_size:.1f}"
         )
-        return encodable("\n".join([said, *(f"  ! {warning}" for warning in self.warnings)]))
+        return encodable("\n".join([summary, *(f"  ! {warning}" for warning in self.warnings)]))
 
 
 class Estimator(Protocol):
@@ -169,7 +169,7 @@ class Target:
         """Query the policy once for every distinct set of actions."""
         a_policy(policy, "probabilities_many")
         if not len(a_log(log)):
-            raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
+            raise InvalidParameter("The log must have at least one round, got none.")
         rounds = DistinctRounds.of_log(log)
         probabilities = rounds.probabilities(policy)
         shown = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
@@ -214,9 +214,9 @@ FEW_ROUNDS: Final = 50
 FAR_OFF: Final = 3.0
 """Warning threshold in standard errors: the mean of correct weights is further from 1 once in four hundred logs."""
 
-MODEL_TRUSTED: Final = "The interval takes the kernel for the right one: a wrong one errs further than it says."
+MODEL_TRUSTED: Final = "The interval assumes that the kernel is right; otherwise errors can be larger."
 
-MODEL_UNKNOWN: Final = "The interval leaves out the error of the reward model, which no log tells."
+MODEL_UNKNOWN: Final = "The interval ignores the error of the reward model, which is unknown."
 
 
 def weight_warnings(log: Log, weights: Vector, clip: float | None = None) -> tuple[str, ...]:
@@ -228,16 +228,16 @@ def weight_warnings(log: Log, weights: Vector, clip: float | None = None) -> tup
 def log_warnings(log: Log) -> tuple[str, ...]:
     """Return warnings that do not depend on the policy."""
     most = int(log.n_actions.max())
-    said = []
+    found = []
     if len(log) < most:
         rounds = pluralize(len(log), "round")
-        said.append(f"The log has {rounds} and up to {most:,} actions: most of them were never shown.")
+        found.append(f"The log has {rounds} and up to {most:,} actions: most of them were never chosen.")
     if shows_one_action_only(log):
-        said.append(
-            "Every propensity is 1: the logging rule left nothing to chance, so that the log says nothing about other "
-            "actions, and the value may be wrong by any amount."
+        found.append(
+            "Every propensity is 1: the logging policy was deterministic, so the log contains no information about "
+            "other actions, and the value may be wrong by any amount."
         )
-    return tuple(said)
+    return tuple(found)
 
 
 def shows_one_action_only(log: Log) -> bool:
@@ -271,7 +271,7 @@ def _of_mean(weights: Vector) -> tuple[str, ...]:
         return ()
     return (
         f"The mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected: the propensities are not those of the log, "
-        "or the policy takes actions that the log hardly ever shows.",
+        "or the policy chooses actions that are rare in the log.",
     )
 
 

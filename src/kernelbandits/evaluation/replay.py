@@ -58,8 +58,8 @@ class Replay:
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.policies import KernelUCB
     >>> log = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, rewards=[0.0, 1.0, 1.0, 0.0])
-    >>> said = Replay().estimate(log, KernelUCB(Delta()))
-    >>> said.n_matched, round(said.value, 4)
+    >>> estimate = Replay().estimate(log, KernelUCB(Delta()))
+    >>> estimate.n_matched, round(estimate.value, 4)
     (3, 0.6667)
     """
 
@@ -71,7 +71,7 @@ class Replay:
     def __post_init__(self) -> None:
         if self.smallest_propensity is not None:
             smallest = check_positive(
-                self.smallest_propensity, "The smallest propensity", "None takes the smallest of the log."
+                self.smallest_propensity, "The smallest propensity", "None uses the smallest of the log."
             )
             object.__setattr__(self, "smallest_propensity", smallest)
         object.__setattr__(self, "on_a_copy", check_bool(self.on_a_copy, "`on_a_copy`"))
@@ -82,7 +82,7 @@ class Replay:
         """Estimate the mean reward per round of the policy while it learns."""
         a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
         if not len(a_log(log)):
-            raise InvalidParameter("A log without rounds says nothing about a policy. Give one with at least one.")
+            raise InvalidParameter("The log must have at least one round, got none.")
         smallest = self._smallest(log)
         rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)
         value, error = mean_with_error(rewards)
@@ -114,18 +114,18 @@ class Replay:
         if self.smallest_propensity > seen:
             raise InvalidParameter(
                 f"No propensity lies below the smallest, {self.smallest_propensity!r}, but the log has {seen!r}. "
-                "None takes the smallest of the log."
+                "None uses the smallest of the log."
             )
         return float(self.smallest_propensity)
 
 
 def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
-    said = []
+    warnings = []
     if n_used < min(FEW_ROUNDS, len(log)):
-        said.append(f"Only {n_used:,} of {pluralize(len(log), 'round')} could be used.")
+        warnings.append(f"Only {n_used:,} of {pluralize(len(log), 'round')} could be used.")
     if log.propensities.max() > smallest * (1.0 + 1e-9):
-        said.append(
+        warnings.append(
             f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "
             "the rounds used are an unbiased sample."
         )
-    return (*said, *log_warnings(log))
+    return (*warnings, *log_warnings(log))

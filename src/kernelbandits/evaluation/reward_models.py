@@ -107,7 +107,7 @@ def _checked_means(means: Sequence[Vector], target: Target, places: Indices) -> 
     """Return the predictions; raise InvalidParameter unless there is a finite number for each action of each set."""
     if len(means) != len(places):
         raise InvalidParameter(
-            f"A model answers for every round: it was asked for {len(places)}, and told {len(means)}."
+            f"A model must predict every round, got {len(means)} predictions for {len(places)} rounds."
         )
     rows = [check_array(row, "Rewards that a model predicts") for row in means]
     for row, place in zip(rows, places, strict=True):
@@ -237,20 +237,22 @@ class ModelWithErrors(FittedModel, Protocol):
         """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
 
 
-def error_with_model(without: float, said: ModelValues, log: Log, target: Target, weights: Vector) -> tuple[float, str]:
+def error_with_model(
+    without: float, values: ModelValues, log: Log, target: Target, weights: Vector
+) -> tuple[float, str]:
     """Return the standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))], and its assumption.
 
     Its square is the variance of the rounds' expected rewards over n, as if the model were correct, plus the variance
     of the errors of the model and the rewards given the rounds. If a model provides no errors, the result is `without`.
     """
-    of_model = model_variance(said, log, target, weights)
+    of_model = model_variance(values, log, target, weights)
     if of_model is None:
         return without, MODEL_UNKNOWN
-    _, of_rounds = mean_with_error(said.of_policy)
+    _, of_rounds = mean_with_error(values.of_policy)
     return sqrt(of_rounds**2 + of_model), MODEL_TRUSTED
 
 
-def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
+def model_variance(values: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
     """Return the variance of the value around the policy's expected reward in the given rounds of the log.
 
     The value is linear in the rewards, Σ_t c_t r_t. With ν = (1/n) Σ_t Σ_a π(a|x_t) δ(x_t, a) − Σ_t c_t δ(x_t, a_t) its
@@ -267,17 +269,17 @@ def model_variance(said: ModelValues, log: Log, target: Target, weights: Vector)
     In a fold with more than 10,000 actions that the policy may take, 10,000 are drawn by weight. The result is then too
     high on average: the fewer the actions, the less their errors cancel.
     """
-    models = [model for model in said.models if isinstance(model, ModelWithErrors)]
-    if len(models) < len(said.models):
+    models = [model for model in values.models if isinstance(model, ModelWithErrors)]
+    if len(models) < len(values.models):
         return None
     n_folds = len(models)
-    asked = [_asked(target, said.fold_of == fold) for fold in range(n_folds)]
+    asked = [_asked(target, values.fold_of == fold) for fold in range(n_folds)]
     shown = WeightedActions(target.rounds.contexts, target.rounds.which, log.actions, weights / len(log))
     everything = sum(asked[1:], asked[0]) + shown
     n_asked = len(everything) - len(shown)
     of_sum, coefficients = np.zeros(len(everything)), shown.weights.copy()
     for fold, model in enumerate(models):
-        is_own = said.fold_of == fold
+        is_own = values.fold_of == fold
         corrected = shown.at(np.flatnonzero(is_own & (weights != 0.0)))
         covariance = model.error_covariance(asked[fold] + corrected.scaled(-1.0), everything)
         of_sum += covariance

@@ -53,8 +53,8 @@ class ConfidenceSequence:
     >>> low, high = sequence.interval
     >>> (low, high)
     (0.0, 1.0)
-    >>> said = sequence.add(np.tile([0.0, 1.0, 1.0, 1.0], 500))
-    >>> said.value, said.low < 0.75 < said.high, said.high - said.low < 0.15
+    >>> estimate = sequence.add(np.tile([0.0, 1.0, 1.0, 1.0], 500))
+    >>> estimate.value, estimate.low < 0.75 < estimate.high, estimate.high - estimate.low < 0.15
     (0.75, True, True)
     """
 
@@ -138,7 +138,7 @@ class ConfidenceSequence:
         checked = check_vector(np.atleast_1d(values), "Values")
         low, high = self.reward_range
         for bad in checked[(checked < low) | (checked > high)][:1].tolist():
-            raise InvalidReward(f"A value has to lie between {low} and {high}, got {bad!r}. Declare a wider range.")
+            raise InvalidReward(f"A value must lie between {low} and {high}, got {bad!r}. Declare a wider range.")
         return checked
 
     def _unscaled(self, x: float) -> float:
@@ -247,8 +247,8 @@ def compare_on_log(
     >>> from kernelbandits.kernels import Delta
     >>> from kernelbandits.policies import KernelUCB, UniformRandom
     >>> log = Log([["a", "b"]] * 400, actions=[0, 1] * 200, propensities=[0.5] * 400, rewards=[0.0, 1.0] * 200)
-    >>> said = compare_on_log(log, UniformRandom(), KernelUCB(Delta()), smallest_propensity=0.5, reward_range=(0, 1))
-    >>> said.value, said.low > 0.0
+    >>> lead = compare_on_log(log, UniformRandom(), KernelUCB(Delta()), smallest_propensity=0.5, reward_range=(0, 1))
+    >>> lead.value, lead.low > 0.0
     (0.5, True)
     """
     smallest = check_positive(smallest_propensity, "The smallest propensity")
@@ -264,9 +264,9 @@ def compare_on_log(
     sequence = ConfidenceSequence(failure_probability=failure_probability, reward_range=(-largest, largest))
     difference = ours.weights - theirs.weights
     terms = difference * (rewards - (low + high) / 2.0)
-    said = sequence.add(np.clip(terms, -largest, largest))  # rounding may push terms slightly beyond
+    lead = sequence.add(np.clip(terms, -largest, largest))  # rounding may push terms slightly beyond
     return Estimate(
-        value=said.value, standard_error=said.standard_error, low=said.low, high=said.high, n_rounds=len(log),
+        value=lead.value, standard_error=lead.standard_error, low=lead.low, high=lead.high, n_rounds=len(log),
         n_matched=int(np.count_nonzero(difference)), effective_sample_size=effective_sample_size(np.abs(difference)),
-        confidence=said.confidence, warnings=said.warnings + log_warnings(log),
+        confidence=lead.confidence, warnings=lead.warnings + log_warnings(log),
     )  # fmt: skip

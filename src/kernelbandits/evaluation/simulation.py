@@ -25,16 +25,7 @@ from kernelbandits.environments.base import (
 from kernelbandits.errors import NotSupported
 from kernelbandits.evaluation._inputs import a_policy, an_environment
 from kernelbandits.evaluation.trace import Recorder, Trace
-from kernelbandits.policies import CGPUCB, GPUCB, KernelUCB, LinUCB
 from kernelbandits.policies.base import Policy
-from kernelbandits.posterior import (
-    AutoPosterior,
-    ExactPosterior,
-    LowRankPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
 from kernelbandits.validation import check_callable, check_int, check_seed
@@ -77,30 +68,19 @@ class DelayedRewardQueue:
         return has_come
 
 
-PLAIN_POLICIES: Final = (CGPUCB, GPUCB, KernelUCB, LinUCB)
-"""Policies whose decisions report the width of the posterior that then learns them, each once."""
-
-EXACT_POSTERIORS: Final = (
-    AutoPosterior,
-    LowRankPosterior,
-    ExactPosterior,
-    PartitionedPosterior,
-    PerActionPosterior,
-    PrimalPosterior,
-)
-
-
 class InformationGain:
     """Ln det(I + K/γ) of the data that a policy has learned; nan if it has no posterior.
 
     An observation multiplies det(I + K/γ) by 1 + width², so the gain is the sum of ln(1 + width²) over the
-    observations. If decisions report that width, the sum is updated. A posterior query would have to update its
+    observations. If decisions report that width, the sum is updated. A posterior query would update its
     factorization, which a policy over a catalog does not otherwise need; it is used only if the sum cannot be updated.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._adds_up = isinstance(policy, PLAIN_POLICIES) and isinstance(policy.posterior, EXACT_POSTERIORS)
+        posterior = getattr(policy, "posterior", None)
+        is_exact = posterior is not None and posterior.capabilities.is_exact
+        self._adds_up = policy.reports_posterior_width and is_exact
         self.now = self._asked()
 
     def add(self, width: float) -> None:
@@ -211,17 +191,17 @@ class Driver:
         self._policy.learn(decision, reward)
         return True
 
-    def _play(self, foreseen: list[tuple[Round, Vector]]) -> int:
+    def _play(self, rounds: list[tuple[Round, Vector]]) -> int:
         """Run a batch of rounds, with the same rows as single steps."""
-        if any(_has_to_be_stepped(shown, rewards) for shown, rewards in foreseen):
-            world = DrawnRounds(iter(foreseen))
-            return sum(self._step(world) for _ in foreseen)
-        if not foreseen:
+        if any(_needs_single_steps(shown, rewards) for shown, rewards in rounds):
+            world = DrawnRounds(iter(rounds))
+            return sum(self._step(world) for _ in rounds)
+        if not rounds:
             return 0
         began = perf_counter()
-        plays = self._policy.play([shown.contexts for shown, _ in foreseen], [rewards for _, rewards in foreseen])
-        seconds = (perf_counter() - began) / len(foreseen)
-        for t, (shown, rewards) in enumerate(foreseen):
+        plays = self._policy.play([shown.contexts for shown, _ in rounds], [rewards for _, rewards in rounds])
+        seconds = (perf_counter() - began) / len(rounds)
+        for t, (shown, rewards) in enumerate(rounds):
             self._gain.add_played(plays.width[t])
             decision = Decision(
                 action=int(plays.action[t]),
@@ -233,11 +213,11 @@ class Driver:
                 n_actions=len(rewards),
             )
             self.recorder.record(shown, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
-        self.n_finished += len(foreseen)
-        return len(foreseen)
+        self.n_finished += len(rounds)
+        return len(rounds)
 
 
-def _has_to_be_stepped(shown: Round, rewards: Vector) -> bool:
+def _needs_single_steps(shown: Round, rewards: Vector) -> bool:
     """Whether a compiled loop cannot run the round: catalogs use engines instead, and nan is not learned."""
     return isinstance(shown.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
 
@@ -293,7 +273,7 @@ def simulate(
     a_policy(policy)
     horizon = check_int(horizon, "The horizon")
     if progress is not None:
-        check_callable(progress, "A progress callback")
+        check_callable(progress, "The progress callback")
     sequence = _seed_sequence(seed)
     spec: Parameters = {
         "environment": environment.describe(),

@@ -73,7 +73,7 @@ class Trace:
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.to_columns().items()}
         if len(set(lengths.values())) > 1:
-            raise InvalidParameter(f"The columns of a trace have to be equally long, got {lengths}.")
+            raise InvalidParameter(f"The columns of a trace must be equally long, got {lengths}.")
 
     def __len__(self) -> int:
         return len(self.action)

@@ -317,7 +317,8 @@ def _is_name(name: Any) -> bool:
 def _claims(policy: Policy) -> Parameters | None:
     """Guarantee of the policy's exploration schedule; None if it is tuned or the posterior forgets."""
     schedule = getattr(policy, "exploration", None)
-    forgets = getattr(getattr(policy, "posterior", None), "forgets", False)
+    posterior = getattr(policy, "posterior", None)
+    forgets = posterior is not None and posterior.capabilities.forgets
     if schedule is None or forgets or getattr(schedule, "is_tuned", True):
         return None
     return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}

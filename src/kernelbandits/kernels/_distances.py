@@ -185,13 +185,15 @@ DENSE_ENTRIES: Final = 200_000
 sparse matrix is then about four times faster than one of two sparse matrices."""
 
 
-def bag_products(first: Sequence[Bag], second: Sequence[Bag], n_things: int) -> Matrix:
+def bag_products(
+    first: Sequence[Bag], second: Sequence[Bag], n_things: int, *, dense_entries: int = DENSE_ENTRIES
+) -> Matrix:
     """Inner product of every pair of bags: Σ over their common elements of the product of the weights."""
     if len(second) > len(first):  # the smaller side on the right
-        return bag_products(second, first, n_things).T
+        return bag_products(second, first, n_things, dense_entries=dense_entries).T
     left = _sparse_rows(first, n_things)
     right = left if second is first else _sparse_rows(second, n_things)
-    if len(second) * n_things <= DENSE_ENTRIES:
+    if len(second) * n_things <= dense_entries:
         return np.asarray(left @ right.toarray().T)
     return np.asarray((left @ right.T).toarray())
 

@@ -52,7 +52,7 @@ class Kernel(Shared, ABC):
     def is_certified(self) -> bool:
         """Whether it is certainly positive semi-definite and compares any two points that its kind accepts.
 
-        Then a model need not process a point before it has to: a validated point cannot be rejected later. True for the
+        Then a model can delay the processing of a point: a validated point cannot be rejected later. True for the
         kernels of this library that are formulas, and for kernels composed of these.
         """
         is_ours = type(self).__module__.startswith("kernelbandits.kernels.")

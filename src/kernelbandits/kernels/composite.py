@@ -68,7 +68,7 @@ class _Several(Kernel):
             kinds = ", ".join(repr(describe_kind(part.kind)) for part in parts)
             raise InvalidParameter(
                 f"Kernels over different kinds of points cannot be combined, got {kinds}. For (context, action) "
-                "pairs take PairSum or PairProduct; ids have to be looked up in one and the same table."
+                "pairs need PairSum or PairProduct; ids must belong to one table."
             )
         object.__setattr__(self, "parts", parts)
 
@@ -197,7 +197,7 @@ class Columns(Kernel):
             check_int(max(columns, default=-1), "The last column", least=0, most=MOST_IN_MEMORY)
         except InvalidParameter as error:
             raise InvalidParameter(
-                f"Columns have to be whole numbers from 0, at least one, got {short_repr(self.columns)}."
+                f"Columns must be whole numbers from 0, at least one, got {short_repr(self.columns)}."
             ) from error
         object.__setattr__(self, "columns", columns)
 

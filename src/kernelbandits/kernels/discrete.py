@@ -84,7 +84,7 @@ def _bags(sets: Points, numbers: dict[ItemId, int]) -> list[Bag]:
 def _checked(sets: Points) -> list[frozenset[ItemId]]:
     """Sets in canonical form, at no cost if they already are."""
     kind = Jaccard.kind
-    kind.refuse_unordered(sets)
+    kind.check_ordered(sets)
     return [one if type(one) is frozenset else kind.check_one(one) for one in sets]
 
 

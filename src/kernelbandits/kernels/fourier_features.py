@@ -160,6 +160,6 @@ def an_even_count(n_features: int) -> int:
     number = check_int(n_features, "The number of features", most=MOST_FEATURES)
     if number % 2:
         raise InvalidParameter(
-            f"Random features come in pairs of a cosine and a sine, so their number has to be even, got {number}."
+            f"Random features come in pairs of a cosine and a sine, so their number must be even, got {number}."
         )
     return number

@@ -19,6 +19,8 @@ __all__ = ["kind_of", "pack_kind", "unpack_kind"]
 
 NAMED: Final[dict[str, type[PointKind]]] = {"Ids": Ids, "Rows": Rows, "Sets": Sets, "Strings": Strings}
 
+ROWS: Final = Rows()
+
 
 def pack_kind(kind: PointKind) -> Any:
     """The kind as plain values; raises CannotSave if it has no such form."""
@@ -47,6 +49,8 @@ def kind_of(points: Points) -> PointKind:
     >>> type(kind_of(["a", "b"])).__name__, type(kind_of([[0.5, 1.0]])).__name__
     ('Strings', 'Rows')
     """
+    if type(points) is np.ndarray and points.dtype.kind == "f":  # the usual case
+        return ROWS
     points = as_iterable(points)
     if isinstance(points, Pairs | PairRows):
         first = points.context if isinstance(points, Pairs) else points.contexts

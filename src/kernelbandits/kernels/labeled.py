@@ -43,7 +43,7 @@ class LabeledLinear(Kernel):
             for c in check_list(self.shared_columns, "Shared columns")
         )
         if any(column < 0 for column in columns) or len(set(columns)) < len(columns):
-            raise InvalidParameter(f"Shared columns have to be different numbers from 0, got {list(columns)!r}.")
+            raise InvalidParameter(f"Shared columns must be different numbers from 0, got {list(columns)!r}.")
         object.__setattr__(self, "shared_columns", columns)
 
     @property
@@ -78,7 +78,7 @@ class LabeledLinear(Kernel):
         return np.asarray(np.einsum("nd,nd->n", rows, rows))
 
 
-ROUND: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
+ROTATION_INVARIANT: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
 COMPOSITES: Final = (Normalized, Product, Scaled, Sum)
 
 
@@ -107,7 +107,7 @@ class Blocks(Kernel):
 
     def __post_init__(self) -> None:
         a_kernel(self.kernel)
-        _refuse_directions(self.kernel)
+        _reject_directions(self.kernel)
 
     @property
     def kind(self) -> PairPoints:  # type: ignore[override]
@@ -130,13 +130,13 @@ def _lengths(points: PairRows) -> Vector:
     return np.sqrt(squared_norms(points.contexts))
 
 
-def _refuse_directions(kernel: Any) -> None:
+def _reject_directions(kernel: Any) -> None:
     """Raise InvalidParameter for a kernel that is not rotation invariant."""
     if isinstance(kernel, COMPOSITES):
         for part in kernel._parts():
-            _refuse_directions(part)
-    elif not isinstance(kernel, ROUND) or not isinstance(getattr(kernel, "length_scale", 1.0), float):
+            _reject_directions(part)
+    elif not isinstance(kernel, ROTATION_INVARIANT) or not isinstance(getattr(kernel, "length_scale", 1.0), float):
         raise InvalidParameter(
             f"Blocks need a kernel of rows that sees lengths and angles only, with one length scale, got {kernel!r}. "
-            "Encode the rows yourself, or take PairProduct(kernel, Delta()) for labels that have nothing in common."
+            "Encode the rows yourself, or use PairProduct(kernel, Delta()) for independent labels."
         )

@@ -111,7 +111,7 @@ class PairPoints(Shared):
         contexts = self.context.unpack(below("context.", arrays))
         actions = self.action.unpack(below("action.", arrays))
         if self.context.count(contexts) != self.action.count(actions):
-            raise DamagedFile("The pairs in the file have to have as many contexts as actions.")
+            raise DamagedFile("The pairs in the file must have equally many contexts and actions.")
         return PairRows(contexts, actions, is_shared=False)
 
     def describe(self) -> Parameters:

@@ -17,7 +17,7 @@ from kernelbandits.validation import check_has_methods
 
 __all__ = ["NO_CONTEXT", "PointKind", "Shared", "a_kind", "describe_kind", "digest_of"]
 
-NO_CONTEXT = "There has to be at least one context, got none. A round without actions needs no choice."
+NO_CONTEXT = "There must be at least one context, got none."
 
 
 class Shared:

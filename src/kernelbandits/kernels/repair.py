@@ -77,7 +77,7 @@ def repair(
     Reference: Chen et al. (2009), Similarity-based classification.
     """
     if not is_one_of(method, get_args(Method)):
-        raise InvalidParameter(f'The method has to be "clip", "flip", "shift" or "square", got {short_repr(method)}.')
+        raise InvalidParameter(f'The method must be "clip", "flip", "shift" or "square", got {short_repr(method)}.')
     values = _values(table)
     ids = table.ids[: len(values)] if isinstance(table, SimilarityTable) else None  # it may have grown since
     spectrum, vectors = np.linalg.eigh(values)
@@ -115,7 +115,7 @@ def _values(table: SimilarityTable | ArrayLike) -> Matrix:
         return table.values
     values = symmetric(table, "The similarities")
     if not len(values):
-        raise InvalidParameter("There has to be at least one item, got an empty matrix.")
+        raise InvalidParameter("The matrix must have at least one item, got an empty one.")
     return values
 
 

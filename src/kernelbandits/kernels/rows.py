@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
+from numpy import ndarray, vdot  # local names: `check` and `one` run in every round
 from numpy.typing import NDArray
 
 from kernelbandits._saved_state import saved_array
@@ -33,9 +34,12 @@ class Rows(Shared):
     """Kind of dense or SciPy-sparse numeric rows; canonical: float64, C order or CSR."""
 
     def check(self, points: Points) -> Points:
-        is_usual = type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.size
-        if is_usual and points.flags.c_contiguous and _surely_finite(points):
-            return points
+        if type(points) is ndarray and points.dtype is FLOAT64 and points.ndim == 2 and points.flags.c_contiguous:
+            n_numbers = points.size
+            # The sum of squares is finite only if every number is.
+            is_finite = isfinite(vdot(points, points)) if n_numbers <= FEW_NUMBERS else _surely_finite(points)
+            if is_finite and n_numbers:
+                return points
         rows = self.shaped(points)
         n_rows, n_columns = rows.shape
         if n_rows == 0:
@@ -45,7 +49,7 @@ class Rows(Shared):
         is_finite = np.isfinite(rows.data if is_sparse(rows) else rows)
         if not is_finite.all():
             raise InvalidContexts(
-                f"Contexts have to be finite numbers; row {_first_bad_row(rows, is_finite)} holds NaN or an infinity. "
+                f"Contexts must be finite numbers; row {_first_bad_row(rows, is_finite)} holds NaN or an infinity. "
                 "Fill gaps or drop the row."
             )
         return rows
@@ -64,10 +68,10 @@ class Rows(Shared):
         return points[rows]
 
     def one(self, points: Points, row: int) -> Point:
-        if type(points) is not np.ndarray:
+        if type(points) is not ndarray:
             return points[[row]]
         point = points[row].copy()
-        point.setflags(write=False)  # decisions hold it, and must not change
+        point.setflags(False)  # read-only: decisions hold it, and must not change
         return point
 
     def as_collection(self, point: Point) -> Points:
@@ -139,7 +143,7 @@ class Rows(Shared):
         indices = saved_array(arrays, "indices", "i", data.shape, least=0, most=n_columns - 1)
         starts = saved_array(arrays, "indptr", "i", (n_rows + 1,), least=0, most=len(data))
         if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
-            raise DamagedFile("'indptr' in the file has to rise from 0 to the number of entries.")
+            raise DamagedFile("'indptr' in the file must rise from 0 to the number of entries.")
         return csr_array((data, indices, starts), shape=(n_rows, n_columns))
 
     def __eq__(self, other: object) -> bool:
@@ -212,7 +216,7 @@ def _dense_rows(points: Points) -> Matrix:
         )
     if rows.ndim != 2:
         raise InvalidContexts(
-            f"Contexts have to be a 2-d array, one row an action, got shape {rows.shape}. One action: "
+            f"Contexts must be a 2-d array, one row per action, got shape {rows.shape}. One action: "
             "reshape(1, -1). One feature: reshape(-1, 1)."
         )
     if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
@@ -226,7 +230,7 @@ def _array(points: Any) -> NDArray[Any]:
     try:
         return np.ma.asarray(points) if isinstance(points, np.ma.MaskedArray) else np.asarray(points)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidContexts(f"Contexts have to be rows of equal length: {error}.") from error
+        raise InvalidContexts(f"Contexts must be rows of equal length: {error}.") from error
 
 
 def _sparse_rows(points: Points) -> Points:
@@ -234,7 +238,7 @@ def _sparse_rows(points: Points) -> Points:
 
     points = sound(points)
     if points.dtype.kind not in "buif":
-        raise InvalidContexts(f"Sparse contexts have to hold real numbers, got dtype {points.dtype}.")
+        raise InvalidContexts(f"Sparse contexts must hold real numbers, got dtype {points.dtype}.")
     rows = csr_array(points, dtype=np.float64)
     if rows.has_canonical_format and rows.data.all():
         return rows

@@ -45,10 +45,10 @@ class SequenceKind(Shared, ABC, Generic[Item]):
 
     def listed(self, points: Points) -> list[Item]:
         """Points in canonical form; may be empty."""
-        self.refuse_unordered(points)
+        self.check_ordered(points)
         return [self.check_one(point) for point in points]
 
-    def refuse_unordered(self, points: Points) -> None:
+    def check_ordered(self, points: Points) -> None:
         """Raise InvalidContexts for anything but a sequence of points: a single point, a set, a table of columns."""
         if type(points) is list:
             return
@@ -57,11 +57,11 @@ class SequenceKind(Shared, ABC, Generic[Item]):
         is_table = hasattr(points, "tocsr") or (n_axes != 1 and not isinstance(points, np.ndarray))
         if not is_ordered or n_axes == 0 or is_table:
             raise InvalidContexts(
-                f"Contexts have to be a sequence, one entry an action, got {_what(points)}. One action: [context]."
+                f"Contexts must be a sequence, one entry an action, got {_what(points)}. One action: [context]."
             )
 
     def count(self, points: Points) -> int:
-        self.refuse_unordered(points)
+        self.check_ordered(points)
         return len(points) if hasattr(points, "__len__") else len(self.listed(points))
 
     def take(self, points: Points, rows: Indices) -> list[Item]:
@@ -152,7 +152,7 @@ class Ids(SequenceKind[ItemId]):
         try:
             return [text if its_text else int(text) for text, its_text in zip(texts, is_text, strict=True)]
         except ValueError as error:
-            raise DamagedFile(f"An id in the file has to be a whole number: {error}.") from error
+            raise DamagedFile(f"An id in the file must be a whole number: {error}.") from error
 
 
 class Sets(SequenceKind[frozenset[ItemId]]):
@@ -175,7 +175,7 @@ class Sets(SequenceKind[frozenset[ItemId]]):
         sizes = saved_array(arrays, "sizes", "i", (None,), least=0, most=len(members))
         ends = np.cumsum(sizes).tolist()
         if (ends[-1] if ends else 0) != len(members):
-            raise DamagedFile(f"The sets in the file have {len(members)} members, and their sizes say otherwise.")
+            raise DamagedFile(f"The sets in the file have {len(members)} members, which does not match their sizes.")
         return [frozenset(members[a:b]) for a, b in pairwise([0, *ends])]
 
 
@@ -204,7 +204,7 @@ class Objects(SequenceKind[Any]):
             hash(self.key(point))
         except TypeError as error:
             raise InvalidContexts(
-                f"Points of type {_what(point)} cannot be told apart: {error}. Give the kind a key: Objects(key=...)."
+                f"Points of type {_what(point)} cannot be compared: {error}. Pass a key: Objects(key=...)."
             ) from error
         return point
 
@@ -234,7 +234,7 @@ def unpack_strings(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     text = saved_array(arrays, "text", "u", (None,)).tobytes()
     ends = saved_array(arrays, "ends", "i", (None,), least=0, most=len(text))
     if (np.diff(ends) < 0).any() or (ends[-1] if len(ends) else 0) != len(text):
-        raise DamagedFile("'ends' in the file has to rise up to the length of the text.")
+        raise DamagedFile("'ends' in the file must rise up to the length of the text.")
     try:
         return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise([0, *ends.tolist()])]
     except UnicodeDecodeError as error:

@@ -412,7 +412,7 @@ class SimilarityTable(Shared):
             raise InvalidParameter("A similarity table needs at least one item, got none. It can grow: table.add.")
         self._writing = ForkedLock()
         names = _new_ids(range(len(values)) if ids is None else ids, len(values), GrowingNames())
-        _refuse_negative_diagonal(values, names)
+        _reject_negative_diagonal(values, names)
         if rule is not None:
             check_has_methods(rule, "The rule", "extend", "pack", hint="`repair` gives it.")
         self._n_first = len(values)
@@ -439,12 +439,12 @@ class SimilarityTable(Shared):
             names = _new_ids(ids, len(among), before.names)
             if cross.shape != (len(names), n_known) or not names:
                 raise InvalidParameter(
-                    f"to_known has to have a row for each of the {len(names)} new items (at least one) and a column "
+                    f"to_known must have a row for each of the {len(names)} new items (at least one) and a column "
                     f"for each of the {n_known} known ones, got shape {cross.shape}."
                 )
             rule, report = before.rule, None
             if rule is None:
-                _refuse_negative_diagonal(among, names)
+                _reject_negative_diagonal(among, names)
             else:
                 cross, among, report, rule = rule.extend(before.values.values, cross, among)
             is_numbered = before.is_numbered and names == list(range(n_known, n_known + len(names)))
@@ -549,11 +549,11 @@ def _new_ids(ids: Sequence[ItemId], count: int, known: GrowingNames[ItemId]) -> 
     except InvalidContexts as error:
         raise InvalidParameter(f"The ids of a similarity table cannot be used. {error}") from error
     if len(names) != count:
-        raise InvalidParameter(f"There are {len(names)} ids for {count} items. Give every item an id of its own.")
+        raise InvalidParameter(f"There must be one id per item, got {len(names)} ids for {count} items.")
     seen: set[ItemId] = set()
     for name in names:
         if name in seen or known.row(name) >= 0:
-            raise InvalidParameter(f"Every item of a similarity table has an id of its own, but {name!r} is twice.")
+            raise InvalidParameter(f"The ids of a similarity table must be unique, and {name!r} occurs twice.")
         seen.add(name)
     return names
 
@@ -565,26 +565,26 @@ def _unknown(item: ItemId, names: GrowingNames[ItemId]) -> UnknownItem:
     )
 
 
-def symmetric(similarities: ArrayLike, name: str) -> Matrix:
+def symmetric(similarities: ArrayLike, name: str, *, chunk: int = CHUNK) -> Matrix:
     """Validate a square, finite and, up to rounding, symmetric matrix; raise InvalidParameter otherwise.
 
     Symmetric entries are unchanged; if two differ by rounding, both become their mean.
     """
     values = _finite(similarities, name)
     if values.shape[0] != values.shape[1]:
-        raise InvalidParameter(f"{name} have to be a square matrix, a row and a column an item, got {values.shape}.")
+        raise InvalidParameter(f"{name} must be a square matrix, one row and one column per item, got {values.shape}.")
     allowed = ASYMMETRY * np.abs(values).max(initial=0.0)
     worst, place = 0.0, (0, 0)
-    for start in range(0, len(values), CHUNK):
+    for start in range(0, len(values), chunk):
         with np.errstate(over="ignore"):  # an infinite difference is rejected like any large one
-            apart = np.abs(values[start : start + CHUNK] - values[:, start : start + CHUNK].T)
-        row, column = np.unravel_index(np.argmax(apart), apart.shape)
-        if apart[row, column] > worst:
-            worst, place = float(apart[row, column]), (start + int(row), int(column))
+            difference = np.abs(values[start : start + chunk] - values[:, start : start + chunk].T)
+        row, column = np.unravel_index(np.argmax(difference), difference.shape)
+        if difference[row, column] > worst:
+            worst, place = float(difference[row, column]), (start + int(row), int(column))
     if worst > allowed:
         i, j = place
         raise InvalidParameter(
-            f"{name} have to be symmetric, but those of rows {i} and {j} are {values[i, j]:.6g} one way and "
+            f"{name} must be symmetric, and those of rows {i} and {j} are {values[i, j]:.6g} one way and "
             f"{values[j, i]:.6g} the other. If both are meant alike, take the mean: (S + S.T) / 2."
         )
     return values if worst == 0.0 else values / 2.0 + values.T / 2.0
@@ -593,33 +593,33 @@ def symmetric(similarities: ArrayLike, name: str) -> Matrix:
 def _finite(similarities: ArrayLike, name: str) -> Matrix:
     """Numbers as a float64 matrix; raises InvalidParameter."""
     if is_sparse(similarities):
-        raise InvalidParameter(f"{name} have to be an ordinary matrix, got a sparse one. Write it out: S.toarray().")
+        raise InvalidParameter(f"{name} must be a dense matrix, got a sparse one. Convert it: S.toarray().")
     if isinstance(similarities, np.ma.MaskedArray) and np.ma.is_masked(similarities):
-        raise InvalidParameter(f"{name} may not be masked, and some are. Fill the gaps, or leave the items out.")
+        raise InvalidParameter(f"{name} must not be masked, and some are. Fill missing entries, or omit the items.")
     try:
         values = np.asarray(similarities)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidParameter(f"{name} have to be rows of equal length: {error}.") from error
+        raise InvalidParameter(f"{name} must be rows of equal length: {error}.") from error
     if values.dtype.kind not in "buif" or values.ndim != 2:
         raise InvalidParameter(
-            f"{name} have to be a matrix of real numbers, got dtype {values.dtype} and shape {values.shape}."
+            f"{name} must be a matrix of real numbers, got dtype {values.dtype} and shape {values.shape}."
         )
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite and is rejected
         values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InvalidParameter(
-            f"{name} have to be finite numbers, got {values[row, column]} in row {row}, column {column}. Fill the gap, "
+            f"{name} must be finite numbers, got {values[row, column]} in row {row}, column {column}. Fill the gap, "
             "or leave the item out."
         )
     return values
 
 
-def _refuse_negative_diagonal(values: Matrix, names: list[ItemId]) -> None:
+def _reject_negative_diagonal(values: Matrix, names: list[ItemId]) -> None:
     diagonal = np.diagonal(values)
     if diagonal.min(initial=0.0) < 0.0:
         row = int(np.argmin(diagonal))
         raise InvalidParameter(
-            f"Nothing can be less than not at all similar to itself, but {names[row]!r} has a self-similarity of "
-            f"{diagonal[row]:.6g}. kb.kernels.repair makes a usable table of such similarities."
+            f"Self-similarities must not be negative, and {names[row]!r} has "
+            f"{diagonal[row]:.6g}. Repair them: kb.kernels.repair."
         )

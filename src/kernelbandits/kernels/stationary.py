@@ -32,7 +32,7 @@ class _Stationary(Kernel):
             scales = check_list(self.length_scale, "Length scales")  # type: ignore[arg-type]
             checked: LengthScale = tuple(check_positive(scale, "Every length scale") for scale in scales)
             if not checked:
-                raise InvalidParameter("There has to be a length scale: one number, or one per column, got none.")
+                raise InvalidParameter("The length scale must be one number, or one per column, got none.")
         else:
             checked = check_positive(self.length_scale, "The length scale")  # type: ignore[arg-type]
         object.__setattr__(self, "length_scale", checked)
@@ -127,7 +127,7 @@ class Matern(_Stationary):
             object.__setattr__(self, "smoothness", nan)
         if self.smoothness not in MATERN:
             raise InvalidParameter(
-                f"The smoothness has to be 0.5, 1.5 or 2.5, got {short_repr(given)}. Beyond 2.5 take the Gaussian."
+                f"The smoothness must be 0.5, 1.5 or 2.5, got {short_repr(given)}. The Gaussian is smoother."
             )
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:

@@ -46,7 +46,7 @@ def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
         length = check_int(n, "The length n of n-grams")
         return length, length
     if len(n) != 2 or check_int(n[0], "The shortest n-gram") > check_int(n[1], "The longest n-gram"):
-        raise InvalidParameter(f"n has to be a whole number or (shortest, longest), as in (2, 5), got {n!r}.")
+        raise InvalidParameter(f"n must be a whole number or (shortest, longest), as in (2, 5), got {n!r}.")
     return int(n[0]), int(n[1])
 
 
@@ -139,12 +139,12 @@ class _Ngrams(Kernel):
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         sides = (first,) if second is None else (first, second)
         for side in sides:
-            self.kind.refuse_unordered(side)
+            self.kind.check_ordered(side)
         bags, n_ngrams = self._index.bags(*sides, weigh=self._weigh)
         return bag_products(bags[0], bags[-1], n_ngrams)
 
     def diagonal(self, points: Points) -> Vector:
-        self.kind.refuse_unordered(points)
+        self.kind.check_ordered(points)
         (bags,), _ = self._index.bags(points, weigh=self._weigh)
         return np.array([weights @ weights for _, weights in bags], dtype=np.float64)
 
@@ -221,7 +221,7 @@ class TfIdf(_Ngrams):
         try:
             documents = Strings().check(corpus)
         except InvalidContexts as error:
-            raise InvalidParameter(f"The corpus has to be a sequence of strings. {error}") from error
+            raise InvalidParameter(f"The corpus must be a sequence of strings. {error}") from error
         found: Counter[str] = Counter()
         for document in documents:
             found.update(set(ngrams(document, *lengths)))
@@ -260,7 +260,7 @@ class TfIdf(_Ngrams):
         kernel = cls.__new__(cls)
         n_documents, known = saved_count(parameters, "n_documents", least=1), unpack_strings(arrays)
         if len(set(known)) != len(known):
-            raise DamagedFile("An n-gram of a corpus stands in the file twice.")
+            raise DamagedFile("An n-gram of a corpus is in the file twice.")
         holders = saved_array(arrays, "holders", "i", (len(known),), least=1, most=n_documents)
         kernel._set(ngram_lengths(parameters["n"]), n_documents, known, holders)
         return kernel

@@ -198,15 +198,15 @@ def _checked(result: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float
     try:
         values = np.asarray(result)
     except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"{name} has to return an array of numbers: {error}.") from error
+        raise InvalidParameter(f"{name} must return an array of numbers: {error}.") from error
     if values.shape != shape:
         raise InvalidParameter(
-            f"{name} has to return the similarities of all pairs, shape {shape}, and returned shape {values.shape}. A "
+            f"{name} must return the similarities of all pairs, shape {shape}, and returned shape {values.shape}. A "
             "function k of two points becomes one of two collections with: "
             "lambda first, second: [[k(x, z) for z in second] for x in first]."
         )
     if values.dtype.kind not in "buif" or not np.isfinite(values).all():
-        raise InvalidParameter(f"{name} has to return finite real numbers, and returned others (dtype {values.dtype}).")
+        raise InvalidParameter(f"{name} must return finite real numbers, and returned others (dtype {values.dtype}).")
     return values.astype(np.float64, copy=False)
 
 

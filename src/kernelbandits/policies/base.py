@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import isfinite, nan
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self, overload
+from typing import Any, Final, NamedTuple, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,11 +111,18 @@ class Policy(Parametrized, Transactional, ABC):
     be False for a policy whose importance weights depend on its own probabilities.
     """
 
+    reports_posterior_width = False
+    """Whether a decision reports the width of the posterior that then learns it, once, so that the information gain of
+    the learned data is a sum over decisions."""
+
     _has_notes_to_make = True
     """Whether `_note_model` does anything."""
 
     _seed_level = 0
     """Nesting depth of wrapped policies. It separates their random numbers if they have the same seed."""
+
+    _plain_kind = cast("PointKind | None", None)
+    """Kind of all points, if `_points`, `_context` and `_catalog_points` do no more than apply it."""
 
     _is_numbered = False
     """Whether observations have numbers (`_numbers_of`)."""
@@ -135,7 +142,6 @@ class Policy(Parametrized, Transactional, ABC):
         self._random = RandomState(given.get("_seed"), self._seed_level)
         if "_ledger" not in given:  # it stays the same when parameters are set
             self._ledger = Ledger(self._journal)
-        self._catalog_kind: PointKind | None = None  # kind in whose form `_catalog_points` gives items, if no more
         self._known_fingerprint, self._known_configuration = "", -1
         self._has_history = False  # whether anything was learned by `warm_start`
 
@@ -377,7 +383,7 @@ class Policy(Parametrized, Transactional, ABC):
                     raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
                 elif id is None:
                     actions = self._actions(contexts, ids, eligible)
-                    chosen = self._decision(actions, self._pick(actions), ledger.new_id())
+                    chosen = self._decision(actions, self._pick(actions), ledger.issuer.next())
                     ledger.latest = chosen
                 else:
                     chosen = self._choose_by_id(contexts, ids, eligible, id)
@@ -805,12 +811,12 @@ class Policy(Parametrized, Transactional, ABC):
         if isinstance(contexts, CATALOGS):
             if ids is not None:
                 no_ids_beside_a_catalog(ids)
-            listed = CatalogActions(contexts, eligible, self._catalog_points, self._catalog_kind)
+            listed = CatalogActions(contexts, eligible, self._catalog_points, self._plain_kind)
             if self.needs_fixed_actions:
                 self._validate_action_set(listed.catalog.points(self._kind(None)))
             return listed
-        names = None if ids is None else checked_ids(ids)
-        points = self._points(contexts, names)
+        names, kind = None if ids is None else checked_ids(ids), self._plain_kind
+        points = self._points(contexts, names) if kind is None else kind.check(contexts)
         if self.needs_fixed_actions:
             self._validate_action_set(points)
         is_plain = names is None and eligible is None and type(points) is np.ndarray
@@ -818,12 +824,13 @@ class Policy(Parametrized, Transactional, ABC):
 
     def _decision(self, given: Actions, selection: Selection, id: str) -> Decision:
         place, mean, width, score, propensity, stage, memo, cost, _, _ = selection
-        ledger, rows = self._ledger, given.rows
+        ledger, rows, kind, points = self._ledger, given.rows, self._plain_kind, given.points
         row = place if rows is None else rows.item(place)
         is_known = self._known_configuration == ledger.configuration
         fingerprint = self._known_fingerprint if is_known else self.fingerprint
         decision: Any = OpenDecision(
-            row, self._context(given.points, place), mean, width, score, propensity, stage,
+            row, self._context(points, place) if kind is None else kind.one(points, place),
+            mean, width, score, propensity, stage,
             row if given.ids is None else given.item(row), given.n_actions,
             1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip

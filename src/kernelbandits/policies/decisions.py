@@ -219,7 +219,8 @@ class Ledger:
         self._next_to_expire: list[tuple[float, str]] | None = None  # heap, with stale entries; None: to be computed
         self.listeners = Listeners()
         self._n_pending: dict[Any, int] | None = None  # number of pending decisions per key; None: to be counted
-        self._issuer = IdIssuer()
+        self.issuer = IdIssuer()
+        """Issuer of ids for new decisions."""
         self.latest: Decision | None = None
         """The last decision made under an issued id, until it is learned: it is not validated again."""
 
@@ -233,7 +234,7 @@ class Ledger:
     def new_id(self) -> str:
         """Return an id that no other decision has."""
         self.latest = None
-        return self._issuer.next()
+        return self.issuer.next()
 
     def check_free(self, id: str) -> None:
         """Reject an id chosen by the caller that is not available."""
@@ -538,6 +539,8 @@ class Rewards:
     def __init__(self, reward_range: tuple[float, float] | None) -> None:
         self.range = None if reward_range is None else check_range(reward_range, "A reward range")
         self._low, self._high = (-LARGEST, LARGEST) if self.range is None else self.range
+        self.span = self._high - self._low
+        """Length of the declared range."""
 
     def one(self, reward: float) -> float:
         """Return one reward as a number, or raise InvalidReward."""
@@ -567,11 +570,6 @@ class Rewards:
         if is_finite and self._low <= rewards.min() and rewards.max() <= self._high:
             return rewards
         return self.many(rewards.reshape(-1), rewards.size).reshape(rewards.shape)
-
-    @property
-    def span(self) -> float:
-        """Length of the declared range."""
-        return self._high - self._low
 
     def unit(self, reward: float) -> float:
         """Scale a reward of the declared range to [0, 1]."""

@@ -96,6 +96,7 @@ class LinUCB(UpperConfidencePolicy):
         super()._setup()
         self._model = self.model
         self._has_plain_rows = self.model == "shared"
+        self._plain_kind = self._point_kind if self.model == "shared" else None
         self._uses_selectors = self.model == "shared"  # labels are not part of a catalog's items
 
     def _new_posterior(self) -> Posterior:
@@ -198,6 +199,8 @@ class OFUL(UpperConfidencePolicy):
     >>> policy.choose(np.array([[1.0, 0.0], [0.0, 1.0]])).action, policy.n_refits < 30
     (1, True)
     """
+
+    reports_posterior_width = False  # its posterior may be older than the learned data
 
     regularization: float = parameter(checked_regularization, default=1.0)
     noise_scale: float = parameter(

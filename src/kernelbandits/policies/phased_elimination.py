@@ -117,7 +117,7 @@ class PhasedElimination(FixedActionsPolicy):
         super()._setup()
         self._refuse_unknown_scale()
         self._begin_phase()
-        if self.posterior.forgets:
+        if self.posterior.capabilities.forgets:
             raise InvalidParameter(
                 "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
                 "time take KernelUCB."

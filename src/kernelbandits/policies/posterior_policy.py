@@ -138,10 +138,12 @@ class PosteriorPolicy(Policy):
         # them.
         is_foreign = type(posterior)._note_change is Posterior._note_change
         self._has_notes_to_make = is_foreign or type(self)._note_model is not PosteriorPolicy._note_model
-        self._is_numbered = posterior.forgets
+        self._is_numbered = posterior.capabilities.forgets
         self._has_plain_rows = type(posterior.kernel.kind) is Rows and type(self)._point is Policy._point
         self._point_kind = posterior.kernel.kind
-        self._catalog_kind = self._point_kind if type(self)._catalog_points is PosteriorPolicy._catalog_points else None
+        hooks = ("_points", "_context", "_catalog_points")
+        is_fixed = all(getattr(type(self), hook) is getattr(PosteriorPolicy, hook) for hook in hooks)
+        self._plain_kind = self._point_kind if is_fixed else None
         self.posterior = posterior
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = self._first_exploration()
@@ -219,7 +221,7 @@ class PosteriorPolicy(Policy):
             )
         if self._exploration.is_tuned:
             return exploration
-        broken = NOT_PROVED if self.posterior.forgets else self._exploration.violated_assumption(situation)
+        broken = NOT_PROVED if self.posterior.capabilities.forgets else self._exploration.violated_assumption(situation)
         if broken and not self._has_warned:
             warn_user(broken, GuaranteeVoid)
             self._has_warned = True
@@ -269,7 +271,7 @@ class PosteriorPolicy(Policy):
         self.posterior._note_change()
 
     def _numbers_of(self, decisions: Sequence[Decision]) -> Sequence[int | None]:
-        last = self.posterior.last_number if self.posterior.forgets else None
+        last = self.posterior.last_number if self.posterior.capabilities.forgets else None
         return super()._numbers_of(decisions) if last is None else range(last - len(decisions) + 1, last + 1)
 
     def _update(self, decision: Decision, reward: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -22,7 +23,6 @@ from kernelbandits.types import (
     Indices,
     Plays,
     Points,
-    Prediction,
     Selection,
     SelectionCost,
     Vector,
@@ -41,6 +41,8 @@ SIMILARITIES_AT_ONCE: Final = 4_000_000
 class UpperConfidencePolicy(PosteriorPolicy):
     """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
 
+    reports_posterior_width = True
+
     ties: Ties = parameter(partial(checked_ties, may_be_exact=True), default="lowest")
 
     def _setup(self) -> None:
@@ -55,6 +57,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
         if self._ledger.pending or not self._uses_selectors:
             return self._pick_from_all(actions)
         selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
+        if selector is None:
+            return self._pick_from_all(actions)
         if type(schedule) is Constant:
             exploration = schedule.value
         else:
@@ -64,10 +68,9 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return self._pick_from_all(actions)
         if selection.tied is not None:
             row, propensity = pick_tied(selection.tied, self._ties, self._rng)
-            mean, width = selector.estimate_of(actions, row)
+            mean, width = selector.take(actions, row)
             score, cost = mean + exploration * width, selection.cost
             selection = Selection(row, mean, width, score, propensity, cost=cost)
-        selector.note_chosen(selection.row)
         return selection
 
     def _pick_from_all(self, actions: Actions) -> Selection:
@@ -93,7 +96,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         for actions in rounds:
             part = slice(first, first + actions.n_actions)
             exploration = self._exploration_now(actions.n_actions, waiting, self._ledger.round_index)
-            yield ScoredPrediction(Prediction(whole.mean[part], whole.width[part]), exploration)
+            yield ScoredPrediction(whole.at(part), exploration)
             first = part.stop
 
     def _stacked(self, rounds: Sequence[Actions]) -> Points:
@@ -105,7 +108,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
             return True
         if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
             return False
-        return self.posterior.plays or screened(self.posterior, actions.n_actions) is not None
+        return self.posterior.supports_batch_play or screened(self.posterior, actions.n_actions) is not None
 
     def _ranking(self, actions: Actions, *, diverse: bool) -> ScoreRanking:
         return ScoreRanking(self, actions, diverse=diverse)
@@ -165,7 +168,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def has_compiled_loop(self) -> bool:
         """As in `Policy`: True if the posterior supports it and there is no schedule, random tie or pending reward."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
-        return is_plain and self._uses_selectors and self.posterior.plays
+        return is_plain and self._uses_selectors and self.posterior.supports_batch_play
 
     def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
         t, stop, notes, n_notes = rounds.start, rounds.stop, self._journal.notes, -1
@@ -231,7 +234,9 @@ class ScoreRanking(Ranking):
             placed.place(row)
             round_index = self._policy._ledger.round_index + len(mean) - len(self.left)
             exploration = self._policy._exploration_now(len(self.left), placed, round_index)
-            self.estimate = ScoredPrediction(Prediction(mean, np.sqrt(placed.squares)), exploration)
+            self.estimate = ScoredPrediction(
+                replace(self.estimate.prediction, width=np.sqrt(placed.squares)), exploration
+            )
 
 
 class KernelUCB(KernelPolicy, UpperConfidencePolicy):

@@ -10,7 +10,7 @@ label if different labels have similarity zero. `PerActionPosterior` is the line
 """
 
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.base import Capabilities, Posterior
 from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import (
@@ -29,6 +29,7 @@ from kernelbandits.posterior.primal import PrimalPosterior
 
 __all__ = [
     "AutoPosterior",
+    "Capabilities",
     "ExactPosterior",
     "ForgettingPosterior",
     "KernelFit",

@@ -8,15 +8,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._compile import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops
+from kernelbandits._compile import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops, part
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["feature_loops"]
 
-# All of them stay in one file: Numba's on-disk cache is invalidated when the file of a kernel changes, not when the
-# file of a function it calls does.
 
-
+@part(SUMS_IN_ANY_ORDER)
 def solve_upper(upper: Matrix, moments: Vector, weights: Vector) -> None:
     """Solve UᵀU · weights = moments."""
     size = len(moments)
@@ -34,6 +32,7 @@ def solve_upper(upper: Matrix, moments: Vector, weights: Vector) -> None:
         weights[k] = value / upper[k, k]
 
 
+@part(SUMS_IN_ANY_ORDER)
 def take_in_loop(
     row: Vector,
     reward: float,
@@ -72,6 +71,7 @@ def take_in_loop(
     return True
 
 
+@part(SUMS_IN_ANY_ORDER)
 def estimate_row(features: Matrix, i: int, weights: Vector, upper: Matrix, spare: Vector) -> tuple[float, float]:
     """Mean and width ‖U⁻ᵀφ‖ of one row."""
     size = len(weights)
@@ -87,6 +87,7 @@ def estimate_row(features: Matrix, i: int, weights: Vector, upper: Matrix, spare
     return mean, sqrt(square)
 
 
+@part(SUMS_IN_ANY_ORDER)
 def bound_rows(
     features: Matrix,
     weights: Vector,
@@ -126,6 +127,7 @@ def bound_rows(
     return leader if longest <= most and isfinite(total) else -1
 
 
+@part(SUMS_IN_ANY_ORDER)
 def best_loop(
     features: Matrix,
     weights: Vector,
@@ -217,19 +219,16 @@ feature_loops: Final = Loops(
         loop=take_in_loop,
         signature=f"boolean({ROW}, float64, float64, {MODEL}, {VECTOR})",
         fast=SUMS_IN_ANY_ORDER,
-        parts=(solve_upper,),
     ),
     best=Loop(
         loop=best_loop,
         signature=f"Tuple((int64, float64, float64, int64))({ROWS}, {VECTOR}, {MATRIX}, {SEARCH})",
         fast=SUMS_IN_ANY_ORDER,
-        parts=(estimate_row, bound_rows),
     ),
     play=Loop(
         loop=play_loop,
         signature=f"int64({ROUNDS}, {ROWS}, {MODEL}, {SEARCH}, {PLACES}, {VECTOR}, {VECTOR})",
         fast=SUMS_IN_ANY_ORDER,
-        parts=(solve_upper, take_in_loop, estimate_row, bound_rows, best_loop),
     ),
 )
 """Kernel group shared by all posteriors of the process."""

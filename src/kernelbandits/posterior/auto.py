@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Posterior, RecordedPosterior
+from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
 
 __all__ = ["AutoPosterior"]
@@ -58,8 +59,11 @@ class AutoPosterior(Posterior):
     'primal'
     """
 
+    changes_form = True
+
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
-        self._form: RecordedPosterior = ExactPosterior(kernel, regularization=regularization)
+        self._form: RecordedPosterior
+        self._set_form(ExactPosterior(kernel, regularization=regularization))
         self._form._join(self._journal)
         self.kernel = kernel
         self.regularization = self._form.regularization
@@ -74,11 +78,18 @@ class AutoPosterior(Posterior):
             return "compressed"
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
 
-    @property
-    @inside_transaction
-    def exact(self) -> ExactPosterior | None:
-        """The exact form; None while another form is used."""
-        return self._form if isinstance(self._form, ExactPosterior) else None
+    def _set_form(self, form: RecordedPosterior) -> None:
+        self._form, self.capabilities = form, form.capabilities
+
+    def _current_form(self, points: Points | None = None) -> RecordedPosterior:
+        form = self._form
+        # There are never more distinct points than observations, which are counted at no cost.
+        if points is None or type(form) is PrimalPosterior:
+            return form
+        if type(form) is not ExactPosterior or form.record.n_observations >= self._next_look - QUESTIONS:
+            self._take_lower_rank()
+            self._remember(points)
+        return self._form
 
     @property
     @inside_transaction
@@ -147,8 +158,8 @@ class AutoPosterior(Posterior):
         """Switch to another form. Earlier changes of the old form can still be rolled back."""
         before = self.form
         form._join(self._journal)
-        self._journal.note(setattr, self, "_form", self._form)
-        self._form = form
+        self._journal.note(self._set_form, self._form)
+        self._set_form(form)
         logger.debug(
             "A posterior of %d distinct points is %s now; it was %s.", self._form.record.size, self.form, before
         )
@@ -195,11 +206,7 @@ class AutoPosterior(Posterior):
         return prediction
 
     def _best(self, points: Points, exploration: float) -> Selection | None:
-        if type(self._form) is PrimalPosterior:
-            return self._form._best(points, exploration)
-        self._take_lower_rank()
-        self._remember(points)
-        return None
+        return self._current_form(points)._best(points, exploration)
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         return self._form._play(rounds, rewards, exploration)
@@ -211,8 +218,8 @@ class AutoPosterior(Posterior):
 
     @property
     @handles_transaction
-    def plays(self) -> bool:
-        return self._form.plays
+    def supports_batch_play(self) -> bool:
+        return self._form.supports_batch_play
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import sqrt
 from typing import Final
 
@@ -11,7 +10,7 @@ import numpy as np
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.types import Matrix, Vector
 
-__all__ = ["PANEL", "GrowingCholesky", "cholesky", "solve_lower", "solve_lower_transposed"]
+__all__ = ["PANEL", "GrowingCholesky", "Panel", "cholesky", "solve_lower", "solve_lower_transposed"]
 
 PANEL: Final = 256
 """Rows per panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
@@ -20,8 +19,11 @@ FIRST_CAPACITY: Final = 16
 """Initial capacity of a panel in rows, so that small problems take little memory."""
 
 
-class _Panel:
-    """Rows [start, start + n_rows) of a lower triangular matrix: all columns before `start`, and the corner."""
+class Panel:
+    """Rows [start, start + n_rows) of a lower triangular matrix: all columns before `start`, and the corner.
+
+    The two arrays have spare capacity in rows; the corner's stride is its width.
+    """
 
     __slots__ = ("corner", "left", "n_rows", "start")
 
@@ -61,7 +63,8 @@ class GrowingCholesky:
     """
 
     def __init__(self) -> None:
-        self._panels: list[_Panel] = []
+        self.panels: list[Panel] = []
+        """Rows of L, for solving in steps; only this class changes them."""
         self.size = 0
 
     def solve(self, right: Matrix, *, solved: int = 0, until: int | None = None) -> Matrix:
@@ -75,7 +78,7 @@ class GrowingCholesky:
         return right
 
     def _solve(self, right: Matrix, solved: int, last: int) -> None:
-        for panel in self._panels[solved // PANEL :]:
+        for panel in self.panels[solved // PANEL :]:
             first, n_rows = max(0, solved - panel.start), min(panel.n_rows, last - panel.start)
             if first >= n_rows:
                 continue
@@ -89,20 +92,12 @@ class GrowingCholesky:
     def solve_transposed(self, right: Matrix) -> Matrix:
         """Replace B by L⁻ᵀ B in place; B must be C-contiguous."""
         with limit_blas_threads(float(self.size) ** 2 * right.shape[1]):
-            for panel in reversed(self._panels):
+            for panel in reversed(self.panels):
                 block = right[panel.rows]
                 solve_lower_transposed(panel.triangle(), block)
                 if panel.start:
                     right[: panel.start] -= panel.left[: panel.n_rows].T @ block
         return right
-
-    def panels(self) -> Iterator[tuple[int, int, Matrix, Matrix]]:
-        """Start, number of rows, columns before the start, and corner of every panel, for solving in steps.
-
-        The two arrays have spare capacity in rows; the corner's stride is its width.
-        """
-        for panel in self._panels:
-            yield panel.start, panel.n_rows, panel.left, panel.corner
 
     def room(self) -> int:
         """Free rows in the last panel."""
@@ -130,8 +125,8 @@ class GrowingCholesky:
     def append_solved(self, row: Vector, pivot: float) -> None:
         """Append a row of L with known entries, and its diagonal."""
         if self.size % PANEL == 0:
-            self._panels.append(_Panel(self.size))
-        panel = self._panels[-1]
+            self.panels.append(Panel(self.size))
+        panel = self.panels[-1]
         place, start = panel.n_rows, panel.start
         if place == len(panel.left):
             panel.append(row[None, :start], np.append(row[start:], pivot)[None])
@@ -147,8 +142,8 @@ class GrowingCholesky:
         n_known, n_new = whitened.shape
         while self.size < n_known + n_new:
             if self.size % PANEL == 0:
-                self._panels.append(_Panel(self.size))
-            panel = self._panels[-1]
+                self.panels.append(Panel(self.size))
+            panel = self.panels[-1]
             last = min(n_known + n_new, panel.start + PANEL)
             rows, split = slice(self.size - n_known, last - n_known), min(panel.start, n_known)
             known, among = whitened[:, rows].T, corner[rows, : last - n_known]
@@ -160,9 +155,9 @@ class GrowingCholesky:
 
     def truncate(self, size: int) -> None:
         """Drop all rows from `size` on."""
-        self._panels = [panel for panel in self._panels if panel.start < size]
-        if self._panels:
-            self._panels[-1].n_rows = size - self._panels[-1].start
+        self.panels = [panel for panel in self.panels if panel.start < size]
+        if self.panels:
+            self.panels[-1].n_rows = size - self.panels[-1].start
         self.size = size
 
     def rank_one(self, vector: Vector, *, start: int, sign: float) -> None:
@@ -183,7 +178,7 @@ class GrowingCholesky:
             raise np.linalg.LinAlgError("The matrix minus v vᵀ is not positive definite.")
         before = np.concatenate([[1.0], t[:-1]])
         d, b = np.sqrt(t / before), sign * p / np.sqrt(t * before)
-        for panel in self._panels[start // PANEL :]:
+        for panel in self.panels[start // PANEL :]:
             first = max(0, start - panel.start)
             here = panel.start + first - start  # index of the panel's first changed column in p, d and b
             columns = slice(here, panel.start + panel.n_rows - start)
@@ -195,7 +190,7 @@ class GrowingCholesky:
 
     def scale_row(self, row: int, factor: float) -> None:
         """Multiply a row of L: row and column of A, except for the diagonal, which `rank_one` corrects."""
-        panel = self._panels[row // PANEL]
+        panel = self.panels[row // PANEL]
         place = row - panel.start
         panel.left[place] *= factor
         panel.corner[place, : place + 1] *= factor
@@ -206,7 +201,7 @@ class GrowingCholesky:
         Rows below lose their link to it; what the link explained is added back as a positive rank-one update.
         """
         link = np.zeros(self.size)
-        for panel in self._panels[row // PANEL :]:
+        for panel in self.panels[row // PANEL :]:
             column = (
                 panel.left[: panel.n_rows, row]
                 if row < panel.start
@@ -215,7 +210,7 @@ class GrowingCholesky:
             link[panel.rows] = column
             column[:] = 0.0
         link[: row + 1] = 0.0
-        panel = self._panels[row // PANEL]
+        panel = self.panels[row // PANEL]
         place = row - panel.start
         panel.left[place] = 0.0
         panel.corner[place] = 0.0
@@ -225,11 +220,11 @@ class GrowingCholesky:
 
     def log_determinant(self) -> float:
         """Ln det A."""
-        return 2.0 * sum(float(np.log(np.diagonal(panel.triangle())).sum()) for panel in self._panels)
+        return 2.0 * sum(float(np.log(np.diagonal(panel.triangle())).sum()) for panel in self.panels)
 
     def smallest_pivot(self, *, since: int = 0) -> float:
         """Smallest L_jj² from row `since` on; an upper bound on A's smallest eigenvalue."""
-        pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self._panels[since // PANEL :]])
+        pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self.panels[since // PANEL :]])
         return float(pivots[max(0, since - since // PANEL * PANEL) :].min()) ** 2
 
 

@@ -16,9 +16,10 @@ from kernelbandits._transactions import Journal
 from kernelbandits.errors import DamagedFile, InvalidParameter, NotLearnt
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.auto import AutoPosterior
-from kernelbandits.posterior.base import Posterior, RecordedPosterior, checked_rewards, checked_times, saved_totals
+from kernelbandits.posterior.base import Capabilities, Posterior, checked_rewards, checked_times
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
+from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 from kernelbandits.validation import check_float, check_int, check_list, short_repr
 
@@ -214,7 +215,7 @@ class OrderedPosterior(Posterior):
     has no `record` to synchronize with, and no `best` or `play`.
     """
 
-    forgets = True
+    capabilities = Capabilities(forgets=True)
 
     def __init__(self, inner: RecordedPosterior | AutoPosterior) -> None:
         self.kernel: Kernel = inner.kernel

@@ -16,13 +16,15 @@ from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior.base import (
     ROUNDING,
     SLACK,
-    RecordedPosterior,
+    SMALLEST_REGULARIZATION,
+    Capabilities,
     least_regularization,
     refuse_overflow,
     too_small,
 )
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["ExactPosterior", "Whitening"]
@@ -56,11 +58,14 @@ class _Expected(NamedTuple):
     """k(x, x)."""
 
     version: int
-    n_observations: int
+    """Version of the record, with which the factor was synchronized."""
 
 
 class Whitening(NamedTuple):
-    """Factor and targets that map similarities to means and widths; read-only."""
+    """Factor and targets that map similarities to means and widths, and what follows from the data alone; read-only.
+
+    It is made once per version of the record, so a query computes only what depends on its points.
+    """
 
     factor: GrowingCholesky
     """L."""
@@ -70,6 +75,27 @@ class Whitening(NamedTuple):
 
     diagonal: Vector
     """k(x, x) of every slot."""
+
+    counts: Vector
+    """n: observations of every slot."""
+
+    roots: Vector
+    """D^½: square roots of the counts."""
+
+    trace: float
+    """tr K over all observations."""
+
+    points: Points
+    """Points of all slots."""
+
+    is_well_posed: bool
+    """See `Posterior`."""
+
+    factor_version: int
+    """See `ExactPosterior.factor_version`."""
+
+    version: int
+    """Version of the record."""
 
 
 class ExactPosterior(RecordedPosterior):
@@ -95,11 +121,12 @@ class ExactPosterior(RecordedPosterior):
     (2, 3)
     """
 
+    capabilities = Capabilities(has_record=True, has_factor=True, is_exact=True)
+
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         super().__init__(kernel, regularization=regularization)
-        self.era = 0
-        """Version of the factor: increases whenever existing rows of L or entries of z change; appending does not
-        count."""
+        self.factor_version = 0
+        """Increases whenever existing rows of L or entries of z change; appending does not count."""
         self._forget_factor()
 
     def _forget_factor(self) -> None:
@@ -111,14 +138,44 @@ class ExactPosterior(RecordedPosterior):
         self._n_recounts = 0  # since the factor was built; each adds rounding errors
         self._version = -1  # version of the record that this belongs to
         self._expected: _Expected | None = None
+        self._whitening: Whitening | None = None
         self._had_factor = False  # no factor now, but there was one for such points
-        self.era += 1
+        self.factor_version += 1
 
     # -- synchronization -----------------------------------------------------------------------------------------------
 
+    def _observe_one(self, point: Points, reward: float) -> None:
+        """Append the row passed to `expect` if this is its point, count a known point, or as in `RecordedPosterior`."""
+        expected, record, largest = self._expected, self.record, self._largest_similarity
+        key, slot = record.locate(point)
+        is_well_posed = self._is_certified and self.regularization >= SMALLEST_REGULARIZATION * largest
+        if slot >= 0 and is_well_posed and self._factor.size:
+            record.add_one(point, key, slot, reward)  # the factor is synchronized when it is needed
+        elif (
+            slot < 0
+            and expected is not None
+            and expected.version == record.version
+            and expected.prior <= largest
+            and expected.key == key
+        ):
+            self._journal.notes.append((self._roll_back, (record, self._factor.size, largest)))
+            record.add_one(point, key, slot, reward)
+            self._append_expected(expected, 1.0, reward)
+        else:
+            self._observe_located(point, reward, key, slot)
+
     def _follow(self, batch: Batch) -> None:
         """Synchronize immediately if the batch may be rejected, or if no such points have been seen by the kernel."""
-        if not self._may_wait:
+        expected = self._expected
+        if (
+            expected is not None
+            and batch.keys == [expected.key]
+            and not len(batch.slots)
+            and expected.version == self.record.version - 1
+            and self.is_well_posed
+        ):
+            self._append_expected(expected, batch.counts.item(0), batch.sums.item(0))
+        elif not self._may_wait:
             self._catch_up()
 
     @property
@@ -146,8 +203,8 @@ class ExactPosterior(RecordedPosterior):
         self._factor.truncate(size)
         self._factored, self._targeted = self._factored[:size], self._targeted[:size]
         self._diagonal, self._whitened_targets = self._diagonal[:size], None
-        self._version, self._expected = -1, None
-        self.era += 1
+        self._version, self._expected, self._whitening = -1, None, None
+        self.factor_version += 1
 
     def _rewards_changed(self) -> None:
         self._whitened_targets = None
@@ -156,10 +213,9 @@ class ExactPosterior(RecordedPosterior):
         """Synchronize the factor with the counts of the record, by updates or a rebuild, whichever is cheaper."""
         if self._version == self.record.version:
             return
-        n_slots = self.record.n_slots
+        self._expected = None
         self._journal.note(self._forget_factor)  # it is changed in place: an interrupted update makes it invalid
-        if not (self._expected and self._append_expected()):
-            self._follow_counts(n_slots)
+        self._follow_counts(self.record.n_slots)
         self._journal.drop(self._forget_factor)
 
     def _follow_counts(self, n_slots: int) -> None:
@@ -215,34 +271,23 @@ class ExactPosterior(RecordedPosterior):
             targets = np.concatenate([self._whitened_targets, _targets_of(counts, sums)])
             self._whitened_targets = self._factor.solve(targets[:, None], solved=size)[:, 0]
 
-    def _append_expected(self) -> bool:
-        """Append the row passed to `expect` without reading L; return False unless exactly that point was observed."""
-        expected, record, size = self._expected, self.record, self._factor.size
-        self._expected = None
-        if (
-            expected is None
-            or record.n_slots != size + 1
-            or expected.version != self._version
-            or not self.is_well_posed
-        ):
-            return False
-        # One change of the record that added one new slot and changed no other count.
-        count, total = float(record.counts[size]), float(record.sums[size])
-        if record.version != self._version + 1 or record.n_observations != expected.n_observations + count:
-            return False
-        new = self.kernel.kind.take(record.points, np.array([size]))
-        if self._whitened_targets is None or self.kernel.kind.keys(new) != [expected.key]:
-            return False
-        row = expected.column if count == 1.0 else sqrt(count) * expected.column
+    def _append_expected(self, expected: _Expected, count: float, total: float) -> None:
+        """Append the row passed to `expect` without reading L: exactly that point was observed, with these totals."""
+        size, record = self._factor.size, self.record
+        row, targets = expected.column, self._whitened_targets
+        assert targets is not None
+        if count != 1.0:
+            row = sqrt(count) * row
         left = expected.prior * count + self.regularization - float(row @ row)
         pivot = sqrt(max(left, self.regularization))  # a smaller value is rounding
+        longer = np.empty((4, size + 1))
+        longer[0, :size], longer[1, :size] = self._factored, self._targeted
+        longer[2, :size], longer[3, :size] = self._diagonal, targets
+        longer[:, size] = count, total, expected.prior, (total / sqrt(count) - float(row @ targets)) / pivot
         self._factor.append_solved(row, pivot)
-        target = (total / sqrt(count) - float(row @ self._whitened_targets)) / pivot
-        self._whitened_targets = _longer(self._whitened_targets, target)
-        self._diagonal = _longer(self._diagonal, expected.prior)
-        self._factored, self._targeted = _longer(self._factored, count), _longer(self._targeted, total)
-        self._version = record.version
-        return True
+        self._factored, self._targeted, self._diagonal, self._whitened_targets = longer
+        self._version, self._expected = record.version, None
+        self._make_whitening(self._whitened_targets)
 
     def _append_block(self, diagonal: Vector, n_rows: int) -> None:
         first, kind, counts = self._factor.size, self.kernel.kind, self.record.counts
@@ -368,19 +413,28 @@ class ExactPosterior(RecordedPosterior):
     # -- for solving in steps -----------------------------------------------------------------------------------------
 
     @inside_transaction
-    def whitening(self) -> Whitening:
-        """Factor and targets, synchronized with the record."""
-        is_ready = self._version == self.record.version and self._whitened_targets is not None
-        if not is_ready:
+    def whitening(self) -> Whitening | None:
+        """Factor and targets, synchronized with the record; None before any observation."""
+        whitening, version = self._whitening, self.record.version
+        if whitening is not None and whitening.version == version:
+            return whitening
+        if self._version != version:
             self._catch_up()
-            self._targets()
-        return Whitening(self._factor, self._targets(), self._diagonal)
+        return self._make_whitening(self._targets()) if self._factor.size else None
+
+    def _make_whitening(self, targets: Vector) -> Whitening:
+        counts, diagonal, gamma = self._factored, self._diagonal, self.regularization
+        is_well_posed = self._is_certified and gamma >= SMALLEST_REGULARIZATION * self._largest_similarity
+        self._whitening = whitening = Whitening(
+            self._factor, targets, diagonal, counts, np.sqrt(counts), float(diagonal @ counts), self.record.points,
+            is_well_posed, self.factor_version, self._version,
+        )  # fmt: skip
+        return whitening
 
     @inside_transaction
     def expect(self, point: Points, column: Vector, prior: float) -> None:
         """Store L⁻¹ D^½ k(x) and k(x, x) of a point: if it is observed next, L grows by this row without being read."""
-        (key,) = self.kernel.kind.keys(point)
-        self._expected = _Expected(key, column, prior, self._version, self.record.n_observations)
+        self._expected = _Expected(self.kernel.kind.keys(point)[0], column, prior, self._version)
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
@@ -451,7 +505,7 @@ class ExactPosterior(RecordedPosterior):
     def _targets(self) -> Vector:
         if self._whitened_targets is None:
             targets = _targets_of(self.record.counts, self.record.sums)
-            self.era += 1
+            self.factor_version += 1
             self._whitened_targets = self._factor.solve(targets[:, None])[:, 0]
         return self._whitened_targets
 
@@ -459,14 +513,6 @@ class ExactPosterior(RecordedPosterior):
 def _targets_of(counts: Vector, sums: Vector) -> Vector:
     """D^(-½) s; an empty slot has the sum 0."""
     return sums / np.sqrt(np.where(counts > 0.0, counts, 1.0))
-
-
-def _longer(vector: Vector, value: float) -> Vector:
-    """The vector with one more value, at a quarter of the cost of `np.append`."""
-    longer = np.empty(len(vector) + 1)
-    longer[:-1] = vector
-    longer[-1] = value
-    return longer
 
 
 def _not_a_kernel(how: str) -> NotPositiveSemidefinite:

@@ -14,10 +14,11 @@ from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._basis import Coordinates
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior.base import RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 from kernelbandits.validation import check_positive
 

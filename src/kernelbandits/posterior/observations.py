@@ -173,6 +173,12 @@ class Observations:
             self._take_over()
         return self._sums[: self._n_slots]
 
+    def current_totals(self) -> tuple[Vector, Vector]:
+        """`counts` and `sums`, in one call."""
+        if self._waiting.rewards:
+            self._take_over()
+        return self._counts[: self._n_slots], self._sums[: self._n_slots]
+
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is stored yet."""
         if self._waiting.rewards:
@@ -275,11 +281,19 @@ class Observations:
     def queue_one(self, point: Points, reward: float) -> None:
         """Buffer one observation."""
         waiting = self._waiting
-        self._journal.notes.append((self._put_back_queue, (waiting.mark(), self.n_observations)))
-        waiting.add_one(point, reward)
+        rows, n_rows, rewards = waiting._rows, waiting._n_rows, waiting.rewards
+        # Inlined `mark`, and `add_one` for a dense row.
+        mark = waiting._collections, len(waiting._collections), rows, n_rows, rewards, len(rewards)
+        self._journal.notes.append((self._put_back_queue, (mark, self.n_observations)))
+        if rows is not None and type(point) is np.ndarray:
+            rows[n_rows] = point[0]
+            waiting._n_rows = n_rows + 1
+            rewards.append(reward)
+        else:
+            waiting.add_one(point, reward)
         self.n_observations += 1
         self.version += 1
-        if len(waiting.rewards) >= MOST_COLLECTIONS and waiting.is_full:
+        if len(rewards) >= MOST_COLLECTIONS and waiting.is_full:
             self._take_over()
 
     def _note_queue(self) -> None:

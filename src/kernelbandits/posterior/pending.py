@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log, sqrt
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class Pending:
         for block, part in blocks(self._posterior.kernel.kind, points, n_known):
             whitened = self._whitened(part)
             reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
-        return Prediction(prediction.mean, np.sqrt(np.maximum(reduced, 0.0)))
+        return replace(prediction, width=np.sqrt(np.maximum(reduced, 0.0)))
 
 
 def _factor_beside_identity(covariance: Matrix) -> Matrix:

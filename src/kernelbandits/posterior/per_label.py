@@ -20,16 +20,16 @@ from kernelbandits.kernels.labeled import LabeledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import (
+    Capabilities,
     Posterior,
-    RecordedPosterior,
     checked_regularization,
     checked_rewards,
     checked_times,
     refuse_overflow,
-    saved_totals,
 )
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.pending import Pending
+from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Prediction, Vector
 from kernelbandits.validation import check_instance, check_int, short_repr
 
@@ -56,6 +56,8 @@ class PartitionedPosterior(Posterior):
     """
 
     kernel: PairProduct
+
+    capabilities = Capabilities(is_exact=True)
 
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         if not is_block_diagonal(kernel):

@@ -15,9 +15,10 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, RecordedPosterior, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, refuse_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 from kernelbandits.validation import check_int
 
@@ -108,6 +109,8 @@ class PrimalPosterior(RecordedPosterior):
     array([1.1111])
     """
 
+    capabilities = Capabilities(has_record=True, finds_best=True, is_exact=True)
+
     def __init__(self, kernel: Kernel, *, regularization: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else check_int(keep, "The number of points to keep")
@@ -129,17 +132,19 @@ class PrimalPosterior(RecordedPosterior):
 
     def _observe_one(self, point: Points, reward: float) -> None:
         """Update by rank one if the factor exists and nothing can overflow; the record groups the point later."""
-        if self._is_stale or self._weights is None or not (self._is_well_posed and -LARGEST < reward < LARGEST):
+        largest = self._largest_similarity
+        is_moderate = -LARGEST < reward < LARGEST and self.regularization >= SMALLEST_REGULARIZATION * largest
+        if self._is_stale or self._weights is None or not is_moderate:
             super()._observe_one(point, reward)
             return
         row = self._features(point)[0]
         if not feature_loops.is_compiled:
-            feature_loops.note(row.size**2)
+            feature_loops.record_work(row.size**2)
             super()._observe_one(point, reward)
             return
         model = self._precision, self._upper, self._moments, self._weights, self._spare
-        self._journal.notes.append((self._roll_back, (self.record, 0, self._largest_similarity)))
-        if not feature_loops.take_in(row, reward, self._largest_similarity, *model):
+        self._journal.notes.append((self._roll_back, (self.record, 0, largest)))
+        if not feature_loops.take_in(row, reward, largest, *model):
             similarity = float(np.vdot(row, row))
             if not similarity < LARGEST:
                 super()._observe_one(point, reward)
@@ -250,16 +255,23 @@ class PrimalPosterior(RecordedPosterior):
             self._settle()
         if self._precision is None or exploration < 0.0:
             return None
-        features = self._features(points)
+        is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
+        if is_plain and points.shape[1] == len(self._precision) and points.flags.c_contiguous:
+            features = points  # inlined `_features`
+        else:
+            features = self._features(points)
         n_points = len(features)
         if n_points > len(self._bounds):
             self._bounds = np.empty(2 * n_points)
         if not feature_loops.is_compiled:
-            feature_loops.note(features.size)
+            feature_loops.record_work(features.size)
             return None
-        weights, bound = self._mean_weights(), self._width_bound()
+        weights, upper, bound = self._weights, self._upper, self._minorant
+        n_observations = self.record.n_observations + self.n_merged
+        if weights is None or upper is None or bound is None or n_observations > self._minorant_until:
+            weights, bound, upper = self._mean_weights(), self._width_bound(), self._factor()
         n_tied, mean, width, n_widths = feature_loops.best(
-            features, weights, self._factor(), bound.direction, bound.flat, bound.peak, LARGEST, exploration,
+            features, weights, upper, bound.direction, bound.flat, bound.peak, LARGEST, exploration,
             self._bounds, self._spare, self._tied,
         )  # fmt: skip
         if not 0 < n_tied <= LISTED_TIES:
@@ -272,7 +284,7 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     @handles_transaction
-    def plays(self) -> bool:
+    def supports_batch_play(self) -> bool:
         return self._precision is not None and feature_loops.is_compiled
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
@@ -281,7 +293,7 @@ class PrimalPosterior(RecordedPosterior):
         self._settle()
         self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
-        if self.plays and exploration >= 0.0 and is_moderate:
+        if self.supports_batch_play and exploration >= 0.0 and is_moderate:
             points = rounds.reshape(-1, rounds.shape[2])
             if not isinstance(self.kernel, Linear):  # other features may hide numbers from the compiled checks
                 points = self.kernel.kind.check(points)

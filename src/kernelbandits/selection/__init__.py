@@ -6,8 +6,8 @@ scoring. `Screening` does the same for actions that are new in every round. `set
 whole library. `compile_ahead` compiles the kernels before the first round.
 """
 
+from kernelbandits._compile import compile_ahead
 from kernelbandits._threads import set_threads
-from kernelbandits.selection.ahead import compile_ahead
 from kernelbandits.selection.catalog import Catalog, CatalogView
 from kernelbandits.selection.catalog_engine import CatalogEngine
 from kernelbandits.selection.screening import Screening, screened, tied_in_each

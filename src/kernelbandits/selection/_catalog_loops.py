@@ -6,12 +6,12 @@ A kernel processes a part of the actions, [start, stop), without the interpreter
 from __future__ import annotations
 
 from math import sqrt
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops
+from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops, part
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = [
@@ -32,6 +32,7 @@ BLOCK: Final = 1024
 Flags = NDArray[np.uint8]
 
 
+@part()
 def pull_loop(
     rows: Matrix,
     base: int,
@@ -46,8 +47,8 @@ def pull_loop(
     start: int,
     stop: int,
     squared: float,
-    bar: float,
-    hits: Flags,
+    threshold: float,
+    block_flags: Flags,
 ) -> None:
     """Apply one pull to the actions [start, stop): compute the column, update by it, and mark candidate blocks.
 
@@ -55,8 +56,8 @@ def pull_loop(
         mean += gain · c,   variance −= shrink · c²
 
     Means and variances are the first two rows of `items`. The column is written to rows[target], unless target is −1.
-    hits[b] is set if any action of block b has mean + sqrt(squared · variance) ≥ bar, tested without a square root:
-    mean ≥ bar or (bar − mean)² ≤ squared · variance.
+    block_flags[b] is set if any action of block b has mean + sqrt(squared · variance) ≥ threshold, tested without a
+    square root: mean ≥ threshold or (threshold − mean)² ≤ squared · variance.
     """
     column = np.empty(1024)
     for begin in range(start, stop, 1024):
@@ -90,39 +91,41 @@ def pull_loop(
             left = v[a] - shrink * (c * c)
             m[a] = now
             v[a] = left
-            gap = bar - now
+            gap = threshold - now
             if gap <= 0.0:
                 gap = 0.0
             count += gap * gap <= squared * max(left, 0.0)
-        hits[begin // 1024] = count > 0
+        block_flags[begin // 1024] = count > 0
 
 
-def screen_loop(items: Matrix, start: int, stop: int, squared: float, bar: float, hits: Flags) -> None:
+@part()
+def screen_loop(items: Matrix, start: int, stop: int, squared: float, threshold: float, block_flags: Flags) -> None:
     """Mark candidate blocks, as in `pull_loop`, if nothing has changed."""
     for begin in range(start, stop, 1024):
         end = min(begin + 1024, stop)
         m, v = items[0, begin:end], items[1, begin:end]
         count = 0
         for a in range(end - begin):
-            gap = bar - m[a]
+            gap = threshold - m[a]
             if gap <= 0.0:
                 gap = 0.0
             count += gap * gap <= squared * max(v[a], 0.0)
-        hits[begin // 1024] = count > 0
+        block_flags[begin // 1024] = count > 0
 
 
-def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: Indices) -> tuple[float, int]:
+@part()
+def best_loop(items: Matrix, exploration: float, stop: int, block_flags: Flags, tied: Indices) -> tuple[float, int]:
     """Best score of the marked blocks, the number of actions tied with it, and those actions, lowest first.
 
-    If more than len(tied) actions are tied, they are counted but not listed. A square root is taken only of actions
+    If more than len(tied) actions are tied, they are counted but not listed. A square root is applied only of actions
     near the best so far: the allowance of 1e-9 in the squares is far above their rounding error.
     """
     mean, variance = items[0], items[1]
     squared = exploration * exploration * (1.0 + 1e-9)
     is_plain = exploration < 0.0
     best = -np.inf
-    for block in range(len(hits)):
-        if hits[block]:
+    for block in range(len(block_flags)):
+        if block_flags[block]:
             for a in range(block * 1024, min(block * 1024 + 1024, stop)):
                 gap = best - mean[a]
                 if is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]:
@@ -131,8 +134,8 @@ def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: I
                         best = score
     worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
     n_tied = 0
-    for block in range(len(hits)):
-        if hits[block]:
+    for block in range(len(block_flags)):
+        if block_flags[block]:
             for a in range(block * 1024, min(block * 1024 + 1024, stop)):
                 gap = worst - mean[a]
                 if (is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]) and mean[a] + exploration * sqrt(
@@ -144,11 +147,11 @@ def best_loop(items: Matrix, exploration: float, stop: int, hits: Flags, tied: I
     return best, n_tied
 
 
-def changes_loop(counts: Vector, sums: Vector, taken: Matrix, found: Indices) -> int:
+def changes_loop(counts: Vector, sums: Vector, applied: Matrix, found: Indices) -> int:
     """Number of slots whose count or sum differs from the applied one; the slots are written to `found`."""
     n_found = 0
     for slot in range(len(counts)):
-        if counts[slot] != taken[0, slot] or sums[slot] != taken[1, slot]:
+        if counts[slot] != applied[0, slot] or sums[slot] != applied[1, slot]:
             found[n_found] = slot
             n_found += 1
     return n_found
@@ -169,112 +172,153 @@ def rest_loop(mean: Vector, roots: Vector, factors: Vector, highest: Vector) -> 
                 highest[f] = top
 
 
+class LogArrays(NamedTuple):
+    """Arrays of a `ColumnLog`, which explains them; a kernel takes them as a plain tuple."""
+
+    applied: Matrix
+    slots: Indices
+    marks: Indices
+    runs: Matrix
+    rows: Matrix
+    items: Matrix
+    block_flags: Flags
+    tied: Indices
+    state: Vector
+
+
+class RoundLimits(NamedTuple):
+    """Sizes of a `ColumnLog` and limits of one round; a kernel takes them as a plain tuple."""
+
+    n_runs: int
+    size: int
+    n_items: int
+    frozen_runs: int
+    most_read: int
+    """Largest number of columns to read."""
+
+    is_filled: bool
+    """Whether rows[n_runs] holds the similarities of a new slot."""
+
+
+DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
+"""Indices into a log's `state`: the largest difference between the two values that the log has for v(x) of a repeated
+x; Σ sqrt(v(x)) |gain| over the pulls, see `ActiveSet`; the number of pulls; a running mean of the columns read per
+pull; the best score; the slot pulled last; the last best action, −1 for none; the number of runs; Σ gain² d/n over the
+pulls, see `ActiveSet`; the largest magnitude of a reward sum applied since the last rebuild."""
+
+COUNT, TOTAL, INITIAL_VARIANCE, PIVOT, WEIGHT, MEAN_COEFFICIENT, SCRATCH, N_RUN = range(8)
+"""Rows of `runs`: observations and rewards of a run; v(x) at its start; d; n/d; m in μ = Σ_j m_j c_j; scratch for
+column products. The first two are also the rows of `applied`."""
+
+POSITION, LAST_RUN = range(2)
+"""Rows of `slots`: action index of each slot's point, −1 for none; last run of each slot, −1 for none."""
+
+RUN_SLOT, RUN_POSITION, BEFORE = range(3)
+"""Rows of `marks`: slot and action index of a run's point; the previous run of the same point, −1 for none."""
+
+MEAN, VARIANCE = range(2)
+"""Rows of `items`; the third is k(x, x)."""
+
+
 def round_loop(  # noqa: C901 – one call instead of several is the purpose
+    given_arrays: tuple[Any, ...],
     counts: Vector,
     sums: Vector,
-    taken: Matrix,
-    slots: Indices,
-    marks: Indices,
-    runs: Matrix,
-    rows: Matrix,
-    items: Matrix,
-    hits: Flags,
-    tied: Indices,
-    state: Vector,
-    n_runs: int,
-    size: int,
-    n_items: int,
-    sealed: int,
-    room: int,
-    is_filled: bool,
+    given_limits: tuple[Any, ...],
     beta: float,
     gamma: float,
 ) -> int:
     """Perform a whole round in one call: find the one changed slot, apply its pull, and find the best.
 
     Returns the number of actions tied for the best; −1 if nothing was done because the case is not supported (several
-    changes, a count that decreased, sums that decreased from far above, an unknown action, more than `room` columns to
-    read); −2 if the changed slot is new and rows[n_runs] has to be filled with its similarities first. The arrays are
-    those of a `ColumnLog`, which documents the indices into `state`; the formulas are those of its `pull`.
+    changes, a count that decreased, sums that decreased from far above, an unknown action, too many columns to read);
+    −2 if the changed slot is new and rows[n_runs] has to be filled with its similarities first. The formulas are those
+    of `ColumnLog.pull`.
     """
+    arrays, limits = LogArrays(*given_arrays), RoundLimits(*given_limits)
+    applied, slots, marks, runs = arrays.applied, arrays.slots, arrays.marks, arrays.runs
+    rows, items, block_flags, tied, state = arrays.rows, arrays.items, arrays.block_flags, arrays.tied, arrays.state
+    n_runs, size, n_items, frozen_runs = limits.n_runs, limits.size, limits.n_items, limits.frozen_runs
     slot, is_same, largest = -1, True, 0.0
     for i in range(len(counts)):
         largest = max(largest, abs(sums[i]))
-        if counts[i] != taken[0, i] or sums[i] != taken[1, i]:
+        if counts[i] != applied[COUNT, i] or sums[i] != applied[TOTAL, i]:
             if slot >= 0:
                 return -1
             slot = i
-    if state[9] > 100.0 * max(1.0, largest):  # FALL; a test compares
+    if state[LARGEST] > 100.0 * max(1.0, largest):  # FALL; a test compares
         return -1
     squared = beta * beta
     if slot < 0:
-        leader, bar = int(state[6]), -np.inf
+        leader, threshold = int(state[LEADER]), -np.inf
         if leader >= 0:
-            score = items[0, leader] + beta * sqrt(max(items[1, leader], 0.0))
-            bar = score - (1e-10 + 1e-12) * max(1.0, abs(score))
-        screen_loop(items, 0, size, squared, bar, hits)
+            score = items[MEAN, leader] + beta * sqrt(max(items[VARIANCE, leader], 0.0))
+            threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+        screen_loop(items, 0, size, squared, threshold, block_flags)
     else:
-        times, total = counts[slot] - taken[0, slot], sums[slot] - taken[1, slot]
-        position, known = slots[0, slot], slots[1, slot]
+        times, total = counts[slot] - applied[COUNT, slot], sums[slot] - applied[TOTAL, slot]
+        position, known = slots[POSITION, slot], slots[LAST_RUN, slot]
         if times <= 0.0 or position < 0:
             return -1
-        is_same = known == n_runs - 1 and known >= sealed
-        if not is_same and (n_runs >= len(rows) or n_runs - known > room):
+        is_same = known == n_runs - 1 and known >= frozen_runs
+        if not is_same and (n_runs >= len(rows) or n_runs - known > limits.most_read):
             return -1
-        state[5] = slot
-        if known < 0 and not is_filled:
+        state[SLOT] = slot
+        if known < 0 and not limits.is_filled:
             return -2
         if is_same:
-            factor = gamma / runs[3, known]
-            begun = runs[2, known] * factor
+            factor = gamma / runs[PIVOT, known]
+            begun = runs[INITIAL_VARIANCE, known] * factor
         else:
-            factor = 1.0 if known < 0 else gamma / runs[3, known]
-            begun = items[1, position]
-        before = items[0, position]
+            factor = 1.0 if known < 0 else gamma / runs[PIVOT, known]
+            begun = items[VARIANCE, position]
+        before = items[MEAN, position]
         scale = times * begun + gamma
         if not scale > 0.0:
             return -1
         gain = (total - times * before) / scale
         left = begun * gamma / scale
-        bar = -np.inf
+        threshold = -np.inf
         if position < n_items:
             score = before + begun * gain + beta * sqrt(max(left, 0.0))
-            bar = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+            threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
         if is_same:
             pull_loop(
-                rows, known, factor, known, known, runs[6], -1, gain, times / scale, items, 0, size, squared, bar, hits
-            )
-            count = runs[0, known] + times
-            whole = count * runs[2, known] + gamma
-            runs[0, known], runs[3, known], runs[4, known] = count, whole, count / whole
-            runs[5, known] += factor * gain
-            runs[1, known] += total
+                rows, known, factor, known, known, runs[SCRATCH], -1, gain, times / scale,
+                items, 0, size, squared, threshold, block_flags,
+            )  # fmt: skip
+            count = runs[COUNT, known] + times
+            whole = count * runs[INITIAL_VARIANCE, known] + gamma
+            runs[COUNT, known], runs[PIVOT, known], runs[WEIGHT, known] = count, whole, count / whole
+            runs[MEAN_COEFFICIENT, known] += factor * gain
+            runs[TOTAL, known] += total
         else:
             for j in range(known + 1, n_runs):
-                runs[6, j] = runs[4, j] * rows[j, position]
+                runs[SCRATCH, j] = runs[WEIGHT, j] * rows[j, position]
             pull_loop(
-                rows, n_runs if known < 0 else known, factor, known + 1, n_runs, runs[6], n_runs, gain, times / scale,
-                items, 0, size, squared, bar, hits,
+                rows, n_runs if known < 0 else known, factor, known + 1, n_runs, runs[SCRATCH], n_runs, gain,
+                times / scale, items, 0, size, squared, threshold, block_flags,
             )  # fmt: skip
             if known >= 0:
-                state[0] = max(state[0], abs(rows[n_runs, position] - begun))
-            marks[0, n_runs], marks[1, n_runs], marks[2, n_runs] = slot, position, known
-            runs[0, n_runs], runs[1, n_runs], runs[2, n_runs], runs[3, n_runs] = times, total, begun, scale
-            runs[4, n_runs], runs[5, n_runs] = times / scale, gain
-            slots[1, slot] = n_runs
-        items[1, position] = left
-        hits[position // 1024] = 1  # its own variance is known more accurately than by the pass
-        taken[0, slot], taken[1, slot] = counts[slot], sums[slot]
-        state[1] += sqrt(max(begun, 0.0)) * abs(gain)
-        state[8] += gain * gain * scale / times
-        state[2] += 1.0
-        state[3] += 0.05 * (n_runs - 1 - known - state[3])
-        state[9] = max(state[9], largest)
-    state[7] = n_runs if is_same else n_runs + 1
-    best, n_tied = best_loop(items, beta, n_items, hits, tied)
-    state[4] = best
+                state[DRIFT] = max(state[DRIFT], abs(rows[n_runs, position] - begun))
+            marks[RUN_SLOT, n_runs], marks[RUN_POSITION, n_runs], marks[BEFORE, n_runs] = slot, position, known
+            runs[COUNT, n_runs], runs[TOTAL, n_runs] = times, total
+            runs[INITIAL_VARIANCE, n_runs], runs[PIVOT, n_runs] = begun, scale
+            runs[WEIGHT, n_runs], runs[MEAN_COEFFICIENT, n_runs] = times / scale, gain
+            slots[LAST_RUN, slot] = n_runs
+        items[VARIANCE, position] = left
+        block_flags[position // 1024] = 1  # its own variance is known more accurately than by the pass
+        applied[COUNT, slot], applied[TOTAL, slot] = counts[slot], sums[slot]
+        state[SPREAD] += sqrt(max(begun, 0.0)) * abs(gain)
+        state[REACH] += gain * gain * scale / times
+        state[UPDATES] += 1.0
+        state[READ] += 0.05 * (n_runs - 1 - known - state[READ])
+        state[LARGEST] = max(state[LARGEST], largest)
+    state[RUNS] = n_runs if is_same else n_runs + 1
+    best, n_tied = best_loop(items, beta, n_items, block_flags, tied)
+    state[BEST] = best
     if n_tied > 0:
-        state[6] = tied[0]
+        state[LEADER] = tied[0]
     return n_tied
 
 
@@ -307,9 +351,8 @@ def make_loops() -> Loops:
         # A whole round in one call.
         round=Loop(
             loop=round_loop,
-            signature=f"int64({VECTOR}, {VECTOR}, {MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, "
-            f"{PLACES}, {VECTOR}, int64, int64, int64, int64, int64, boolean, float64, float64)",
-            parts=(pull_loop, screen_loop, best_loop),
+            signature=f"int64(Tuple(({MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, {PLACES}, "
+            f"{VECTOR})), {VECTOR}, {VECTOR}, Tuple((int64, int64, int64, int64, int64, boolean)), float64, float64)",
         ),
     )
 

@@ -1,19 +1,279 @@
-"""Compiled kernels of screening: candidate elimination and forward substitution.
+"""Compiled kernels of screening: similarities of rows under stationary kernels, and candidate elimination.
 
-Numba's on-disk cache is invalidated when this file changes. After a change in `compiled.py` alone, empty `__pycache__`.
+Similarities are computed on blocks of observations that fit into the L1 cache. Every inner loop vectorizes: it is
+elementwise or a sum in any order. `exp` is implemented here, because one library call per entry would prevent
+vectorization: x = n·ln 2 + r, a polynomial for exp(r), and n added to the exponent bits. The scan uses single
+precision, which halves its time; `similarities.Distances` bounds its errors. Rows for exact results use double
+precision.
 """
 
 from __future__ import annotations
 
-from math import sqrt
+from math import factorial, sqrt
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.selection.compiled import IN_ANY_ORDER, compiled, matrix_at, part
+from kernelbandits._compile import FUSED, IN_ANY_ORDER, MATRIX, VECTOR, Loop, Loops, matrix_at, part
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["back_loop", "contest_loop", "dot", "rank_loop", "substitute_back_loop", "substitute_loop", "trailing_loop"]
+__all__ = ["BoundTerms", "CandidateBatch", "screening_loops"]
+
+# -- similarities ----------------------------------------------------------------------------------------------------
+
+BLOCK: Final = 512
+"""Observations per block: ten columns of them take 20 kB in single precision."""
+
+Floats = NDArray[np.float32]
+Bits = NDArray[np.int32]
+LongBits = NDArray[np.int64]
+
+# Single precision: a polynomial for exp on [−ln 2 / 2, ln 2 / 2], relative error 3e-9 before rounding.
+P1, P2, P3 = np.float32(1.0000000379432987), np.float32(0.5000000047401582), np.float32(0.16666414507170133)
+P4, P5, P6 = np.float32(0.041666351638002974), np.float32(0.008375210200854223), np.float32(0.00139412131250564)
+ONE, ZERO, HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
+LOG2E, MAGIC = np.float32(1.4426950408889634), np.float32(1.5 * 2.0**23)
+LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+LOWEST = np.float32(-86.0)
+ROOT3, ROOT5, FIVE_THIRDS = np.float32(3.0**0.5), np.float32(5.0**0.5), np.float32(5.0 / 3.0)
+
+# Double precision: the series of exp, truncated where terms are below 1e-17.
+S2, S3, S4, S5, S6, S7 = (1.0 / factorial(n) for n in range(2, 8))
+S8, S9, S10, S11, S12, S13 = (1.0 / factorial(n) for n in range(8, 14))
+LONG_LOG2E, LONG_MAGIC = 1.4426950408889634, 1.5 * 2.0**52
+LONG_LN2_HIGH, LONG_LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+LONG_LOWEST = -700.0
+LONG_ROOT3, LONG_ROOT5, LONG_FIVE_THIRDS = 3.0**0.5, 5.0**0.5, 5.0 / 3.0
+
+
+@part(FUSED)
+def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x: Floats) -> None:
+    """Add (x − z)² over four columns."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    for j in range(len(squared)):
+        d0, d1, d2, d3 = x0 - z0[j], x1 - z1[j], x2 - z2[j], x3 - z3[j]
+        squared[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+
+
+@part(FUSED)
+def _add_one(squared: Floats, z: Floats, x: np.float32) -> None:
+    for j in range(len(squared)):
+        d = x - z[j]
+        squared[j] += d * d
+
+
+@part(FUSED)
+def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) -> None:
+    """Write the exponent of k, and from profile 2 on its polynomial `factor`; `squared` is overwritten."""
+    if profile == 0:
+        for j in range(len(squared)):
+            exponent[j] = -HALF * squared[j]
+        return
+    for j in range(len(squared)):
+        squared[j] = np.sqrt(squared[j])
+    if profile == 1:
+        for j in range(len(squared)):
+            exponent[j] = -squared[j]
+    elif profile == 2:
+        for j in range(len(squared)):
+            r = ROOT3 * squared[j]
+            exponent[j] = -r
+            factor[j] = ONE + r
+    else:
+        for j in range(len(squared)):
+            r = ROOT5 * squared[j]
+            exponent[j] = -r
+            factor[j] = ONE + r + FIVE_THIRDS * squared[j] * squared[j]
+
+
+@part(FUSED)
+def _exp_parts(exponent: Floats, whole: Floats, result: Floats) -> None:
+    """Compute exp(r) for x = n ln 2 + r; n is stored in the lowest bits of `whole`."""
+    for j in range(len(exponent)):
+        x = max(exponent[j], LOWEST)
+        t = x * LOG2E + MAGIC
+        n = t - MAGIC
+        r = (x - n * LN2_HIGH) - n * LN2_LOW
+        result[j] = (((((P6 * r + P5) * r + P4) * r + P3) * r + P2) * r + P1) * r + ONE
+        whole[j] = t
+
+
+@part(FUSED)
+def _add_exponent(result: Bits, whole: Bits) -> None:
+    """Multiply by 2^n by adding n to the exponent bits."""
+    for j in range(len(result)):
+        result[j] += whole[j] << 23
+
+
+@part(FUSED)
+def _multiply(similarity: Floats, factor: Floats) -> None:
+    for j in range(len(similarity)):
+        similarity[j] *= factor[j]
+
+
+@part(IN_ANY_ORDER)
+def _weighted_sum(similarity: Floats, weights: Vector) -> float:
+    """Σ weight · similarity, in double precision."""
+    total = 0.0
+    for j in range(len(similarity)):
+        total += weights[j] * np.float64(similarity[j])
+    return total
+
+
+@part(FUSED)
+def _explained(similarity: Floats, shares: Floats, result: Floats) -> None:
+    for j in range(len(similarity)):
+        result[j] = similarity[j] * similarity[j] * shares[j]
+
+
+@part(FUSED)
+def _largest(bits: Bits) -> np.int32:
+    """Largest of nonnegative numbers by their bit patterns, which sort equally; integer comparisons vectorize."""
+    largest = np.int32(0)
+    for j in range(len(bits)):
+        largest = max(largest, bits[j])
+    return largest
+
+
+def scan_loop(
+    points: Floats,
+    columns: Floats,
+    n_known: int,
+    weights: Vector,
+    shares: Floats,
+    profile: int,
+    mean: Vector,
+    nearest: Vector,
+    start: int,
+    stop: int,
+) -> None:
+    """For the points [start, stop): mean = Σ weight_j k_j and nearest = max share_j k_j², over all observations j."""
+    n_columns = points.shape[1]
+    buffers = np.empty((4, 512), dtype=np.float32)
+    mean[start:stop] = 0.0
+    nearest[start:stop] = 0.0
+    for begin in range(0, n_known, 512):
+        end = min(begin + 512, n_known)
+        n = end - begin
+        weight, share = weights[begin:end], shares[begin:end]
+        squared, exponent, factor, similarity = buffers[0, :n], buffers[1, :n], buffers[2, :n], buffers[3, :n]
+        for a in range(start, stop):
+            x = points[a]
+            squared[:] = ZERO
+            i = 0
+            while i + 4 <= n_columns:
+                z0, z1 = columns[i, begin:end], columns[i + 1, begin:end]
+                z2, z3 = columns[i + 2, begin:end], columns[i + 3, begin:end]
+                _add_four(squared, z0, z1, z2, z3, x[i : i + 4])
+                i += 4
+            while i < n_columns:
+                _add_one(squared, columns[i, begin:end], x[i])
+                i += 1
+            _profile(squared, exponent, factor, profile)
+            _exp_parts(exponent, squared, similarity)
+            _add_exponent(similarity.view(np.int32), squared.view(np.int32))
+            if profile > 1:
+                _multiply(similarity, factor)
+            mean[a] += _weighted_sum(similarity, weight)
+            _explained(similarity, share, squared)
+            exponent.view(np.int32)[0] = _largest(squared.view(np.int32))
+            nearest[a] = max(nearest[a], np.float64(exponent[0]))
+
+
+@part(FUSED)
+def _long_add_four(squared: Vector, z0: Vector, z1: Vector, z2: Vector, z3: Vector, x: Vector) -> None:
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    for j in range(len(squared)):
+        d0, d1, d2, d3 = x0 - z0[j], x1 - z1[j], x2 - z2[j], x3 - z3[j]
+        squared[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+
+
+@part(FUSED)
+def _long_add_one(squared: Vector, z: Vector, x: float) -> None:
+    for j in range(len(squared)):
+        d = x - z[j]
+        squared[j] += d * d
+
+
+@part(FUSED)
+def _long_profile(squared: Vector, exponent: Vector, factor: Vector, profile: int) -> None:
+    if profile == 0:
+        for j in range(len(squared)):
+            exponent[j] = -0.5 * squared[j]
+        return
+    for j in range(len(squared)):
+        squared[j] = np.sqrt(squared[j])
+    if profile == 1:
+        for j in range(len(squared)):
+            exponent[j] = -squared[j]
+    elif profile == 2:
+        for j in range(len(squared)):
+            r = LONG_ROOT3 * squared[j]
+            exponent[j] = -r
+            factor[j] = 1.0 + r
+    else:
+        for j in range(len(squared)):
+            r = LONG_ROOT5 * squared[j]
+            exponent[j] = -r
+            factor[j] = 1.0 + r + LONG_FIVE_THIRDS * squared[j] * squared[j]
+
+
+@part(FUSED)
+def _long_exp_parts(exponent: Vector, whole: Vector, result: Vector) -> None:
+    for j in range(len(exponent)):
+        x = max(exponent[j], LONG_LOWEST)
+        t = x * LONG_LOG2E + LONG_MAGIC
+        n = t - LONG_MAGIC
+        r = (x - n * LONG_LN2_HIGH) - n * LONG_LN2_LOW
+        p = ((((S13 * r + S12) * r + S11) * r + S10) * r + S9) * r + S8
+        p = ((((((p * r + S7) * r + S6) * r + S5) * r + S4) * r + S3) * r + S2) * r + 1.0
+        result[j] = p * r + 1.0
+        whole[j] = t
+
+
+@part(FUSED)
+def _long_add_exponent(result: LongBits, whole: LongBits) -> None:
+    for j in range(len(result)):
+        result[j] += whole[j] << 52
+
+
+@part(FUSED)
+def _long_multiply(similarity: Vector, factor: Vector) -> None:
+    for j in range(len(similarity)):
+        similarity[j] *= factor[j]
+
+
+def rows_loop(points: Matrix, columns: Matrix, n_known: int, roots: Vector, profile: int, result: Matrix) -> None:
+    """result[a, j] = roots[j] · k(x_a, z_j), in full double precision."""
+    n_columns = points.shape[1]
+    buffers = np.empty((3, 512))
+    for a in range(len(points)):
+        x = points[a]
+        for begin in range(0, n_known, 512):
+            end = min(begin + 512, n_known)
+            n = end - begin
+            squared, exponent, factor = buffers[0, :n], buffers[1, :n], buffers[2, :n]
+            row = result[a, begin:end]
+            squared[:] = 0.0
+            i = 0
+            while i + 4 <= n_columns:
+                z0, z1 = columns[i, begin:end], columns[i + 1, begin:end]
+                z2, z3 = columns[i + 2, begin:end], columns[i + 3, begin:end]
+                _long_add_four(squared, z0, z1, z2, z3, x[i : i + 4])
+                i += 4
+            while i < n_columns:
+                _long_add_one(squared, columns[i, begin:end], x[i])
+                i += 1
+            _long_profile(squared, exponent, factor, profile)
+            _long_exp_parts(exponent, squared, row)
+            _long_add_exponent(row.view(np.int64), squared.view(np.int64))
+            if profile > 1:
+                _long_multiply(row, factor)
+            _long_multiply(row, roots[begin:end])
+
+
+# -- candidate elimination ---------------------------------------------------------------------------------------------
 
 
 @part(IN_ANY_ORDER)
@@ -58,7 +318,7 @@ def _subtract_for_one(l0: Vector, l1: Vector, l2: Vector, l3: Vector, u: Vector,
     at_u[3] -= s3
 
 
-@part()
+@part(FUSED)
 def _solve_four(l0: Vector, l1: Vector, l2: Vector, l3: Vector, place: int, x: Vector) -> None:
     """Solve for the four unknowns on the diagonal 4 × 4 triangle of these corner rows."""
     x[0] /= l0[place]
@@ -76,7 +336,7 @@ def dot(first: Vector, second: Vector) -> float:
     return total
 
 
-@part()
+@part(FUSED)
 def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: int, rights: Matrix) -> None:
     """Solve rights[:, start + first : start + last] in place; one right-hand side per row.
 
@@ -107,7 +367,7 @@ def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: 
             rights[r, here] = (rights[r, here] - known) / corner[row, row]
 
 
-@part()
+@part(FUSED)
 def _subtract_four(
     l0: Vector, l1: Vector, l2: Vector, l3: Vector, x0: float, x1: float, x2: float, x3: float, right: Vector
 ) -> None:
@@ -115,7 +375,7 @@ def _subtract_four(
         right[c] -= (l0[c] * x0 + l1[c] * x1) + (l2[c] * x2 + l3[c] * x3)
 
 
-@part()
+@part(FUSED)
 def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
     """One panel step of L⁻ᵀ b: solve the panel's unknowns, then subtract their terms from the earlier entries of b.
 
@@ -137,201 +397,251 @@ def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, 
             before[c] -= left[row, c] * right[start + row]
 
 
-V, M, WHOLE, TABLE = "float64[::1]", "float64[:, ::1]", "int64[::1]", "int64[:, ::1]"
+class BoundTerms(NamedTuple):
+    """Terms of the upper bounds and scores that are the same for all actions of a round.
 
-# Indices into `terms` and into a row of `state`; `screening.Terms` and `screening.Group` define them, tests compare.
-REACH, DRIFT, FLOOR, SLACK, ALLOWANCE, ROUNDING, SAFETY, REGULARIZATION, EXPLORATION = range(9)
-UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH = range(6)
+    A kernel takes them as a plain tuple in this order: Numba would inspect a named one in every call.
+    """
+
+    innovation_bound: float
+    mean_drift: float
+    """See `screening.DualWeights`."""
+
+    floor: float
+    """Fraction of k(x, x) that is a lower bound on v(x): γ/(γ + tr K)."""
+
+    slack: float
+    """Fraction of k(x, x) that bounds the rounding error of v(x)."""
+
+    allowance: float
+    """Bound on the effect of inexact similarities on a mean."""
+
+    rounding: float
+    """See `screening.DualWeights`."""
+
+    safety: float
+    """Fraction of max(1, |score|) by which every upper bound is raised: far above the rounding error of a score."""
+
+    regularization: float
+    exploration: float
 
 
-@part()
-def _deviation(prior: float, explained: float, terms: Vector) -> float:
+class CandidateBatch(NamedTuple):
+    """Candidates that are solved with the factor together; a kernel takes them as a plain tuple."""
+
+    columns: Matrix
+    """D^½ k of each candidate, finally w = L⁻¹ D^½ k; one row per candidate."""
+
+    state: Matrix
+    """One row per candidate, with the columns below."""
+
+    order: Indices
+    """Place in the batch of each row: candidates are swapped."""
+
+
+UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH, N_STATE = range(7)
+"""Columns of `CandidateBatch.state`: upper bound of the score, Σ w² so far, k(x, x), old mean, mean and width."""
+
+LEFT, CORNER, START, N_ROWS, CORNER_WIDTH, N_PANEL = range(6)
+"""Columns of the table of panels: addresses of `left` and `corner`, start, number of rows, width of the corner."""
+
+
+@part(FUSED)
+def _deviation(prior: float, explained: float, terms: BoundTerms) -> float:
     """Upper bound on √v_s."""
-    return sqrt(max(prior - explained, prior * terms[FLOOR]) + prior * terms[SLACK])
+    return sqrt(max(prior - explained, prior * terms.floor) + prior * terms.slack)
 
 
-@part()
-def _upper(mean: float, prior: float, explained: float, terms: Vector) -> float:
+@part(FUSED)
+def _upper(mean: float, prior: float, explained: float, terms: BoundTerms) -> float:
     """Upper bound on the score."""
     score: float = (
-        mean + terms[REACH] * _deviation(prior, explained, terms) + terms[ALLOWANCE] + terms[ROUNDING] * sqrt(prior)
+        mean
+        + terms.innovation_bound * _deviation(prior, explained, terms)
+        + terms.allowance
+        + terms.rounding * sqrt(prior)
     )
-    score += terms[SAFETY] * max(1.0, abs(score))
+    score += terms.safety * max(1.0, abs(score))
     return score
 
 
-@part()
-def _bar(score: float, terms: Vector) -> float:
+@part(FUSED)
+def threshold_of(score: float, terms: BoundTerms) -> float:
     """Threshold that an upper bound must reach to be tied with this score or better."""
-    bar: float = score - (1e-10 + terms[SAFETY]) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
-    return bar
+    return score - (1e-10 + terms.safety) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
 
 
-@compiled(f"Tuple((float64, int64))({V}, {V}, {V}, {V}, {V}, {WHOLE})")
 def rank_loop(
-    mean: Vector, explained: Vector, prior: Vector, terms: Vector, upper: Vector, leading: Indices
+    mean: Vector,
+    explained: Vector,
+    prior: Vector,
+    given: tuple[float, ...],
+    upper: Vector,
+    highest: Indices,
 ) -> tuple[float, int]:
-    """Compute all upper bounds and rank the highest; return the threshold and the number of candidates that reach it.
+    """Compute all upper bounds and rank them; return the threshold and the number of candidates that reach it.
 
-    `leading` receives the rows of the highest bounds, in order. The threshold follows from the highest lower bound. It
+    `highest` receives the rows of the highest bounds, in order. The threshold follows from the highest lower bound. It
     is NaN if any bound is not finite.
     """
+    terms = BoundTerms(*given)
     best = -np.inf
     for a in range(len(mean)):
         upper[a] = _upper(mean[a], prior[a], explained[a], terms)
         if not abs(upper[a]) < np.inf:
             return np.nan, 0
-        moved = terms[DRIFT] * _deviation(prior[a], explained[a], terms)
-        lowest = mean[a] - moved - terms[ALLOWANCE] - terms[ROUNDING] * sqrt(prior[a])
-        best = max(best, lowest - terms[SAFETY] * max(1.0, abs(lowest)))
-    bar = _bar(best, terms)
-    n_able, n_leading = 0, 0
+        moved = terms.mean_drift * _deviation(prior[a], explained[a], terms)
+        lowest = mean[a] - moved - terms.allowance - terms.rounding * sqrt(prior[a])
+        best = max(best, lowest - terms.safety * max(1.0, abs(lowest)))
+    threshold = threshold_of(best, terms)
+    n_candidates, n_highest = 0, 0
     for a in range(len(mean)):
-        n_able += upper[a] >= bar
-        if n_leading == len(leading) and upper[a] <= upper[leading[n_leading - 1]]:
+        n_candidates += upper[a] >= threshold
+        if n_highest == len(highest) and upper[a] <= upper[highest[n_highest - 1]]:
             continue
-        n_leading = min(n_leading + 1, len(leading))
-        place = n_leading - 1
-        while place > 0 and upper[a] > upper[leading[place - 1]]:
-            leading[place] = leading[place - 1]
+        n_highest = min(n_highest + 1, len(highest))
+        place = n_highest - 1
+        while place > 0 and upper[a] > upper[highest[place - 1]]:
+            highest[place] = highest[place - 1]
             place -= 1
-        leading[place] = a
-    return bar, n_able
+        highest[place] = a
+    return threshold, n_candidates
 
 
-@part()
-def _swap(columns: Matrix, state: Matrix, order: Indices, first: int, second: int) -> None:
+@part(FUSED)
+def _swap(batch: CandidateBatch, first: int, second: int) -> None:
     if first == second:
         return
+    order, state = batch.order, batch.state
     order[first], order[second] = order[second], order[first]
     for i in range(state.shape[1]):
         state[first, i], state[second, i] = state[second, i], state[first, i]
-    one, other = columns[first], columns[second]
+    one, other = batch.columns[first], batch.columns[second]
     for j in range(len(one)):
         one[j], other[j] = other[j], one[j]
 
 
-@part()
-def _prune(columns: Matrix, state: Matrix, order: Indices, first: int, stop: int, bar: float) -> int:
+@part(FUSED)
+def _prune(batch: CandidateBatch, first: int, stop: int, threshold: float) -> int:
     """Move candidates below the threshold behind the others; return the new end."""
     place = first
     while place < stop:
-        if state[place, UPPER] < bar:
+        if batch.state[place, UPPER] < threshold:
             stop -= 1
-            _swap(columns, state, order, place, stop)
+            _swap(batch, place, stop)
         else:
             place += 1
     return stop
 
 
-@part()
+@part(FUSED)
 def _update(
-    columns: Matrix, state: Matrix, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: Vector
+    batch: CandidateBatch, first: int, stop: int, begin: int, end: int, is_bound: bool, terms: BoundTerms
 ) -> None:
     """Add the squares of entries [begin, end) of the solutions to the explained variance, and update the bounds."""
+    state = batch.state
     for place in range(first, stop):
-        solved = columns[place, begin:end]
+        solved = batch.columns[place, begin:end]
         state[place, EXPLAINED] += dot(solved, solved)
         if is_bound:
             bound = _upper(state[place, OLD_MEAN], state[place, PRIOR], state[place, EXPLAINED], terms)
             state[place, UPPER] = min(state[place, UPPER], bound)
 
 
-@part()
+@part(FUSED)
 def _advance(
-    table: NDArray[np.int64],
+    panels: NDArray[np.int64],
     size: int,
     begin: int,
     end: int,
     first: int,
     stop: int,
-    columns: Matrix,
-    state: Matrix,
-    order: Indices,
-    terms: Vector,
-    bar: float,
+    batch: CandidateBatch,
+    terms: BoundTerms,
+    threshold: float,
 ) -> int:
     """Solve columns[first:stop] for the factor's rows [begin, end), eliminating candidates below the threshold.
 
     The bounds are updated after every 64 rows. They hold for rows before `size`; beyond it only the final result is
     valid.
     """
-    for p in range(len(table)):
-        start, n_rows = table[p, 2], table[p, 3]
-        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+    columns = batch.columns
+    for p in range(len(panels)):
+        start, n_rows = panels[p, START], panels[p, N_ROWS]
+        left = matrix_at(panels[p, LEFT], n_rows, start)
+        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
         for row in range(max(0, begin - start), min(n_rows, end - start), 64):
             if first == stop:
                 return stop
             last = min(row + 64, n_rows, end - start)
             substitute_loop(left, corner, start, row, last, columns[first:stop])
-            _update(columns, state, first, stop, start + row, start + last, start + last <= size, terms)
+            _update(batch, first, stop, start + row, start + last, start + last <= size, terms)
             if start + last <= size and start + last < columns.shape[1]:
-                stop = _prune(columns, state, order, first, stop, bar)
+                stop = _prune(batch, first, stop, threshold)
     return stop
 
 
-@part()
-def _score(columns: Matrix, state: Matrix, first: int, stop: int, targets: Vector, terms: Vector, bar: float) -> float:
+@part(FUSED)
+def _score(batch: CandidateBatch, first: int, stop: int, targets: Vector, terms: BoundTerms, threshold: float) -> float:
     """Compute exact mean and width of fully solved columns; return the raised threshold."""
+    state = batch.state
     for place in range(first, stop):
-        mean, prior = dot(columns[place], targets), state[place, PRIOR]
-        left = max(prior - state[place, EXPLAINED], prior * terms[FLOOR])
-        width = sqrt(left / terms[REGULARIZATION])
+        mean, prior = dot(batch.columns[place], targets), state[place, PRIOR]
+        left = max(prior - state[place, EXPLAINED], prior * terms.floor)
+        width = sqrt(left / terms.regularization)
         state[place, MEAN], state[place, WIDTH] = mean, width
-        bar = max(bar, _bar(mean + terms[EXPLORATION] * width, terms))
-    return bar
+        threshold = max(threshold, threshold_of(mean + terms.exploration * width, terms))
+    return threshold
 
 
-@part()
-def _lead(columns: Matrix, state: Matrix, order: Indices, n_leaders: int, stop: int) -> None:
-    """Move the candidates with the highest bounds (the leaders) to the first rows."""
-    for place in range(n_leaders):
+@part(FUSED)
+def _move_incumbents(batch: CandidateBatch, n_incumbents: int, stop: int) -> None:
+    """Move the candidates with the highest bounds (the incumbents) to the first rows."""
+    for place in range(n_incumbents):
         highest = place
         for other in range(place + 1, stop):
-            if state[other, UPPER] > state[highest, UPPER]:
+            if batch.state[other, UPPER] > batch.state[highest, UPPER]:
                 highest = other
-        _swap(columns, state, order, place, highest)
+        _swap(batch, place, highest)
 
 
-@compiled(f"Tuple((float64, int64))({TABLE}, int64, {M}, {M}, {WHOLE}, {V}, {V}, int64, int64, float64)")
-def contest_loop(
-    table: NDArray[np.int64],
+def eliminate_loop(
+    panels: NDArray[np.int64],
     size: int,
-    columns: Matrix,
-    state: Matrix,
-    order: Indices,
+    given_batch: tuple[Matrix, Matrix, Indices],
     targets: Vector,
-    terms: Vector,
+    given_terms: tuple[float, ...],
     n_first: int,
-    n_leaders: int,
-    bar: float,
+    n_incumbents: int,
+    threshold: float,
 ) -> tuple[float, int]:
     """Eliminate candidates; compute exact mean and width of all that reach the threshold.
 
-    Returns the raised threshold and the number of remaining candidates, which occupy the first rows of `state`. The
-    leaders are the candidates with the highest bounds after n_first rows of the factor. They are solved completely
+    Returns the raised threshold and the number of remaining candidates, which occupy the first rows of the batch. The
+    incumbents are the candidates with the highest bounds after n_first rows of the factor. They are solved completely
     before the others, which then have to reach an exact score.
     """
-    stop = _advance(table, size, 0, n_first, 0, len(columns), columns, state, order, terms, bar)
-    n_leaders = min(n_leaders, stop)
-    _lead(columns, state, order, n_leaders, stop)
-    n_rows = columns.shape[1]
-    n_left = _advance(table, size, n_first, n_rows, 0, n_leaders, columns, state, order, terms, bar)
-    bar = _score(columns, state, 0, n_left, targets, terms, bar)
-    stop = _prune(columns, state, order, n_left, stop, bar)
-    stop = _advance(table, size, n_first, n_rows, n_left, stop, columns, state, order, terms, bar)
-    bar = _score(columns, state, n_left, stop, targets, terms, bar)
-    return bar, stop
+    batch, terms = CandidateBatch(*given_batch), BoundTerms(*given_terms)
+    n_rows = batch.columns.shape[1]
+    stop = _advance(panels, size, 0, n_first, 0, len(batch.columns), batch, terms, threshold)
+    n_incumbents = min(n_incumbents, stop)
+    _move_incumbents(batch, n_incumbents, stop)
+    n_left = _advance(panels, size, n_first, n_rows, 0, n_incumbents, batch, terms, threshold)
+    threshold = _score(batch, 0, n_left, targets, terms, threshold)
+    stop = _prune(batch, n_left, stop, threshold)
+    stop = _advance(panels, size, n_first, n_rows, n_left, stop, batch, terms, threshold)
+    threshold = _score(batch, n_left, stop, targets, terms, threshold)
+    return threshold, stop
 
 
-@compiled(f"float64({TABLE}, int64, {V})")
-def trailing_loop(table: NDArray[np.int64], first: int, targets: Vector) -> float:
+def trailing_loop(panels: NDArray[np.int64], first: int, targets: Vector) -> float:
     """‖b‖² of b = L_BB⁻ᵀ z_B, where B are the factor's rows from `first` on and z_B the targets."""
     solved = targets.copy()
     total = 0.0
-    for p in range(len(table) - 1, -1, -1):
-        start, n_rows = table[p, 2], table[p, 3]
-        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+    for p in range(len(panels) - 1, -1, -1):
+        start, n_rows = panels[p, START], panels[p, N_ROWS]
+        left = matrix_at(panels[p, LEFT], n_rows, start)
+        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
         for row in range(n_rows - 1, -1, -1):
             place = start + row - first
             if place < 0:
@@ -345,10 +655,43 @@ def trailing_loop(table: NDArray[np.int64], first: int, targets: Vector) -> floa
     return total
 
 
-@compiled(f"void({TABLE}, {V})")
-def back_loop(table: NDArray[np.int64], right: Vector) -> None:
+def back_loop(panels: NDArray[np.int64], right: Vector) -> None:
     """Replace b by L⁻ᵀ b in place."""
-    for p in range(len(table) - 1, -1, -1):
-        start, n_rows = table[p, 2], table[p, 3]
-        left, corner = matrix_at(table[p, 0], n_rows, start), matrix_at(table[p, 1], n_rows, table[p, 4])
+    for p in range(len(panels) - 1, -1, -1):
+        start, n_rows = panels[p, START], panels[p, N_ROWS]
+        left = matrix_at(panels[p, LEFT], n_rows, start)
+        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
         substitute_back_loop(left, corner, start, n_rows, right)
+
+
+WORK_BEFORE_COMPILE: Final = 20_000_000
+"""Work before compilation, as in `_compile`, for kernels that take ten times as long to compile: about a second of
+work."""
+
+FLOATS, FLOAT_ROWS, PLACES, TABLE = "float32[::1]", "float32[:, ::1]", "int64[::1]", "int64[:, ::1]"
+TERMS = f"UniTuple(float64, {len(BoundTerms._fields)})"
+
+screening_loops: Final = Loops(
+    work_before_compile=WORK_BEFORE_COMPILE,
+    scan=Loop(
+        loop=scan_loop,
+        signature=f"void({FLOAT_ROWS}, {FLOAT_ROWS}, int64, {VECTOR}, {FLOATS}, int64, {VECTOR}, {VECTOR}, int64, "
+        "int64)",
+        fast=FUSED,
+    ),
+    rows=Loop(loop=rows_loop, signature=f"void({MATRIX}, {MATRIX}, int64, {VECTOR}, int64, {MATRIX})", fast=FUSED),
+    rank=Loop(
+        loop=rank_loop,
+        signature=f"Tuple((float64, int64))({VECTOR}, {VECTOR}, {VECTOR}, {TERMS}, {VECTOR}, {PLACES})",
+        fast=FUSED,
+    ),
+    eliminate=Loop(
+        loop=eliminate_loop,
+        signature=f"Tuple((float64, int64))({TABLE}, int64, Tuple(({MATRIX}, {MATRIX}, {PLACES})), {VECTOR}, {TERMS}, "
+        "int64, int64, float64)",
+        fast=FUSED,
+    ),
+    trailing=Loop(loop=trailing_loop, signature=f"float64({TABLE}, int64, {VECTOR})", fast=FUSED),
+    back=Loop(loop=back_loop, signature=f"void({TABLE}, {VECTOR})", fast=FUSED),
+)
+"""Kernel group shared by all policies of the process. Until it is compiled, all actions are scored."""

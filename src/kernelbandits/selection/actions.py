@@ -77,7 +77,7 @@ class ActionSet:
 class CatalogActions:
     """Validated catalog items of one round: rows are those of the whole catalog, points are computed on demand."""
 
-    __slots__ = ("_kind", "_points_of", "_whole", "catalog", "ids", "n_actions", "n_rows", "rows", "view")
+    __slots__ = ("_kind", "_moment", "_points_of", "_view", "catalog", "context", "ids", "n_actions", "n_rows", "rows")
 
     def __init__(
         self,
@@ -89,30 +89,39 @@ class CatalogActions:
         self._points_of = points
         self._kind = kind  # where `points` gives the items in the form of this kind
         if type(items) is Catalog and eligible is None:
-            self.view = self._whole = view = CatalogView(items, None)
-            self.catalog, self.ids, self.n_rows, self.rows = items, view.names, view.n_items, None
-            self.n_actions = self.n_rows
+            self._moment = moment = items._now  # items added from now on belong to the next round
+            self._view = self.context = self.rows = None
+            self.catalog, self.ids, self.n_rows, self.n_actions = items, moment.names, moment.n_items, moment.n_items
             return
-        self.view = items if isinstance(items, CatalogView) else CatalogView(items, None)
-        self.catalog, self.ids = self.view.catalog, self.view.names
-        if eligible is not None:
-            self.view = self.view.at(_eligible_rows(eligible, len(self.view)))
-        self._whole = CatalogView(self.catalog, None)  # items added from now on belong to the next round
-        self.n_rows = self._whole.n_items
-        self.n_actions = self.view.n_items
-        self.rows = None if self.n_actions == self.n_rows else self.view.rows
+        view = items if isinstance(items, CatalogView) else CatalogView(items, None)
+        self.catalog, self.ids = view.catalog, view.names
+        self._view = view = view if eligible is None else view.at(_eligible_rows(eligible, len(view)))
+        self.context = view.context
+        """Context that every item is joined with; None for items without a context."""
+        self._moment = self.catalog._now
+        self.n_rows = self._moment.n_items
+        self.n_actions = view.n_items
+        self.rows = None if self.n_actions == self.n_rows else view.rows
+
+    @property
+    def view(self) -> CatalogView:
+        """View of the eligible items."""
+        if self._view is None:
+            self._view = CatalogView(self.catalog, None, None, self._moment)
+        return self._view
 
     @property
     def points(self) -> Points:
         """Points of the eligible items, in the order of their rows."""
         kind = self._kind
-        return self._points_of(self.view) if kind is None else self.view.points(kind)
+        if kind is None:
+            return self._points_of(self.view)
+        return self._moment.points(kind) if self._view is None else self._view.points(kind)
 
     @property
     def whole(self) -> Points:
         """Points of all items of the catalog, joined with this round's context if there is one."""
-        whole, context = self._whole, self.view.context
-        return self._points_of(whole if context is None else whole.given(context))
+        return self._points_of(CatalogView(self.catalog, None, self.context, self._moment))
 
     def row(self, place: int) -> int:
         """Row in the whole catalog of the item at this place."""

@@ -11,26 +11,14 @@ import numpy as np
 
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.selection import batch_updates
-from kernelbandits.selection._catalog_loops import loops
+from kernelbandits.selection._catalog_loops import BEST, LARGEST, REACH, READ, SPREAD, UPDATES, loops
 from kernelbandits.selection.batch_updates import SMALL_PRODUCT, mixed
-from kernelbandits.selection.column_log import (
-    BEST,
-    DRIFT_LIMIT,
-    LARGEST,
-    REACH,
-    READ,
-    SPREAD,
-    UPDATES,
-    ColumnLog,
-    Similarities,
-    columns_for,
-    part_of,
-)
+from kernelbandits.selection.column_log import DRIFT_LIMIT, ColumnLog, Similarities, columns_for, part_of
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["Front", "Fronts"]
+__all__ = ["ActiveSet", "ActiveSets"]
 
 GRID: Final = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 4.0])
 """Multiples of the expected innovation bound H at which the inactive bound is computed. The bound is convex in F, being
@@ -49,7 +37,7 @@ FRONT_SLACK: Final = 1e-9
 """Fraction of a score by which the inactive bound must lie below the best: far above its rounding error."""
 
 
-class Front:
+class ActiveSet:
     """Active set: actions with exact means and variances, and one bound on the scores of all inactive actions.
 
     When it is built, at time s, all actions are exact. Let B be the points observed since, with counts n, mean rewards
@@ -113,9 +101,9 @@ class Front:
         loops.rest(mean, self._roots, factors, highest)
         self._factors: list[float] = factors.tolist()
         self._highest: list[float] = highest.tolist()
-        log.sealed = log.n_runs
+        log.frozen_runs = log.n_runs
         log.state[SPREAD] = log.state[REACH] = 0.0
-        self._start_mean, self._start_taken, self._start_runs = log.mean.copy(), log.taken.copy(), log.last_run.copy()
+        self._start_mean, self._start_taken, self._start_runs = log.mean.copy(), log.applied.copy(), log.last_run.copy()
         self._members: list[int] = []  # slots observed since s, in the order of P
         self._covariance: Matrix = np.zeros((16, 16))
 
@@ -136,12 +124,12 @@ class Front:
             similarities(new[self.filled :], base.rows[old + self.filled : old + n_new, : base.size])
             self.filled = n_new
         loads = np.zeros(log.n_runs)  # coefficients of the columns
-        loads[old:] = log.lifts[old : log.n_runs]
+        loads[old:] = log.mean_coefficients[old : log.n_runs]
         fresh = np.zeros(n_new)  # coefficients of the similarities
         for run in range(log.n_runs - 1, old - 1, -1):
             before, load = int(log.before[run]), loads[run]
             if before >= 0:
-                loads[before] += load * log.regularization / log.scales[before]
+                loads[before] += load * log.regularization / log.pivots[before]
             else:
                 fresh[np.searchsorted(new, log.run_slots[run])] += load
             between = slice(before + 1, run)
@@ -170,7 +158,7 @@ class Front:
         since = columns[old:]
         log.rows[: log.n_runs, size:last] = columns
         log.items[:, size:last] = base.items[:, rows]
-        log.items[0, size:last] += log.lifts[old : log.n_runs] @ since
+        log.items[0, size:last] += log.mean_coefficients[old : log.n_runs] @ since
         log.items[1, size:last] -= log.weights[old : log.n_runs] @ since**2
         log.size = last
         log.name_items()
@@ -229,7 +217,7 @@ class Front:
         start = np.zeros((2, log.n_slots))  # slots may have been added since
         n_known = min(log.n_slots, self._start_taken.shape[1])
         start[:, :n_known] = self._start_taken[:, :n_known]
-        more = log.taken[0, : log.n_slots] - start[0]
+        more = log.applied[0, : log.n_slots] - start[0]
         fresh = np.setdiff1d(np.flatnonzero(more), self._members)
         if fresh.size:
             self._join(fresh.tolist())
@@ -239,7 +227,7 @@ class Front:
             return beta
         counts = more[members]
         covariance = self._covariance[:size, :size]
-        gap = (log.taken[1, members] - start[1, members]) / counts - self._start_mean[log.slots[0, members]]
+        gap = (log.applied[1, members] - start[1, members]) / counts - self._start_mean[log.slots[0, members]]
         system = covariance.copy()
         system[np.diag_indices(size)] += log.regularization / counts
         weights = np.linalg.solve(system, gap)
@@ -297,7 +285,7 @@ PAUSE: Final = 64
 """Rounds without an active set after active sets that lasted too briefly or were dropped for a query of other items."""
 
 
-class Fronts:
+class ActiveSets:
     """Builds and refreshes active sets, and synchronizes the full log with them."""
 
     def __init__(self, items: SynchronizedColumns) -> None:
@@ -320,37 +308,39 @@ class Fronts:
             return False
         return items.n_items >= MANY_ITEMS or items.n_items * items.log.state.item(READ) >= MANY_ENTRIES
 
-    def pays(self, front: Front) -> bool:
+    def pays(self, active: ActiveSet) -> bool:
         """Whether this active set is still cheaper than a pass over all items."""
         n_items = self._items.n_items
-        return n_items >= MANY_ITEMS or 3 * n_items * front.log.state.item(READ) >= MANY_ENTRIES
+        return n_items >= MANY_ITEMS or 3 * n_items * active.log.state.item(READ) >= MANY_ENTRIES
 
-    def make(self, beta: float) -> Front:
+    def make(self, beta: float) -> ActiveSet:
         """Build an active set of the items with the highest bounds; all items must be up to date."""
         items = self._items
         size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_FRONT), MOST_FRONT)
-        front = Front(items.log, items.n_items, size, beta, self._expected_reach(beta), items.between, self._memory)
-        front.points = items.kernel.kind.take(items.points, front.rows)
-        self._memory = front.log.rows
+        active = ActiveSet(
+            items.log, items.n_items, size, beta, self._expected_reach(beta), items.between, self._memory
+        )
+        active.points = items.kernel.kind.take(items.points, active.rows)
+        self._memory = active.log.rows
         self.n_made += 1
-        return front
+        return active
 
-    def refresh(self, front: Front, beta: float, n_rounds: int) -> bool:
+    def refresh(self, active: ActiveSet, beta: float, n_rounds: int) -> bool:
         """Refresh an active set whose bound fails; False if it lasted too briefly or is too far ahead of the log."""
-        items, log = self._items, front.log
-        n_pulls = log.state.item(UPDATES) - front.n_pulls
+        items, log = self._items, active.log
+        n_pulls = log.state.item(UPDATES) - active.n_pulls
         if not n_pulls:
             return False
         self._period += 0.25 * (n_pulls - self._period)
-        self._reach += 0.5 * (front.reach - self._reach)
+        self._reach += 0.5 * (active.reach - self._reach)
         if self._period < SHORT:
             self.pause(n_rounds)
             self._period = LONG
         if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
         with limit_blas_threads(batch_updates.SMALL_PRODUCT):
-            front.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
-        front.points = items.kernel.kind.take(items.points, front.rows)
+            active.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
+        active.points = items.kernel.kind.take(items.points, active.rows)
         return True
 
     def pause(self, n_rounds: int) -> None:
@@ -360,15 +350,15 @@ class Fronts:
     def _expected_reach(self, beta: float) -> float:
         return max(self._reach, 0.02 * beta * beta, 1e-6)
 
-    def catch_up_with(self, front: Front) -> None:
+    def catch_up_with(self, active: ActiveSet) -> None:
         """Synchronize the full log with an active set, by matrix-matrix products; the set is invalid afterwards."""
-        items, log, taken = self._items, self._items.log, front.log.taken
-        log.state[READ] = front.log.state[READ]
-        log.state[LARGEST] = max(log.state.item(LARGEST), front.log.state.item(LARGEST))
-        slots = np.flatnonzero(taken[0, : log.n_slots] != log.taken[0, : log.n_slots])
-        slots = slots[np.argsort(front.log.last_run[slots])]  # most recent pull last
+        items, log, taken = self._items, self._items.log, active.log.applied
+        log.state[READ] = active.log.state[READ]
+        log.state[LARGEST] = max(log.state.item(LARGEST), active.log.state.item(LARGEST))
+        slots = np.flatnonzero(taken[0, : log.n_slots] != log.applied[0, : log.n_slots])
+        slots = slots[np.argsort(active.log.last_run[slots])]  # most recent pull last
         if len(slots) > 1:
-            batch_updates.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities, front.filled)
+            batch_updates.pull_many(log, slots, taken[0, slots], taken[1, slots], items.similarities, active.filled)
         elif len(slots):
             log.pull(int(slots[0]), taken.item(0, slots[0]), taken.item(1, slots[0]), items.similarities)
         items.tidy()

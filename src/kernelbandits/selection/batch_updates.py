@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelbandits._threads import for_each_part, limit_blas_threads
 from kernelbandits.posterior.base import too_small
-from kernelbandits.selection._catalog_loops import BLOCK
-from kernelbandits.selection.column_log import DRIFT, LARGEST, UPDATES, ColumnLog, Similarities
+from kernelbandits.selection._catalog_loops import BLOCK, DRIFT, LARGEST, UPDATES
+from kernelbandits.selection.column_log import ColumnLog, Similarities
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["SMALL_PRODUCT", "mixed", "pull_many", "rebuild", "shorten"]
@@ -46,7 +46,7 @@ def _pull_many(
     old, size = log.n_runs, len(slots)
     log.reserve(size, filled)
     positions, known = log.slots[0, slots], log.slots[1, slots]
-    times, gained = counts - log.taken[0, slots], totals - log.taken[1, slots]
+    times, gained = counts - log.applied[0, slots], totals - log.applied[1, slots]
     rows, gamma, n_known, n_actions = log.rows, log.regularization, int((known >= 0).sum()), log.size
     first, last = int(known.min()) + 1, old + size - n_known
     if filled < size - n_known:
@@ -57,7 +57,7 @@ def _pull_many(
     mixture[:, first - lead : old - lead] = -(rows[first:old, positions].T * log.weights[first:old])
     for place in range(n_known):
         mixture[place, : known[place] - lead + 1] = 0.0
-        mixture[place, known[place] - lead] = gamma / log.scales[known[place]]
+        mixture[place, known[place] - lead] = gamma / log.pivots[known[place]]
     mixture[np.arange(n_known, size), np.arange(old, last) - lead] = 1.0
     reduced = mixture @ rows[lead:last, positions]  # the columns at the points
     starts, means = log.variance[positions], log.mean[positions]
@@ -82,7 +82,7 @@ def _pull_many(
     log.run_slots[run], log.run_positions[run], log.before[run] = slots, positions, known
     log.runs[:6, run] = times, gained, starts, scales, times / scales, gains
     log.slots[1, slots] = np.arange(old, old + size)
-    log.taken[0, slots], log.taken[1, slots] = counts, totals
+    log.applied[0, slots], log.applied[1, slots] = counts, totals
     log.n_runs, log.n_points = old + size, log.n_points + size - n_known
     log.state[UPDATES] += size
     log.state[LARGEST] = max(log.state.item(LARGEST), float(np.abs(totals).max(initial=0.0)))
@@ -127,7 +127,7 @@ def shorten(log: ColumnLog) -> None:
     slots = log.run_slots[: log.n_runs]
     for length in reversed(TAILS):
         first = log.n_runs - length
-        if first >= log.sealed and 2 * len(np.unique(slots[first:])) <= length:
+        if first >= log.frozen_runs and 2 * len(np.unique(slots[first:])) <= length:
             with limit_blas_threads(SMALL_PRODUCT):
                 _merge(log, first)
             break
@@ -149,7 +149,7 @@ def _merge(log: ColumnLog, first: int) -> None:
     counts = np.array([log.counts[runs][slots == slot].sum() for slot in order])
     totals = np.array([log.totals[runs][slots == slot].sum() for slot in order])
     at_points = log.rows[first : log.n_runs, positions]  # (runs, points)
-    mean = log.mean[positions] - log.lifts[runs] @ at_points
+    mean = log.mean[positions] - log.mean_coefficients[runs] @ at_points
 
     size = len(order)
     mixture = np.zeros((size, len(runs)))
@@ -189,11 +189,11 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     from scipy.linalg.blas import dtrsm
 
     n_pulls, log.most_runs = len(slots), max(log.most_runs, log.n_runs)
-    log.n_runs, log.n_points, log.sealed, log.next_look = 0, n_pulls, 0, n_pulls + TAILS[0]
+    log.n_runs, log.n_points, log.frozen_runs, log.next_look = 0, n_pulls, 0, n_pulls + TAILS[0]
     log.state[DRIFT] = log.state[UPDATES] = 0.0
     log.state[LARGEST] = np.abs(totals).max(initial=0.0)
     log.slots[1] = -1
-    log.taken[:] = 0.0
+    log.applied[:] = 0.0
     log.mean[:] = 0.0
     log.variance[:] = log.prior
     if not n_pulls:
@@ -232,4 +232,4 @@ def _rebuild(log: ColumnLog, slots: Indices, counts: Vector, totals: Vector, sim
     log.marks[:, :n_pulls] = slots, positions, np.full(n_pulls, -1)
     log.runs[:6, :n_pulls] = counts, totals, starts, scales, counts / scales, targets * roots / pivots
     log.slots[1, slots] = np.arange(n_pulls)
-    log.taken[0, slots], log.taken[1, slots] = counts, totals
+    log.applied[0, slots], log.applied[1, slots] = counts, totals

@@ -11,11 +11,11 @@ import numpy as np
 
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection import batch_updates
-from kernelbandits.selection._catalog_loops import loops
+from kernelbandits.selection import active_set, batch_updates
+from kernelbandits.selection._catalog_loops import BEST, LEADER, UPDATES, loops
 from kernelbandits.selection.actions import Actions
-from kernelbandits.selection.active_set import Front, Fronts
-from kernelbandits.selection.column_log import BEST, LEADER, LISTED_TIES, ColumnLog, Screen, Similarities
+from kernelbandits.selection.active_set import ActiveSet, ActiveSets
+from kernelbandits.selection.column_log import LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
@@ -64,8 +64,8 @@ class CatalogEngine(Selector):
 
     Cost per round: a pass over all N items, about 40 bytes each, if the item was also pulled last; q more columns if q
     runs of other items lie between; all runs for a new item (`ColumnLog`). Where that is expensive, because new items
-    are pulled all the time or N is large, an active set (`Front`) of an eighth of the items, at most 8,192 at first, is
-    updated instead. When its bound on the inactive items fails, their means are recomputed and some of them join; after
+    are pulled all the time or N is large, an `ActiveSet` of an eighth of the items, at most 8,192 at first, is updated
+    instead. When its bound on the inactive items fails, their means are recomputed and some of them join; after
     about a hundred pulls all items are synchronized by matrix-matrix products.
 
     Memory: N doubles per run, at least one run for each of the m distinct points and at most max(m, 512) more (64 more
@@ -83,26 +83,25 @@ class CatalogEngine(Selector):
     """
 
     def __init__(self, points: Points, kernel: Kernel, regularization: float) -> None:
+        super().__init__()
         self.kernel, self.regularization = kernel, regularization
-        self.is_finished = True
-        """Whether every query and update so far has completed."""
         self._root = sqrt(regularization)
         self._items = SynchronizedColumns(points, kernel, regularization)
         self.n_items = self._items.n_items
         """Number of items that the engine covers; the catalog may have grown since."""
         self._record = self._items.record
         self._version = self._record.version
-        self._front: Front | None = None
-        self._fronts = Fronts(self._items)
+        self._active_set: ActiveSet | None = None
+        self._active_sets = ActiveSets(self._items)
         self._n_rounds = 0
-        self._is_from_front = False
+        self._is_from_active_set = False
         self._report_size = self.n_items
 
     @property
     def n_bytes(self) -> int:
         """Memory in bytes, without the points."""
-        front = 0 if self._front is None else self._front.n_bytes
-        return OVERHEAD + self._items.n_bytes + self._fronts.n_bytes + front
+        active = 0 if self._active_set is None else self._active_set.n_bytes
+        return OVERHEAD + self._items.n_bytes + self._active_sets.n_bytes + active
 
     @property
     def n_rebuilds(self) -> int:
@@ -110,9 +109,9 @@ class CatalogEngine(Selector):
         return self._items.n_rebuilds
 
     @property
-    def n_fronts(self) -> int:
+    def n_active_sets(self) -> int:
         """Number of active sets built so far."""
-        return self._fronts.n_made
+        return self._active_sets.n_made
 
     @property
     def checks_drift(self) -> bool:
@@ -125,34 +124,34 @@ class CatalogEngine(Selector):
 
     # -- synchronization -------------------------------------------------------------------------------------------
 
-    def catch_up(self, record: Observations) -> None:
+    def synchronize(self, record: Observations) -> None:
         """Use this record from now on; each query reads its current state."""
         if record is not self._record or record.n_slots < self._items.log.n_slots:
             self.is_finished = False
-            self._front = None
+            self._active_set = None
             self._items.start(record)
             self._record, self._version = record, record.version
             self.is_finished = True
 
     def _meet(self) -> None:
         """Find the items of new slots, also in the active set."""
-        items, front = self._items, self._front
-        state = items.log.state if front is None else front.log.state
+        items, active = self._items, self._active_set
+        state = items.log.state if active is None else active.log.state
         guess = int(state.item(LEADER))
-        if front is not None and guess >= 0:
-            guess = int(front.rows[guess])
+        if active is not None and guess >= 0:
+            guess = int(active.rows[guess])
         places = items.find_new(guess)
-        if front is not None and (places < 0).any():
-            self._give_up_front()
-        elif front is not None:
-            front.log.meet(front.places_of(places))
+        if active is not None and (places < 0).any():
+            self._drop_active_set()
+        elif active is not None:
+            active.log.meet(active.places_of(places))
         items.meet(places)
 
     def _settle(self) -> None:
         """Bring all items up to date; drops the active set, which would not pay off if this is needed often."""
-        if self._front is not None:
-            self._give_up_front()
-            self._fronts.pause(self._n_rounds)
+        if self._active_set is not None:
+            self._drop_active_set()
+            self._active_sets.pause(self._n_rounds)
         record = self._record
         if record.version != self._version:
             if record.n_slots > self._items.log.n_slots:
@@ -162,11 +161,11 @@ class CatalogEngine(Selector):
                 self._items.take_in(changed)
             self._version = record.version
 
-    def _give_up_front(self) -> None:
+    def _drop_active_set(self) -> None:
         """Synchronize all items with the active set and drop it."""
-        if self._front is not None:
-            front, self._front = self._front, None
-            self._fronts.catch_up_with(front)
+        if self._active_set is not None:
+            active, self._active_set = self._active_set, None
+            self._active_sets.catch_up_with(active)
 
     # -- selection -------------------------------------------------------------------------------------------------
 
@@ -181,7 +180,7 @@ class CatalogEngine(Selector):
         tied = None if selection.tied is None else np.searchsorted(actions.rows, selection.tied)
         return selection._replace(row=int(np.searchsorted(actions.rows, selection.row)), tied=tied)
 
-    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
+    def take(self, actions: Actions, row: int) -> tuple[float, float]:
         return self.estimate_one(actions.row(row))
 
     def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
@@ -194,13 +193,14 @@ class CatalogEngine(Selector):
         n_tied = self._play(beta)
         if rows is None and n_tied == 1:
             self.is_finished = True
-            front = self._front
-            log = self._items.log if front is None else front.log
+            active = self._active_set
+            log = self._items.log if active is None else active.log
             place = log.tied.item(0)
-            row = place if front is None else front.rows.item(place)
+            row = place if active is None else active.rows.item(place)
             mean, width = log.items.item(0, place), sqrt(max(log.items.item(1, place), 0.0)) / self._root
-            score = mean + exploration * width
-            return new_selection((row, mean, width, score, 1.0, None, EMPTY, self.cost(), None, 0.0))
+            score, n_items = mean + exploration * width, self.n_items
+            cost = new_cost(("column log", n_items, n_items, n_items, 0)) if active is None else self.cost()
+            return new_selection((row, mean, width, score, 1.0, None, EMPTY, cost, None, 0.0))
         tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
         row = int(tied[0])
         mean, width = self.estimate_one(row)
@@ -221,9 +221,9 @@ class CatalogEngine(Selector):
 
     def _collect(self, beta: float, n_tied: int) -> tuple[Indices, float]:
         """Tied items and best score found by `_play`."""
-        front, log = self._front, self._items.log
-        if front is not None:
-            return np.sort(front.rows[front.log.tied[:n_tied]]), front.log.state.item(BEST)
+        active, log = self._active_set, self._items.log
+        if active is not None:
+            return np.sort(active.rows[active.log.tied[:n_tied]]), active.log.state.item(BEST)
         best = log.state.item(BEST)
         if n_tied <= LISTED_TIES:
             return log.tied[:n_tied].copy(), best
@@ -235,16 +235,19 @@ class CatalogEngine(Selector):
         Returns the number of tied items; they are in `tied` of the log that was searched, unless they exceed its size.
         """
         record, items, log = self._record, self._items, self._items.log
-        if record.n_slots > log.n_slots:
+        counts, sums = record.current_totals()
+        if len(counts) > log.n_slots:
             self._meet()
-        if self._front is None and beta >= 0.0 and self._fronts.is_due(self._n_rounds):
-            self._front = self._fronts.make(beta)
-        if self._front is not None:
-            n_tied = self._play_in_front(self._front, beta)
+        is_large = self.n_items >= active_set.LEAST_ITEMS
+        if is_large and self._active_set is None and beta >= 0.0 and self._active_sets.is_due(self._n_rounds):
+            self._active_set = self._active_sets.make(beta)
+        if self._active_set is not None:
+            n_tied = self._play_in_active_set(self._active_set, beta)
             if n_tied > 0:
                 return n_tied
-        items.tidy()
-        n_tied = log.round(record.counts, record.sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
+        if log.n_runs >= log.next_look or log.state.item(UPDATES) >= items.next_check:
+            items.tidy()
+        n_tied = log.round(counts, sums, items.similarities, beta, self.n_items) if beta >= 0.0 else -1
         if n_tied < 0:
             changed = items.changed(log)
             if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):
@@ -253,9 +256,9 @@ class CatalogEngine(Selector):
                 self._screen(log, beta)
             n_tied = _find_best(log, beta, self.n_items)
         if not n_tied:  # rounding put the best below its own threshold
-            log.hits[:] = 1
+            log.block_flags[:] = 1
             n_tied = _find_best(log, beta, self.n_items)
-        self._version, self._is_from_front, self._report_size = record.version, False, self.n_items
+        self._version, self._is_from_active_set, self._report_size = record.version, False, self.n_items
         self._n_rounds += 1
         return n_tied
 
@@ -263,7 +266,7 @@ class CatalogEngine(Selector):
         """Apply one pull and mark the candidate blocks in one pass; False if this slot was not pulled."""
         count, total = self._record.counts.item(slot), self._record.sums.item(slot)
         place = log.slots.item(0, slot)
-        if count <= log.taken.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
+        if count <= log.applied.item(0, slot) or place < 0 or log.has_fallen(self._record.sums):
             return False
         bar = lowered(log.score_after(slot, count, total, beta)) if beta >= 0.0 and place < self.n_items else -inf
         log.pull(slot, count, total, similarities, Screen(beta * beta, bar))
@@ -273,53 +276,53 @@ class CatalogEngine(Selector):
         """Mark blocks that may hold the best if nothing was pulled since."""
         leader = int(log.state.item(LEADER))
         if beta < 0.0 or leader < 0:
-            log.hits[:] = 1
+            log.block_flags[:] = 1
         else:
             log.screen(beta, log.mean.item(leader) + beta * sqrt(max(log.variance.item(leader), 0.0)))
 
     def _best_among(self, beta: float, rows: Indices) -> tuple[Indices, float]:
         self._report_size = len(rows)
-        if self._front is not None:
-            places = self._front.places_of(rows)
+        if self._active_set is not None:
+            places = self._active_set.places_of(rows)
             inside = np.flatnonzero(places >= 0)
             if inside.size:
-                scores = _scores(self._front.log, beta, places[inside])
-                if self._front.holds_best(beta, float(scores.max())):
+                scores = _scores(self._active_set.log, beta, places[inside])
+                if self._active_set.holds_best(beta, float(scores.max())):
                     return rows[inside[tied_for_best(scores)]], float(scores.max())
         self._settle()
-        self._is_from_front = False
+        self._is_from_active_set = False
         scores = _scores(self._items.log, beta, rows)
         return rows[tied_for_best(scores)], float(scores.max())
 
-    def _play_in_front(self, front: Front, beta: float) -> int:
+    def _play_in_active_set(self, active: ActiveSet, beta: float) -> int:
         """Number of items tied for the best if it is certainly in the active set; otherwise drop the set, return 0."""
-        log = front.log
+        log = active.log
         if log.n_runs >= log.next_look:
             batch_updates.shorten(log)
-        n_tied = self._round_in_front(log, beta) if beta >= 0.0 and self._fronts.pays(front) else -1
+        n_tied = self._round_in_active_set(log, beta) if beta >= 0.0 and self._active_sets.pays(active) else -1
         while 0 < n_tied <= LISTED_TIES:
-            if front.holds_best(beta, log.state.item(BEST)):
-                self._version, self._is_from_front, self._report_size = self._record.version, True, self.n_items
+            if active.holds_best(beta, log.state.item(BEST)):
+                self._version, self._is_from_active_set, self._report_size = self._record.version, True, self.n_items
                 self._n_rounds += 1
                 return n_tied
-            is_refreshed = self._fronts.refresh(front, beta, self._n_rounds)
-            n_tied = self._round_in_front(log, beta) if is_refreshed else 0
-        self._give_up_front()
+            is_refreshed = self._active_sets.refresh(active, beta, self._n_rounds)
+            n_tied = self._round_in_active_set(log, beta) if is_refreshed else 0
+        self._drop_active_set()
         return 0
 
-    def _round_in_front(self, log: ColumnLog, beta: float) -> int:
-        n_tied = log.round(self._record.counts, self._record.sums, self._front_similarities, beta, log.size)
+    def _round_in_active_set(self, log: ColumnLog, beta: float) -> int:
+        n_tied = log.round(self._record.counts, self._record.sums, self._active_similarities, beta, log.size)
         if n_tied < 0:
             changed = self._items.changed(log)
-            if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._front_similarities, beta)):
-                log.hits[:] = 1
+            if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._active_similarities, beta)):
+                log.block_flags[:] = 1
                 n_tied = _find_best(log, beta, log.size)
         return n_tied
 
-    def _front_similarities(self, slots: Indices, out: Matrix) -> None:
+    def _active_similarities(self, slots: Indices, out: Matrix) -> None:
         """Write k(·, x) of these slots' points with the items of the active set."""
-        assert self._front is not None
-        out[:] = self.kernel.gram(self._items.slot_points(slots), self._front.points)
+        assert self._active_set is not None
+        out[:] = self.kernel.gram(self._items.slot_points(slots), self._active_set.points)
 
     # -- other queries ---------------------------------------------------------------------------------------------
 
@@ -331,13 +334,13 @@ class CatalogEngine(Selector):
         """
         if self._record.n_slots > self._items.log.n_slots:
             self._meet()
-        log, gamma = self._items.log if self._front is None else self._front.log, self.regularization
-        gain = float(np.log(log.scales[: log.n_runs] / gamma).sum())
+        log, gamma = self._items.log if self._active_set is None else self._active_set.log, self.regularization
+        gain = float(np.log(log.pivots[: log.n_runs] / gamma).sum())
         changed = self._items.changed(log)
         if not changed:
             return gain
         slot = changed[0]
-        place, more = log.slots.item(0, slot), self._record.counts.item(slot) - log.taken.item(0, slot)
+        place, more = log.slots.item(0, slot), self._record.counts.item(slot) - log.applied.item(0, slot)
         if len(changed) > 1 or more < 0.0 or place < 0:
             return None
         return gain + log1p(more * max(log.variance.item(place), 0.0) / gamma)
@@ -356,14 +359,14 @@ class CatalogEngine(Selector):
     @_finished
     def estimate_one(self, row: int) -> tuple[float, float]:
         """Mean and width of one item as floats, without arrays; used for the chosen item of a round."""
-        front, place = self._front, row
-        if front is not None:
-            place = front.place(row) if self._record.version == self._version else -1
-        if place < 0 or front is None:
+        active, place = self._active_set, row
+        if active is not None:
+            place = active.place(row) if self._record.version == self._version else -1
+        if place < 0 or active is None:
             self._settle()
             log, place = self._items.log, row
         else:
-            log = front.log
+            log = active.log
         return log.mean.item(place), sqrt(max(log.variance.item(place), 0.0)) / self._root
 
     @_finished
@@ -376,15 +379,15 @@ class CatalogEngine(Selector):
 
     def cost(self) -> SelectionCost:
         """Cost of the last selection."""
-        front = self._front if self._is_from_front else None
-        if front is None:
+        active = self._active_set if self._is_from_active_set else None
+        if active is None:
             return new_cost(("column log", self._report_size, self.n_items, self.n_items, 0))
-        return new_cost(("front", self._report_size, front.log.size, front.log.size, 1))
+        return new_cost(("active set", self._report_size, active.log.size, active.log.size, 1))
 
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:
     """Find the best item in the marked blocks; return the number of items tied with it."""
-    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.hits, log.tied)
+    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.block_flags, log.tied)
     log.state[LEADER] = log.tied[0]
     return int(n_tied)
 

@@ -10,7 +10,23 @@ import numpy as np
 
 from kernelbandits._threads import for_each_part, limit_blas_threads, threads_for
 from kernelbandits.posterior.base import too_small
-from kernelbandits.selection._catalog_loops import BLOCK, Flags, loops
+from kernelbandits.selection._catalog_loops import (
+    BLOCK,
+    DRIFT,
+    LARGEST,
+    LEADER,
+    N_RUN,
+    N_STATE,
+    REACH,
+    READ,
+    RUNS,
+    SLOT,
+    SPREAD,
+    UPDATES,
+    WEIGHT,
+    Flags,
+    loops,
+)
 from kernelbandits.selection.ties import lowered
 from kernelbandits.types import Indices, Matrix, Vector
 
@@ -29,12 +45,6 @@ thousands of small catalogs, and moving few bytes costs nothing."""
 
 LISTED_TIES: Final = 64
 """Tied actions that a compiled kernel lists; more are found by NumPy, as in a first round where all are tied."""
-
-DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
-"""Indices into a log's `state`: the largest difference between the two values that the log has for v(x) of a repeated
-x; Σ sqrt(v(x)) |gain| over the pulls, see `Front`; the number of pulls; a running mean of the columns read per pull;
-the best score; the slot pulled last; the last best action, −1 for none; the number of runs; Σ gain² d/n over the
-pulls, see `Front`; the largest magnitude of a reward sum applied since the last rebuild."""
 
 ENTRIES_PER_CALL: Final = 500_000
 """Array entries that a round may touch in one compiled call; for more, the number of threads is chosen first."""
@@ -98,9 +108,9 @@ class ColumnLog:
         self.most_runs = 0
         """Largest number of runs so far: the part of the buffer that was written."""
         self.next_look = 0
-        self.sealed = 0
+        self.frozen_runs = 0
         """Number of runs that are frozen: they are not continued, so the state they define can still be read."""
-        self.taken: Matrix = np.zeros((2, 64))
+        self.applied: Matrix = np.zeros((2, 64))
         """Applied counts and sums of the slots."""
         self.slots: Indices = np.full((2, 64), -1, dtype=np.int64)
         """Action index of each slot's point, −1 for none; last run of each slot, −1 for none."""
@@ -108,7 +118,7 @@ class ColumnLog:
         self.state: Vector = np.zeros(N_STATE)
         self.state[LEADER] = -1.0
         self.marks: Indices = np.zeros((3, 0), dtype=np.int64)
-        self.runs: Matrix = np.zeros((7, 0))
+        self.runs: Matrix = np.zeros((N_RUN, 0))
         n_rows = max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size)))
         if 8 * FIRST_ROWS * self.size <= SMALL_BYTES:
             n_rows = FEW_ROWS
@@ -119,19 +129,19 @@ class ColumnLog:
         """Set the buffer of the columns and allocate the arrays per run with the same capacity."""
         capacity, used = len(rows), self.n_runs
         self.rows = rows
-        marks, runs = np.zeros((3, capacity), dtype=np.int64), np.zeros((7, capacity))
+        marks, runs = np.zeros((3, capacity), dtype=np.int64), np.zeros((N_RUN, capacity))
         marks[:, :used], runs[:, :used] = self.marks[:, :used], self.runs[:, :used]
         self.marks, self.runs = marks, runs
         self.run_slots, self.run_positions, self.before = (
             marks  # per run; `before` is the previous run of the same point, −1 for none
         )
-        # Observations and rewards of a run; initial v(x); d; n/d; μ = Σ_j lifts_j c_j; scratch for column products.
-        self.counts, self.totals, self.starts, self.scales, self.weights, self.lifts, self.coefficients = runs
+        self.counts, self.totals, self.initial_variances, self.pivots = runs[:WEIGHT]
+        self.weights, self.mean_coefficients, self.coefficients = runs[WEIGHT:]
 
     def name_items(self) -> None:
         """Rebind the views of `items` after its array was replaced."""
         self.mean, self.variance, self.prior = self.items[:, : self.size]
-        self.hits: Flags = np.ones(-(-self.size // BLOCK), dtype=np.uint8)
+        self.block_flags: Flags = np.ones(-(-self.size // BLOCK), dtype=np.uint8)
 
     @property
     def n_bytes(self) -> int:
@@ -139,7 +149,7 @@ class ColumnLog:
         columns = self.rows.nbytes
         if columns > SMALL_BYTES:
             columns = 8 * max(self.n_runs, self.most_runs) * self.rows.shape[1]
-        arrays = (self.items, self.taken, self.slots, self.marks, self.runs, self.tied, self.hits)
+        arrays = (self.items, self.applied, self.slots, self.marks, self.runs, self.tied, self.block_flags)
         return columns + sum(array.nbytes for array in arrays)
 
     @property
@@ -155,9 +165,9 @@ class ColumnLog:
     def meet(self, places: Indices) -> None:
         """Add slots whose points have these action indices."""
         known, n_slots = self.n_slots, self.n_slots + len(places)
-        if n_slots > self.taken.shape[1]:
-            more = max(n_slots, 2 * known) - self.taken.shape[1]
-            self.taken = np.pad(self.taken, ((0, 0), (0, more)))
+        if n_slots > self.applied.shape[1]:
+            more = max(n_slots, 2 * known) - self.applied.shape[1]
+            self.applied = np.pad(self.applied, ((0, 0), (0, more)))
             self.slots = np.pad(self.slots, ((0, 0), (0, more)), constant_values=-1)
         self.n_slots = n_slots
         self.slots[0, known:n_slots] = places
@@ -182,53 +192,49 @@ class ColumnLog:
         """
         if self.n_runs == len(self.rows):
             self.reserve(1)
-        n_read = ENTRIES_PER_CALL // self.size - 6
-        n_tied = self._call(counts, sums, beta, n_items, n_read) if n_read >= 0 else -1
-        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.hits)) == 1:
+        arrays = (
+            self.applied, self.slots, self.marks, self.runs, self.rows, self.items, self.block_flags, self.tied,
+            self.state,
+        )  # fmt: skip
+        sizes, gamma = (self.n_runs, self.size, n_items, self.frozen_runs), self.regularization
+        n_read, n_tied = ENTRIES_PER_CALL // self.size - 6, -1
+        if n_read >= 0:
+            n_tied = loops.round(arrays, counts, sums, (*sizes, n_read, False), beta, gamma)
+        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.block_flags)) == 1:
             n_read = NO_LIMIT
-            n_tied = self._call(counts, sums, beta, n_items, n_read)
+            n_tied = loops.round(arrays, counts, sums, (*sizes, n_read, False), beta, gamma)
         if n_tied == NEEDS_SIMILARITIES:
             row = self.rows[self.n_runs : self.n_runs + 1, : self.size]
             similarities(np.array([self.state.item(SLOT)], dtype=np.int64), row)
-            n_tied = self._call(counts, sums, beta, n_items, n_read, is_filled=True)
+            n_tied = loops.round(arrays, counts, sums, (*sizes, n_read, True), beta, gamma)
             self.n_points += n_tied != -1
         if n_tied != -1:
             self.n_runs = int(self.state.item(RUNS))
-        return n_tied
-
-    def _call(
-        self, counts: Vector, sums: Vector, beta: float, n_items: int, n_read: int, *, is_filled: bool = False
-    ) -> int:
-        """Call `round_loop` with the arrays of this log."""
-        answer: int = loops.round(
-            counts, sums, self.taken, self.slots, self.marks, self.runs, self.rows, self.items, self.hits, self.tied,
-            self.state, self.n_runs, self.size, n_items, self.sealed, n_read, is_filled, beta, self.regularization,
-        )  # fmt: skip
-        return answer
+        return int(n_tied)
 
     def pull(
         self, slot: int, count: float, total: float, similarities: Similarities, screen: Screen = NO_SCREEN
     ) -> None:
         """Apply a pull: the count and reward sum of a slot have grown to these; a new slot calls `similarities`."""
         position, known, gamma = self.slots.item(0, slot), self.slots.item(1, slot), self.regularization
-        times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
+        times, gained = count - self.applied.item(0, slot), total - self.applied.item(1, slot)
         run = self.n_runs
-        is_same = known == run - 1 and known >= self.sealed
+        is_same = known == run - 1 and known >= self.frozen_runs
         if is_same:
-            factor = gamma / self.scales.item(known)
-            start = self.starts.item(known) * factor
+            factor = gamma / self.pivots.item(known)
+            start = self.initial_variances.item(known) * factor
         else:
             self.reserve(1)
-            factor = 1.0 if known < 0 else gamma / self.scales.item(known)
+            factor = 1.0 if known < 0 else gamma / self.pivots.item(known)
             start = self.variance.item(position)
         scale = self.checked_scale(times * start + gamma, position)
         gain = (gained - times * self.mean.item(position)) / scale
         if is_same:
             self._pass(known, factor, known, known, -1, gain, times / scale, screen)
             count_now = self.counts.item(known) + times
-            whole = count_now * self.starts.item(known) + gamma
-            self.counts[known], self.scales[known], self.weights[known] = count_now, whole, count_now / whole
-            self.lifts[known] += factor * gain
+            whole = count_now * self.initial_variances.item(known) + gamma
+            self.counts[known], self.pivots[known], self.weights[known] = count_now, whole, count_now / whole
+            self.mean_coefficients[known] += factor * gain
             self.totals[known] += gained
         else:
             if known < 0:
@@ -243,8 +249,8 @@ class ColumnLog:
             self.runs[:6, run] = times, gained, start, scale, times / scale, gain
             self.slots[1, slot], self.n_runs = run, run + 1
         self.variance[position] = start * gamma / scale  # exact remainder, where a difference would cancel
-        self.hits[position // BLOCK] = 1
-        self.taken[:, slot] = count, total
+        self.block_flags[position // BLOCK] = 1
+        self.applied[:, slot] = count, total
         self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
         self.state[SPREAD] += sqrt(max(start, 0.0)) * abs(gain)
         self.state[REACH] += gain * gain * scale / times
@@ -258,7 +264,7 @@ class ColumnLog:
         """
         position = self.slots.item(0, slot)
         mean, variance = self.mean.item(position), self.variance.item(position)
-        times, gained = count - self.taken.item(0, slot), total - self.taken.item(1, slot)
+        times, gained = count - self.applied.item(0, slot), total - self.applied.item(1, slot)
         scale = times * variance + self.regularization
         mean += variance * (gained - times * mean) / scale
         return float(mean + beta * sqrt(max(variance * self.regularization / scale, 0.0)))
@@ -267,7 +273,7 @@ class ColumnLog:
         self, base: int, factor: float, first: int, last: int, target: int, gain: float, shrink: float, screen: Screen
     ) -> None:
         """Run `pull_loop` over all actions, in several threads if that pays off."""
-        rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.hits, loops.pull
+        rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.block_flags, loops.pull
         entries = (last - first + 6) * self.size
         for_each_part(
             lambda start, stop: pull(
@@ -278,7 +284,7 @@ class ColumnLog:
 
     def screen(self, beta: float, score: float) -> None:
         """Mark the blocks that may hold an action tied with this score or better."""
-        items, hits, squared, bar = self.items, self.hits, beta * beta, lowered(score)
+        items, hits, squared, bar = self.items, self.block_flags, beta * beta, lowered(score)
         for_each_part(
             lambda start, stop: loops.screen(items, start, stop, squared, bar, hits),
             self.size, align=BLOCK, n_bytes=16 * self.size,
@@ -287,7 +293,7 @@ class ColumnLog:
     def checked_scale(self, scale: float, position: int) -> float:
         """Validate a scale; raise NumericalError if rounding left nothing of it, which a PSD kernel allows."""
         if not scale > 0.0:
-            counts = np.append(self.taken[0, : self.n_slots], 1.0)
+            counts = np.append(self.applied[0, : self.n_slots], 1.0)
             raise too_small(self.regularization, self.prior[np.append(self.places, position)], counts)
         return scale
 
@@ -300,16 +306,16 @@ class ColumnLog:
     def change_sum(self, slot: int, total: float) -> None:
         """Change the reward sum of a slot: μ += c · change/γ; variances do not depend on rewards."""
         run, last, position = self.slots.item(1, slot), self.n_runs, self.slots.item(0, slot)
-        change = total - self.taken.item(1, slot)
+        change = total - self.applied.item(1, slot)
         step = change / self.regularization
         lifts = np.zeros(last - run)
-        lifts[0] = step * self.regularization / self.scales[run]
+        lifts[0] = step * self.regularization / self.pivots[run]
         lifts[1:] = -step * self.weights[run + 1 : last] * self.rows[run + 1 : last, position]
         with limit_blas_threads(float(len(lifts)) * self.size):
             self.mean += lifts @ self.rows[run:last, : self.size]
-        self.lifts[run:last] += lifts
+        self.mean_coefficients[run:last] += lifts
         self.totals[run] += change
-        self.taken[1, slot] = total
+        self.applied[1, slot] = total
         self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
 
     def sealed_covariances(self, positions: Indices, first: int, known: Indices) -> Matrix:
@@ -317,14 +323,14 @@ class ColumnLog:
 
         `known` are the last frozen runs of those actions; for −1 (no such run) the similarities are not included.
         """
-        end = self.sealed
+        end = self.frozen_runs
         columns = self.rows[:end, positions]
         weights = columns[:, first:].T * self.weights[:end]
         weights[np.arange(end) <= known[:, None]] = 0.0
         with limit_blas_threads(float(weights.size) * len(positions)):
-            covariances = -(weights @ columns)
+            covariances: Matrix = -(weights @ columns)
         old = known >= 0
-        covariances[old] += (self.regularization / self.scales[known[old]])[:, None] * columns[known[old]]
+        covariances[old] += (self.regularization / self.pivots[known[old]])[:, None] * columns[known[old]]
         return covariances
 
 
@@ -351,7 +357,7 @@ def insert(log: ColumnLog, place: int, prior: Vector, to_points: Callable[[Indic
         rows, items = np.empty((len(log.rows), width)), np.zeros((3, width))
         rows[:n_runs, :size], items[:, :size] = log.rows[:n_runs, :size], log.items[:, :size]
         log.rows, log.items = rows, items
-    known = np.vstack([log.lifts[:n_runs] @ columns, prior - log.weights[:n_runs] @ columns**2, prior])
+    known = np.vstack([log.mean_coefficients[:n_runs] @ columns, prior - log.weights[:n_runs] @ columns**2, prior])
     for table, values in ((log.rows[:n_runs], columns), (log.items, known)):
         table[:, place + n_new : size + n_new] = table[:, place:size].copy()
         table[:, place : place + n_new] = values
@@ -378,7 +384,7 @@ def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Ma
     explained = weights[:, :n_known] @ known
     for place, run in enumerate(range(n_known, n_runs)):
         if before[place] >= 0:
-            columns[run] = log.regularization / log.scales[before[place]] * columns[before[place]]
+            columns[run] = log.regularization / log.pivots[before[place]] * columns[before[place]]
         columns[run] -= explained[place]
         columns[run] -= weights[place, n_known:run] @ columns[n_known:run]
     return columns
@@ -394,15 +400,15 @@ def part_of(log: ColumnLog, positions: Indices, places: Indices, width: int, mem
     part.__dict__.update(log.__dict__)
     part.size, part.items = len(positions), np.zeros((3, width))
     np.take(log.items, positions, axis=1, out=part.items[:, : part.size])
-    part.slots, part.taken, part.state, part.tied = (
+    part.slots, part.applied, part.state, part.tied = (
         log.slots.copy(),
-        log.taken.copy(),
+        log.applied.copy(),
         log.state.copy(),
         log.tied.copy(),
     )
     part.slots[0, : log.n_slots] = places
     part.state[[DRIFT, SPREAD, REACH, UPDATES]], part.state[LEADER] = 0.0, -1.0
-    part.sealed = log.n_runs
+    part.frozen_runs = log.n_runs
     if memory is None or memory.shape[1] != width or len(memory) < log.n_runs + PART_ROOM:
         memory = np.empty((2 * log.n_runs + 4 * PART_ROOM, width))
     step = max(1, ENTRIES_AT_ONCE // part.size)

@@ -3,116 +3,64 @@
 from __future__ import annotations
 
 from math import inf, isnan, sqrt
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.posterior import AutoPosterior, ExactPosterior, Posterior
+from kernelbandits.posterior import ExactPosterior, Posterior
 from kernelbandits.posterior.cholesky import GrowingCholesky
+from kernelbandits.posterior.exact import Whitening
 from kernelbandits.posterior.observations import Observations
+from kernelbandits.selection._screening_loops import (
+    MEAN,
+    N_PANEL,
+    N_ROWS,
+    N_STATE,
+    OLD_MEAN,
+    PRIOR,
+    UPPER,
+    BoundTerms,
+    screening_loops,
+)
 from kernelbandits.selection.actions import Actions
-from kernelbandits.selection.dual_weights import DualWeights
-from kernelbandits.selection.screening_loops import screening_loops
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities, similarities_for
 from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
-from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Points, Selection, SelectionCost, Vector, new_cost
+from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 
-__all__ = ["Group", "PanelTable", "Screening", "Terms", "contest", "screened", "tied_in_each"]
-
-PREFIX: Final = 4
-"""Leaders are determined after 1/PREFIX of the factor's rows."""
-
-SAFETY: Final = 1e-9
-"""Fraction of max(1, |score|) by which every upper bound is raised: far above the rounding error of a score."""
-
+__all__ = ["DualWeights", "PanelTable", "Screening", "bound_terms", "screened", "tied_in_each"]
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
+PREFIX: Final = 4
+"""Incumbents are determined after 1/PREFIX of the factor's rows."""
 
-class Terms(NamedTuple):
-    """Terms of the upper bounds and scores that are the same for all actions."""
+SAFETY: Final = 1e-9
+"""See `BoundTerms.safety`."""
 
-    reach: float
-    drift: float
-    """See `DualWeights`."""
+OLDEST: Final = 64
+"""Observations after which the weights are recomputed in any case: the cost of the bound grows with their square."""
 
-    floor: float
-    """Fraction of k(x, x) that is a lower bound on v(x): γ/(γ + tr K)."""
+STALE: Final = 1.1
+"""Bound factor F of old weights, in units of β, from which new weights are cheaper than the additional candidates."""
 
-    slack: float
-    """Fraction of k(x, x) that bounds the rounding error of v(x)."""
+LEAST_SIZE: Final = 8
+"""Number of distinct points below which screening makes no difference."""
 
-    allowance: float
-    """Bound on the effect of inexact similarities on a mean."""
+FIRST: Final = 16
+"""Size of the first batch: the actions with the highest bounds, which contain the incumbents."""
 
-    rounding: float
-    """See `DualWeights`."""
+INCUMBENTS: Final = 3
+"""Incumbents that are solved completely before all others: reading the factor again costs more than two of them."""
 
-    safety: float
-    regularization: float
-    exploration: float
+BATCH: Final = 128
+"""Size of a later batch."""
 
-    @classmethod
-    def vector(cls, posterior: ExactPosterior, weights: DualWeights, error: float, exploration: float) -> Vector:
-        """All terms as a vector, for similarities with errors of at most `error`."""
-        regularization, trace = posterior.regularization, posterior.trace
-        floor = regularization / (regularization + trace)
-        # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
-        spread = trace / regularization
-        slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (weights.size + 16) * sqrt(weights.size + spread))
-        allowance = error * weights.total
-        given = weights.rounding, SAFETY, regularization, exploration
-        return np.array(cls(weights.reach, weights.drift, floor, slack, allowance, *given))
-
-
-class Group(NamedTuple):
-    """Batch of candidates that are solved with the factor together."""
-
-    rows: Indices
-    """Rows of the candidates in the round."""
-
-    columns: Matrix
-    """D^½ k of each candidate, finally w = L⁻¹ D^½ k; one row per candidate."""
-
-    state: Matrix
-    """Per candidate: upper bound, Σ w² so far, k(x, x), old mean, mean, width."""
-
-    @classmethod
-    def of(cls, rows: Indices, columns: Matrix, upper: Vector, prior: Vector, mean: Vector) -> Group:
-        """Create a batch before substitution."""
-        state = np.zeros((len(rows), 6))
-        state[:, 0], state[:, 2], state[:, 3] = upper[rows], prior[rows], mean[rows]
-        return cls(rows, columns, state)
-
-
-def _bar(score: float, safety: float) -> float:
-    return score - (TIE_TOLERANCE + safety) * max(1.0, abs(score))
-
-
-def contest(
-    table: NDArray[np.int64],
-    group: Group,
-    targets: Vector,
-    terms: Vector,
-    *,
-    size: int,
-    n_leaders: int,
-    bar: float,
-) -> tuple[float, Indices]:
-    """Exact means and widths of the batch's candidates that reach the threshold; the raised threshold and their rows.
-
-    These candidates are the first rows of `group.columns` and `group.state` afterwards, in this order. Bounds hold for
-    the factor's rows before `size`.
-    """
-    order, n_first = np.arange(len(group.rows)), len(targets) // PREFIX // 64 * 64 if n_leaders else 0
-    bar, n_done = screening_loops.contest(
-        table, size, group.columns, group.state, order, targets, terms, n_first, n_leaders, bar
-    )
-    return bar, group.rows[order[:n_done]]
+KEPT: Final = 16
+"""Tied actions whose solution is stored in case they are observed next."""
 
 
 class PanelTable:
@@ -120,62 +68,127 @@ class PanelTable:
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Matrix, Matrix]] = []  # keeps the arrays alive while their addresses are used
-        self._rows: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
+        self._rows: NDArray[np.int64] = np.zeros((0, N_PANEL), dtype=np.int64)
 
     def of(self, factor: GrowingCholesky) -> NDArray[np.int64]:
-        """One row per panel: addresses of `left` and `corner`, start, number of rows, width of the corner.
+        """One row per panel, with the columns that `_screening_loops` defines.
 
         Valid until the factor grows or changes.
         """
-        arrays, place = self._arrays, -1
-        for place, (start, n_rows, left, corner) in enumerate(factor.panels()):
+        arrays, rows = self._arrays, self._rows
+        for place, panel in enumerate(factor.panels):
+            left, corner = panel.left, panel.corner
             if place < len(arrays) and arrays[place][0] is left and arrays[place][1] is corner:
-                self._rows[place, 3] = n_rows
+                rows[place, N_ROWS] = panel.n_rows
                 continue
             if place >= len(arrays):
                 arrays.append((left, corner))
-                self._rows = np.concatenate([self._rows, np.zeros((1, 5), dtype=np.int64)])
+                rows = self._rows = np.concatenate([rows, np.zeros((1, N_PANEL), dtype=np.int64)])
             arrays[place] = left, corner
-            self._rows[place] = left.ctypes.data, corner.ctypes.data, start, n_rows, corner.shape[1]
-        if place + 1 < len(arrays):
-            del arrays[place + 1 :]
-            self._rows = self._rows[: place + 1].copy()
-        return self._rows
+            rows[place] = left.ctypes.data, corner.ctypes.data, panel.start, panel.n_rows, corner.shape[1]
+        n_panels = len(factor.panels)
+        if n_panels < len(arrays):
+            del arrays[n_panels:]
+            rows = self._rows = rows[:n_panels].copy()
+        return rows
 
 
-LEAST_SIZE: Final = 8
-"""Number of distinct points below which screening makes no difference."""
+class DualWeights:
+    """Dual weights α = D^½ L⁻ᵀ z of the first s points, mean_s(x) = Σ α_j k(x, z_j), and bounds for later points.
 
-FIRST: Final = 16
-"""Size of the first batch: the actions with the highest bounds, which contain the leaders."""
+    Computing α reads the whole factor, so it is not done every round. With the factor's rows B of the points after s,
+    w = L⁻¹ D^½ k(x) and v_s = k(x, x) − Σ_{i < s} w_i²,
 
-LEADERS: Final = 3
-"""Leaders that are solved completely before all others: reading the factor again costs more than two of them."""
+        mean_t − mean_s = Σ_B w_i z_i,    v_s − v_t = Σ_B w_i²,    H = Σ_B z_i²
 
-PART: Final = 128
-"""Size of a later batch."""
+    so by Cauchy–Schwarz mean_t + β √v_t ≤ mean_s + √v_s · √(β² + H). Also, w_B = L_BB⁻¹ c for the posterior
+    covariances c of x with B, hence mean_t − mean_s = cᵀb with b = L_BB⁻ᵀ z_B, which is at most √v_s · D with
 
-WORK_PER_SIMILARITY: Final = 10.0
-"""Multiplications per similarity, for `limit_blas_threads`: a distance over a few columns and a profile."""
+        D² = bᵀ (L_BB L_BBᵀ − γI) b = H − γ‖b‖².
+    """
 
-KEPT: Final = 16
-"""Tied actions whose solution is stored in case they are observed next."""
+    def __init__(self) -> None:
+        self.size = 0
+        """s: the number of slots that the weights cover."""
+        self.weights: Vector = np.zeros(0)
+        self.shares: Vector = np.zeros(0)
+        """n/(n k(z, z) + γ): share · k(x, z)² is the part of k(x, x) that one point alone explains."""
+        self.total = 0.0
+        """Σ |α|."""
+        self.rounding = 0.0
+        """Bound on the effect of rounding in α on a mean, divided by sqrt(k(x, x))."""
+        self.mean_drift = 0.0
+        """D: a mean has changed by at most this times √v_s."""
+        self.innovation_bound = 0.0
+        """F: no score exceeds mean_s + F √v_s."""
+        self._factor: GrowingCholesky | None = None
+        self._factor_version = 0
+
+    def synchronize(
+        self, whitening: Whitening, panels: NDArray[np.int64], regularization: float, exploration: float
+    ) -> None:
+        """Synchronize with the current factor; recompute the weights if their bound has become too loose."""
+        beta, known = exploration / sqrt(regularization), self.size  # score = mean + β √v, with v in kernel units
+        size = len(whitening.targets)
+        if whitening.factor is not self._factor or whitening.factor_version != self._factor_version:
+            self._recompute(whitening, panels, regularization)
+        elif size > known:
+            new = whitening.targets[known:]
+            innovation = float(new @ new)  # H
+            squared = screening_loops.trailing(panels, known, new)
+            # The difference cancels when D is small; a bound on its rounding error is added: a substitution with |B|
+            # rows has an error of |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
+            n_new = size - known
+            loss = 1e-12 + 4.0 * n_new * EPSILON * sqrt(n_new + whitening.trace / regularization)
+            drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
+            bound = min(beta + drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
+            if bound <= STALE * beta and n_new <= OLDEST:
+                self.mean_drift, self.innovation_bound = drift, bound
+                return
+            self._recompute(whitening, panels, regularization)
+        self.mean_drift, self.innovation_bound = 0.0, beta
+
+    def _recompute(self, whitening: Whitening, panels: NDArray[np.int64], regularization: float) -> None:
+        counts, diagonal, size = whitening.counts, whitening.diagonal, len(whitening.targets)
+        solved = whitening.targets.copy()
+        screening_loops.back(panels, solved)
+        # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz has an error of at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; the same
+        # again for the substitution that gives w.
+        trace = float(counts @ diagonal) + size * regularization
+        self.rounding = 2.0 * EPSILON * (size + 16) * sqrt(trace * float(solved @ solved))
+        self.weights = whitening.roots * solved
+        self.shares = counts / (counts * diagonal + regularization)
+        self.total = float(np.abs(self.weights).sum())
+        self.size, self._factor, self._factor_version = size, whitening.factor, whitening.factor_version
+
+
+def bound_terms(
+    whitening: Whitening, weights: DualWeights, regularization: float, error: float, exploration: float
+) -> BoundTerms:
+    """Terms of all bounds, for similarities with errors of at most `error`."""
+    floor = regularization / (regularization + whitening.trace)
+    # Substitution with s rows solves (L + E) w = b with |E| ≤ s ε |L|, and ‖L‖_F² / γ ≤ s + tr K / γ.
+    spread, size = whitening.trace / regularization, weights.size
+    slack = 1e-12 + EPSILON * (4.0 * spread + 2.0 * (size + 16) * sqrt(size + spread))
+    return BoundTerms(
+        weights.innovation_bound, weights.mean_drift, floor, slack, error * weights.total, weights.rounding, SAFETY,
+        regularization, exploration,
+    )  # fmt: skip
 
 
 def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     """Posterior that is screened for a round with n_actions actions; None if all actions have to be scored."""
-    exact = posterior.exact if isinstance(posterior, AutoPosterior) else posterior
-    if (
-        not isinstance(exact, ExactPosterior)
-        or n_actions < 2
-        or exact.record.size < LEAST_SIZE
-        or not exact.is_well_posed
-    ):
+    if not posterior.capabilities.has_factor or n_actions < 2:
         return None
+    exact: Any = posterior._current_form() if posterior.changes_form else posterior  # with a factor
     if not screening_loops.is_compiled:
-        screening_loops.note(n_actions * exact.record.size)
+        screening_loops.record_work(n_actions * exact.size)
         return None
-    return exact
+    whitening = exact.whitening()
+    if whitening is None or not whitening.is_well_posed or len(whitening.counts) < LEAST_SIZE:
+        return None
+    found: ExactPosterior = exact
+    return found
 
 
 class Screening(Selector):
@@ -186,143 +199,108 @@ class Screening(Selector):
     2. Forward substitution with the factor tightens the bound from row to row: v ≤ k(x, x) − Σ w_i² over the rows so
        far. The actions with the highest bounds after a part of the rows are solved completely.
     3. All others whose bound reaches the best of these scores continue, until they are eliminated or known exactly.
-
-    Derived state: never saved, never copied. An interrupt or an error may leave an update incomplete: then
-    `is_finished` stays false, and the owner replaces the object.
     """
 
     def __init__(self) -> None:
-        self.is_finished = True
-        """Whether every query so far has completed."""
-        self.posterior: Posterior | None = None
-        """Posterior whose upper confidence bounds are compared."""
+        super().__init__()
         self._record: Observations | None = None
-        self._ways: dict[bool, Similarities] = {}
+        self._similarities: dict[bool, Similarities] = {}
         self._weights = DualWeights()
-        self._table = PanelTable()
-        self._posterior: ExactPosterior | None = None
-        self._points: Points = None
-        self._prior: Vector = np.zeros(0)
-        self._exact: dict[int, list[float]] = {}  # mean and width
-        self._scores: dict[int, float] = {}
-        self._columns: dict[int, Vector] = {}
-        self._n_actions = 0
+        self._panels = PanelTable()
+        self._solved: dict[int, tuple[float, float, Vector | None, float]] = {}
 
     def __reduce__(self) -> tuple[type[Screening], tuple[()]]:
         """Copy as a new object: the cached state belongs to one particular factor."""
         return Screening, ()
 
     def select(self, actions: Actions, exploration: float) -> Selection | None:
-        if self.posterior is None:
-            raise TypeError("Screening needs a posterior.")
-        points, n_actions = actions.points, actions.n_actions
-        if self._exact or self._columns:
-            self._exact, self._columns = {}, {}  # of the previous selection
-        selection = self.posterior._best(points, exploration)  # a finite feature space has its own bounds
-        if selection is not None:
-            return selection
-        tied = self.best(self.posterior, points, n_actions, exploration)
-        if tied is None:
+        exact: ExactPosterior = self.posterior
+        points, n_actions, whitening = actions.points, actions.n_actions, exact.whitening()
+        if whitening is None:
             return None
-        row = int(tied[0])
-        mean, width = self._exact[row]
-        score, cost = mean + exploration * width, self.cost()
-        return Selection(row, mean, width, score, cost=cost, tied=tied if len(tied) > 1 else None)
-
-    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
-        if row in self._exact:
-            mean, width = self._exact[row]
-            return mean, width
-        if self.posterior is None:
-            raise TypeError("Screening needs a posterior.")
-        kind = self.posterior.kernel.kind
-        prediction = self.posterior._estimate(kind.take(actions.points, np.array([row])))
-        return prediction.mean.item(), prediction.width.item()
-
-    def best(self, posterior: Posterior, points: Points, n_actions: int, exploration: float) -> Indices | None:
-        """Rows tied for the highest mean + exploration · width, lowest first; None if all actions have to be scored."""
-        self._exact = {}
-        exact = screened(posterior, n_actions)
-        if exact is None:
-            return None
-        exact.kernel.kind.refuse_unlike(exact.record.points, points)
+        exact.kernel.kind.refuse_unlike(whitening.points, points)
         self.is_finished = False
-        self._posterior, self._points, self._n_actions = exact, points, n_actions
-        self._scores, self._columns = {}, {}
-        exact.whitening()  # may use many threads
-        work = WORK_PER_SIMILARITY * float(exact.record.size) * n_actions
-        with limit_blas_threads(work), np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
-            tied = self._tied(exact, points, exploration)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
+            scores = self._search(exact, whitening, points, exploration)
         self.is_finished = True
-        return tied
-
-    def _tied(self, posterior: ExactPosterior, points: Points, exploration: float) -> Indices | None:
-        whitening = posterior.whitening()
-        factor, targets, _ = whitening
-        table, weights = self._table.of(factor), self._weights
-        weights.follow(posterior, whitening, table, exploration)
-        way = self._way(posterior, points)
-        scan = way.scan(points, weights.weights, weights.shares)
-        prior = self._prior = posterior.kernel.diagonal(points)
-        terms = Terms.vector(posterior, weights, scan.error, exploration)
-        upper, leading = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
-        bar, n_able = screening_loops.rank(scan.mean, scan.explained, prior, terms, upper, leading)
-        if isnan(bar):
+        if not scores:  # no candidate survived rounding; fall back to exhaustive scoring
             return None
-        roots = np.sqrt(posterior.record.counts)
+        worst = worst_tied(max(scores.values()))
+        tied = sorted([row for row, score in scores.items() if score >= worst])
+        row = tied[0]
+        mean, width, _, _ = self._solved[row]
+        cost = new_cost(("screened", n_actions, n_actions, len(scores), n_actions))
+        others = None
+        if len(tied) > 1:
+            others = np.array(tied, dtype=np.intp)
+        else:
+            self._expect(points, row)
+        return new_selection((row, mean, width, mean + exploration * width, 1.0, None, EMPTY, cost, others, 0.0))
 
-        def meet(rows: Indices, n_leaders: int) -> float:
-            group = Group.of(rows, way.rows(points, rows, roots), upper, prior, scan.mean)
-            higher, done = contest(table, group, targets, terms, size=weights.size, n_leaders=n_leaders, bar=bar)
-            self._note(done, group, exploration)
-            return higher
+    def take(self, actions: Actions, row: int) -> tuple[float, float]:
+        mean, width, _, _ = self._solved[row]
+        self._expect(actions.points, row)
+        return mean, width
 
-        first = leading[:n_able]
-        bar = meet(first, LEADERS)
-        if n_able > FIRST:
-            upper[first] = -inf
-            others = np.flatnonzero(upper >= bar)
-            others = others[np.argsort(-upper[others], kind="stable")]
-            for begin in range(0, len(others), PART):
-                part = others[begin : begin + PART]
-                part = part[upper[part] >= bar]
-                if len(part):
-                    bar = meet(part, 0)
-        if not self._scores:  # no candidate survived rounding; fall back to exhaustive scoring
-            return None
-        worst = worst_tied(max(self._scores.values()))
-        return np.array(sorted(row for row, score in self._scores.items() if score >= worst), dtype=np.intp)
+    def _expect(self, points: Points, row: int) -> None:
+        """Pass the solution of the chosen row to the posterior, which needs it if the row is observed next."""
+        _, _, column, prior = self._solved[row]
+        if column is not None:
+            exact: ExactPosterior = self.posterior
+            exact.expect(exact.kernel.kind.take(points, np.array([row])), column.copy(), prior)
+        self._solved = {}
 
-    def _note(self, done: Indices, group: Group, exploration: float) -> None:
-        """Store the exact means and widths of the solved candidates."""
-        estimates = group.state[: len(done), 4:].tolist()
-        for place, row in enumerate(done.tolist()):
-            mean, width = self._exact[row] = estimates[place]
-            self._scores[row] = mean + exploration * width
-            if len(self._columns) < KEPT:
-                self._columns[row] = group.columns[place]
-
-    def _way(self, posterior: ExactPosterior, points: Points) -> Similarities:
+    def _search(
+        self, posterior: ExactPosterior, whitening: Whitening, points: Points, exploration: float
+    ) -> dict[int, float] | None:
+        """Scores of all rows that may be the best; None if a bound is not finite."""
+        panels, weights, gamma = self._panels.of(whitening.factor), self._weights, posterior.regularization
+        weights.synchronize(whitening, panels, gamma, exploration)
         if self._record is not posterior.record:
-            self._record, self._ways = posterior.record, {}
-        is_shared = isinstance(points, PairRows) and points.is_shared
-        way = self._ways.get(is_shared)
-        if way is None:
-            way = self._ways[is_shared] = similarities_for(posterior.kernel, posterior.record, points)
-        return way
+            self._record, self._similarities = posterior.record, {}
+        is_shared = type(points) is PairRows and points.is_shared
+        similarities = self._similarities.get(is_shared)
+        if similarities is None:
+            similarities = similarities_for(posterior.kernel, whitening.points, points)
+            self._similarities[is_shared] = similarities
+        mean, explained, prior, error = similarities.scan(points, whitening.points, weights.weights, weights.shares)
+        terms = tuple(bound_terms(whitening, weights, gamma, error, exploration))
+        upper, highest = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
+        threshold, n_candidates = screening_loops.rank(mean, explained, prior, terms, upper, highest)
+        if isnan(threshold):
+            return None
+        targets, roots, known = whitening.targets, whitening.roots, whitening.points
+        scores: dict[int, float] = {}
+        solved = self._solved = {}
 
-    def note_chosen(self, row: int) -> None:
-        if not self._columns:
-            return
-        column = self._columns.get(row)
-        if column is not None and self._posterior is not None:
-            point = self._posterior.kernel.kind.take(self._points, np.array([row]))
-            self._posterior.expect(point, column.copy(), float(self._prior[row]))
-        self._columns, self._points = {}, None
+        def eliminate(rows: Indices, n_incumbents: int, threshold: float) -> float:
+            """Add the exact results of the rows that reach the threshold; return the raised threshold."""
+            columns, state = similarities.rows(points, known, rows, roots), np.zeros((len(rows), N_STATE))
+            state[:, UPPER], state[:, PRIOR], state[:, OLD_MEAN] = upper[rows], prior[rows], mean[rows]
+            order, n_first = np.arange(len(rows)), len(targets) // PREFIX // 64 * 64 if n_incumbents else 0
+            threshold, n_left = screening_loops.eliminate(
+                panels, weights.size, (columns, state, order), targets, terms, n_first, n_incumbents, threshold
+            )
+            estimates = state[:n_left, MEAN:].tolist()
+            for place, row in enumerate(rows[order[:n_left]].tolist()):
+                own_mean, width = estimates[place]
+                scores[row] = own_mean + exploration * width
+                column = columns[place] if len(solved) < KEPT else None
+                solved[row] = own_mean, width, column, prior.item(row)
+            return threshold
 
-    def cost(self) -> SelectionCost:
-        """Cost of the last selection."""
-        return new_cost(("screened", self._n_actions, self._n_actions, len(self._exact), self._n_actions))
+        first = highest[:n_candidates]
+        threshold = eliminate(first, INCUMBENTS, threshold)
+        if n_candidates > FIRST:
+            upper[first] = -inf
+            others = np.flatnonzero(upper >= threshold)
+            others = others[np.argsort(-upper[others], kind="stable")]
+            for begin in range(0, len(others), BATCH):
+                part = others[begin : begin + BATCH]
+                part = part[upper[part] >= threshold]
+                if len(part):
+                    threshold = eliminate(part, 0, threshold)
+        return scores
 
 
 FIRST_ROWS: Final = 64
@@ -353,43 +331,45 @@ def tied_in_each(
     -------
     list of arrays, or None if something overflows; exhaustive scoring then raises a clear error.
     """
-    posterior.kernel.kind.refuse_unlike(posterior.record.points, points)
-    posterior.whitening()  # may use many threads
+    whitening = posterior.whitening()  # may use many threads
+    if whitening is None:
+        return None
+    posterior.kernel.kind.refuse_unlike(whitening.points, points)
     work = float(posterior.size) ** 2 * len(sizes)
     with limit_blas_threads(work), np.errstate(over="ignore", invalid="ignore"):
-        contest = _Contest(posterior, points, np.repeat(exploration, sizes))
-        if not np.isfinite(contest.upper).all():
+        candidates = _Candidates(posterior, whitening, points, np.repeat(exploration, sizes))
+        if not np.isfinite(candidates.upper).all():
             return None
         starts = np.cumsum(sizes) - sizes
         round_of = np.repeat(np.arange(len(sizes)), sizes)
-        contest.resume(np.arange(len(round_of)), 0, FIRST_ROWS)
-        leaders = _leaders(contest.upper, starts, round_of)
-        n_rows = min(FIRST_ROWS, contest.size)
-        contest.resume(leaders, n_rows, contest.size)
-        bars = np.array([lowered(score) for score in contest.upper[leaders]])[round_of]
-        others = np.setdiff1d(np.arange(len(round_of)), leaders)
-        while n_rows < contest.size and len(others):
-            others = others[contest.upper[others] >= bars[others]]
-            contest.resume(others, n_rows, min(2 * n_rows, contest.size))
-            n_rows = min(2 * n_rows, contest.size)
-        contest.upper[contest.upper < bars] = -np.inf
-    return [tied_for_best(scores) for scores in np.split(contest.upper, starts[1:])]
+        candidates.resume(np.arange(len(round_of)), 0, FIRST_ROWS)
+        incumbents = _incumbents(candidates.upper, starts, round_of)
+        n_rows = min(FIRST_ROWS, candidates.size)
+        candidates.resume(incumbents, n_rows, candidates.size)
+        thresholds = np.array([lowered(score) for score in candidates.upper[incumbents]])[round_of]
+        others = np.setdiff1d(np.arange(len(round_of)), incumbents)
+        while n_rows < candidates.size and len(others):
+            others = others[candidates.upper[others] >= thresholds[others]]
+            candidates.resume(others, n_rows, min(2 * n_rows, candidates.size))
+            n_rows = min(2 * n_rows, candidates.size)
+        candidates.upper[candidates.upper < thresholds] = -np.inf
+    return [tied_for_best(scores) for scores in np.split(candidates.upper, starts[1:])]
 
 
-class _Contest:
+class _Candidates:
     """Upper bounds on the scores of many points; they become the scores once all rows of the factor are applied."""
 
-    def __init__(self, posterior: ExactPosterior, points: Points, exploration: Vector) -> None:
-        whitening, self._weights = posterior.whitening(), DualWeights()
-        self._weights.follow(posterior, whitening, PanelTable().of(whitening.factor), 1.0)
+    def __init__(self, posterior: ExactPosterior, whitening: Whitening, points: Points, exploration: Vector) -> None:
+        weights, gamma = DualWeights(), posterior.regularization
+        weights.synchronize(whitening, PanelTable().of(whitening.factor), gamma, 1.0)
         self._posterior, self._factor, self._targets = posterior, whitening.factor, whitening.targets
         self._exploration, self.size = exploration, whitening.factor.size
-        similarity = posterior.kernel.gram(posterior.record.points, points)
+        similarity = posterior.kernel.gram(whitening.points, points)
         self._prior = posterior.kernel.diagonal(points)
         largest = float(np.sqrt(self._prior.max() * whitening.diagonal.max()))
-        self._terms = Terms(*Terms.vector(posterior, self._weights, SIMILARITY_ERROR * largest, 1.0))
-        self._mean = self._weights.weights @ similarity
-        self._columns: Matrix = np.ascontiguousarray(np.sqrt(posterior.record.counts)[:, None] * similarity)
+        self._terms = bound_terms(whitening, weights, gamma, SIMILARITY_ERROR * largest, 1.0)
+        self._mean = weights.weights @ similarity
+        self._columns: Matrix = np.ascontiguousarray(whitening.roots[:, None] * similarity)
         self._explained = np.zeros(len(self._prior))
         self.upper: Vector = self._bound(np.arange(len(self._prior)))
         """Upper bound of every point; its score once all rows of the factor are applied."""
@@ -419,7 +399,7 @@ class _Contest:
         return np.asarray(self._mean[places] + rounding + self._exploration[places] * width)
 
 
-def _leaders(bounds: Vector, starts: Indices, round_of: Indices) -> Indices:
+def _incumbents(bounds: Vector, starts: Indices, round_of: Indices) -> Indices:
     """Place of the highest bound of each round; the lowest place if several are equal."""
     highest = np.maximum.reduceat(bounds, starts)
     places = np.flatnonzero(bounds == highest[round_of])

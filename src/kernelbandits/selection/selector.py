@@ -7,6 +7,7 @@ The rule of a policy (exploration, ties) and the search for its best action are 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Selection
@@ -21,19 +22,19 @@ class Selector(ABC):
     then `is_finished` stays false, and the owner replaces the selector.
     """
 
-    is_finished: bool = True
-    """Whether every query and update so far has completed."""
+    def __init__(self) -> None:
+        self.is_finished = True
+        """Whether every query and update so far has completed."""
+        self.posterior: Any = None
+        """Posterior whose upper confidence bounds are compared, with the capabilities that the selector needs."""
 
     @abstractmethod
     def select(self, actions: Actions, exploration: float) -> Selection | None:
         """Selection of the lowest row tied for the best score, with all tied rows; None if all must be scored."""
 
     @abstractmethod
-    def estimate_of(self, actions: Actions, row: int) -> tuple[float, float]:
-        """Mean and width of a row that is tied for the best score of the last selection."""
-
-    def note_chosen(self, row: int) -> None:  # noqa: B027 – most selectors store nothing
-        """Record that the row is chosen and may be observed next; stores what makes that update cheap."""
+    def take(self, actions: Actions, row: int) -> tuple[float, float]:
+        """Mean and width of the row that is chosen from those tied for the best score of the last selection."""
 
     def log_det_gain(self) -> float | None:
         """Ln det(I + K/γ) over all observations; None if the selector does not know it."""

@@ -14,14 +14,27 @@ from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.catalog import Catalog
 from kernelbandits.selection.catalog_engine import CatalogEngine
-from kernelbandits.selection.screening import Screening
+from kernelbandits.selection.screening import Screening, screened
 from kernelbandits.selection.selector import Selector
-from kernelbandits.types import Points
+from kernelbandits.types import Points, Selection
 
 __all__ = ["Selectors"]
 
 MOST_BYTES: Final = 1_000_000_000
 """Largest memory in bytes of the engines that a policy caches besides the one used last."""
+
+
+class OwnSearch(Selector):
+    """Search by the posterior itself, in a finite feature space."""
+
+    def select(self, actions: Actions, exploration: float) -> Selection | None:
+        selection: Selection | None = self.posterior._best(actions.points, exploration)
+        return selection
+
+    def take(self, actions: Actions, row: int) -> tuple[float, float]:
+        posterior: Posterior = self.posterior
+        prediction = posterior._estimate(posterior.kernel.kind.take(actions.points, np.array([row])))
+        return prediction.mean.item(), prediction.width.item()
 
 
 class Selectors:
@@ -35,22 +48,31 @@ class Selectors:
         self._kept: WeakKeyDictionary[Catalog, _Kept] = WeakKeyDictionary()  # most recently used last
         self._latest: tuple[ref[Catalog], CatalogEngine] | None = None
         self.screening = Screening()
+        self._own_search = OwnSearch()
 
     def __reduce__(self) -> tuple[type[Selectors], tuple[()]]:
         """Copy as an empty cache."""
         return Selectors, ()
 
-    def of(self, posterior: Posterior, actions: Actions) -> Selector:
-        """Pick the selector for these actions; no other component picks one."""
-        if actions.catalog is not None and actions.view.context is None:
+    def of(self, posterior: Posterior, actions: Actions) -> Selector | None:
+        """Pick the selector for these actions; no other component picks one. None: all actions have to be scored."""
+        if actions.catalog is not None and actions.context is None:
             engine = self.engine(actions.catalog, posterior)
             if engine is not None:
                 return engine
-        screening = self.screening
-        if not screening.is_finished:
-            screening = self.screening = Screening()
-        screening.posterior = posterior
-        return screening
+        if posterior.changes_form:
+            posterior = posterior._current_form(actions.points)
+        selector: Selector
+        if posterior.capabilities.finds_best:
+            selector = self._own_search
+        elif screened(posterior, actions.n_actions) is not None:
+            selector = self.screening
+            if not selector.is_finished:
+                selector = self.screening = Screening()
+        else:
+            return None
+        selector.posterior = posterior
+        return selector
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -61,11 +83,13 @@ class Selectors:
         Requires a posterior with a record, a PSD-certified kernel, and items that are not too large for the
         regularization: exhaustive scoring computes every width, so it detects indefinite similarities and overflow.
         """
-        record = getattr(posterior, "record", None)
-        if not isinstance(record, Observations) or posterior.n_merged or not posterior.is_well_posed:
+        if posterior.changes_form:
+            posterior = posterior._current_form()
+        if not posterior.capabilities.has_record or posterior.n_merged or not posterior.is_well_posed:
             return None
+        record: Observations = posterior.record  # type: ignore[attr-defined]  # by the capability
         if not loops.is_compiled:
-            loops.note(catalog.n_items * (1 + record.size))
+            loops.record_work(catalog.n_items * (1 + record.size))
             return None
         latest = self._latest  # usually the same as before
         is_latest = latest is not None and latest[0]() is catalog and latest[1].is_finished
@@ -80,7 +104,7 @@ class Selectors:
                 engine.grow(points)
         if not is_latest:
             self._use(catalog, engine)
-        engine.catch_up(record)
+        engine.synchronize(record)
         return engine
 
     def _of(self, catalog: Catalog) -> CatalogEngine | None:

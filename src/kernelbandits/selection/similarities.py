@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._threads import for_each_part
+from kernelbandits._threads import for_each_part, limit_blas_threads
 from kernelbandits.kernels import Gaussian, Kernel, Matern, PairProduct, Scaled
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior._chunks import blocks
-from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection.screening_loops import screening_loops
+from kernelbandits.selection._screening_loops import screening_loops
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = [
@@ -46,6 +45,9 @@ SIMILARITY_ERROR: Final = 1e-11
 BYTES_PER_ENTRY: Final = 32
 """Bytes of memory traffic that take as long as one entry of a scan."""
 
+WORK_PER_SIMILARITY: Final = 10.0
+"""Multiplications per similarity, for `limit_blas_threads`: a distance over a few columns and a profile."""
+
 WORTH_THREADS: Final = 100_000
 """Entries of a scan below which a single thread is used."""
 
@@ -62,20 +64,26 @@ class Scan(NamedTuple):
     explained: Vector
     """Lower bound on max share · k²."""
 
+    prior: Vector
+    """k(x, x)."""
+
     error: float
     """Error bound of a mean, per unit of Σ |weight|."""
 
 
 class Similarities(ABC):
-    """Base class: similarities of a round's actions to the points of a record."""
+    """Base class: similarities of a round's actions to the points of a record.
+
+    `known` are the points of all slots of one record, of which there may be more in every call.
+    """
 
     @abstractmethod
-    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
-        """Scan of the actions over the first len(weights) points of the record."""
+    def scan(self, points: Points, known: Points, weights: Vector, shares: Vector) -> Scan:
+        """Scan of the actions over the first len(weights) known points."""
 
     @abstractmethod
-    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
-        """Similarities of the chosen actions to the points of the record, times roots; one row per action.
+    def rows(self, points: Points, known: Points, chosen: Indices, roots: Vector) -> Matrix:
+        """Similarities of the chosen actions to the known points, times roots; one row per action.
 
         The caller may modify the result.
         """
@@ -89,32 +97,36 @@ class Similarities(ABC):
 class AnyKernel(Similarities):
     """Similarities computed by the kernel itself, in blocks. Those of a few actions are cached until the next scan."""
 
-    def __init__(self, kernel: Kernel, record: Observations) -> None:
-        self._kernel, self._record = kernel, record
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self._kept: tuple[Points, Matrix] | None = None
 
-    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
-        kind, known, n_known = self._kernel.kind, self._record.points, len(weights)
+    def scan(self, points: Points, known: Points, weights: Vector, shares: Vector) -> Scan:
+        kind, n_known = self._kernel.kind, len(weights)
+        n_actions, n_slots = kind.count(points), kind.count(known)
         self._kept = None
-        mean, explained = np.empty(kind.count(points)), np.empty(kind.count(points))
-        for block, part in blocks(kind, points, SMALLER_BLOCKS * self._record.n_slots):
-            similarity = self._kernel.gram(part, known)
-            mean[block] = similarity[:, :n_known] @ weights
-            squared = similarity[:, :n_known] * similarity[:, :n_known]
-            squared *= shares
-            explained[block] = squared.max(axis=1)
-            if part is points:
-                self._kept = points, similarity
-        largest = float(self._kernel.diagonal(points).max())
+        mean, explained = np.empty(n_actions), np.empty(n_actions)
+        with limit_blas_threads(WORK_PER_SIMILARITY * float(n_slots) * n_actions):
+            for block, part in blocks(kind, points, SMALLER_BLOCKS * n_slots):
+                similarity = self._kernel.gram(part, known)
+                mean[block] = similarity[:, :n_known] @ weights
+                squared = similarity[:, :n_known] * similarity[:, :n_known]
+                squared *= shares
+                explained[block] = squared.max(axis=1)
+                if part is points:
+                    self._kept = points, similarity
+        prior = self._kernel.diagonal(points)
+        largest = float(prior.max())
         known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
         error = SIMILARITY_ERROR * float(np.sqrt(largest * known_largest))
-        return Scan(mean, np.maximum(explained - 1e-10 * largest, 0.0), error)
+        return Scan(mean, np.maximum(explained - 1e-10 * largest, 0.0), prior, error)
 
-    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
+    def rows(self, points: Points, known: Points, chosen: Indices, roots: Vector) -> Matrix:
         if self._kept is not None and self._kept[0] is points:
             return np.asarray(self._kept[1][chosen] * roots)
         part = self._kernel.kind.take(points, chosen)
-        return np.ascontiguousarray(self._kernel.gram(part, self._record.points) * roots)
+        with limit_blas_threads(WORK_PER_SIMILARITY * float(len(roots)) * len(chosen)):
+            return np.ascontiguousarray(self._kernel.gram(part, known) * roots)
 
 
 class Profile(NamedTuple):
@@ -137,11 +149,12 @@ class Distances(Similarities):
     most 8 rounding errors. The code rounds these constants up.
     """
 
-    def __init__(self, kernel: Kernel, profile: Profile, record: Observations) -> None:
-        self._profile, self._record = profile, record
-        self._plain = AnyKernel(kernel, record)  # until the kernels are compiled, and for rows that are too far away
+    def __init__(self, kernel: Kernel, profile: Profile, known: Matrix) -> None:
+        self._profile = profile
+        self._plain = AnyKernel(kernel)  # for rows that are too far away
         self._is_plain = True
-        self._center = record.points[:1].copy()
+        self._center = known[:1].copy()
+        self._prior = kernel.diagonal(self._center).item()  # the same for all points
         self._columns: Matrix = np.zeros((self._center.shape[1], 0))
         self._narrow: NDArray[np.float32] = np.zeros(self._columns.shape, dtype=np.float32)
         self._n_known = 0
@@ -152,61 +165,63 @@ class Distances(Similarities):
     def n_bytes(self) -> int:
         return self._columns.nbytes + self._narrow.nbytes
 
-    def _relative(self, rows: Matrix) -> Matrix:
+    def _relative(self, rows: Matrix) -> tuple[Matrix, float]:
+        """Rows relative to the center, in length scales, and their largest norm."""
         relative: Matrix = rows - self._center
         relative /= self._profile.scale
-        return relative
+        return relative, largest_norm(relative)
 
-    def _follow(self) -> None:
-        """Add new observations."""
-        known, n_slots = self._n_known, self._record.n_slots
-        if known == n_slots:
-            return
-        new = self._relative(self._record.points[known:n_slots])
-        self._n_known, self._farthest = n_slots, max(self._farthest, largest_norm(new))
+    def _append(self, known: Matrix) -> None:
+        """Add the points that are new."""
+        n_known, n_slots = self._n_known, len(known)
+        new, farthest = self._relative(known[n_known:])
+        self._n_known, self._farthest = n_slots, max(self._farthest, farthest)
         if self._farthest > FARTHEST:
             return
         if n_slots > self._columns.shape[1]:
             shape = len(self._columns), max(64, 2 * n_slots)
             columns, narrow = np.zeros(shape), np.zeros(shape, dtype=np.float32)
-            columns[:, :known], narrow[:, :known] = self._columns[:, :known], self._narrow[:, :known]
+            columns[:, :n_known], narrow[:, :n_known] = self._columns[:, :n_known], self._narrow[:, :n_known]
             self._columns, self._narrow = columns, narrow
-        self._columns[:, known:n_slots] = new.T
-        self._narrow[:, known:n_slots] = new.T
+        self._columns[:, n_known:n_slots] = new.T
+        self._narrow[:, n_known:n_slots] = new.T
 
-    def scan(self, points: Points, weights: Vector, shares: Vector) -> Scan:
-        self._follow()
-        rows = self._relative(points)
-        farthest = max(self._farthest, largest_norm(rows))
-        loop, n_known = screening_loops.scan, len(weights)
+    def scan(self, points: Points, known: Points, weights: Vector, shares: Vector) -> Scan:
+        if self._n_known < len(known):
+            self._append(known)
+        rows, farthest = self._relative(points)
+        farthest = max(self._farthest, farthest)
+        n_known = len(weights)
         self._is_plain = farthest > FARTHEST
         if self._is_plain:
-            return self._plain.scan(points, weights, shares)
+            return self._plain.scan(points, known, weights, shares)
         number, _, factor = self._profile
         n_actions, n_columns = rows.shape
         if shares is not self._shares[0]:  # unchanged for many rounds
             self._shares = shares, (factor * shares).astype(np.float32)
-        narrow, narrow_shares = rows.astype(np.float32), self._shares[1]
-        mean, nearest = np.empty(n_actions), np.empty(n_actions)
-
-        def part(start: int, stop: int) -> None:
-            loop(narrow, self._narrow, n_known, weights, narrow_shares, number, mean, nearest, start, stop)
-
+        narrow, columns, narrow_shares = rows.astype(np.float32), self._narrow, self._shares[1]
+        mean, nearest, loop = np.empty(n_actions), np.empty(n_actions), screening_loops.scan
         if n_actions * n_known < WORTH_THREADS:
-            part(0, n_actions)
+            loop(narrow, columns, n_known, weights, narrow_shares, number, mean, nearest, 0, n_actions)
         else:
-            for_each_part(part, n_actions, align=1, n_bytes=BYTES_PER_ENTRY * n_actions * n_known)
+            for_each_part(
+                lambda start, stop: loop(
+                    narrow, columns, n_known, weights, narrow_shares, number, mean, nearest, start, stop
+                ),
+                n_actions, align=1, n_bytes=BYTES_PER_ENTRY * n_actions * n_known,
+            )  # fmt: skip
         error = UNIT * (0.5 * (n_columns + 3) + 2.0 * farthest + 10.0)
         # factor · share ≤ 1, so share · (factor · k)² has an error of at most factor · (2 error + rounding).
         explained = factor * np.maximum(nearest - (2.1 * error + 8.0 * UNIT), 0.0)
-        return Scan(factor * mean, explained, factor * error)
+        return Scan(factor * mean, explained, np.full(n_actions, self._prior), factor * error)
 
-    def rows(self, points: Points, chosen: Indices, roots: Vector) -> Matrix:
+    def rows(self, points: Points, known: Points, chosen: Indices, roots: Vector) -> Matrix:
         if self._is_plain:
-            return self._plain.rows(points, chosen, roots)
-        number, _, factor = self._profile
+            return self._plain.rows(points, known, chosen, roots)
+        number, scale, factor = self._profile
         result = np.empty((len(chosen), self._n_known))
-        relative = self._relative(points[chosen])
+        relative = points[chosen] - self._center
+        relative /= scale
         screening_loops.rows(relative, self._columns, self._n_known, factor * roots, number, result)
         return result
 
@@ -222,17 +237,17 @@ class SharedContext(Similarities):
     and likewise for the largest share · κ² k².
     """
 
-    def __init__(self, kernel: PairProduct, record: Observations) -> None:
-        self._kernel, self._record = kernel, record
+    def __init__(self, kernel: PairProduct) -> None:
+        self._kernel = kernel
         self._places: dict[Hashable, int] = {}
         self._firsts: list[int] = []  # one slot per distinct action
         self._place_of: Indices = np.zeros(0, dtype=np.intp)  # distinct action per slot
         self._distinct: Points = None
         self._context: Vector = np.zeros(0)  # similarities of the round's context
 
-    def _follow(self) -> PairRows:
-        known: PairRows = self._record.points
-        done, n_slots = len(self._place_of), self._record.n_slots
+    def _append(self, known: PairRows, n_slots: int) -> None:
+        """Add the points that are new."""
+        done = len(self._place_of)
         if done < n_slots:
             kind = self._kernel.action.kind
             keys = kind.keys(kind.take(known.actions, np.arange(done, n_slots)))
@@ -243,10 +258,16 @@ class SharedContext(Similarities):
             self._place_of = np.concatenate([self._place_of, [self._places[key] for key in keys]]).astype(np.intp)
             if len(self._firsts) > n_distinct:
                 self._distinct = kind.take(known.actions, np.array(self._firsts))
-        return known
 
-    def scan(self, points: PairRows, weights: Vector, shares: Vector) -> Scan:
-        known, n_known, n_distinct = self._follow(), len(weights), len(self._firsts)
+    def scan(self, points: PairRows, known: PairRows, weights: Vector, shares: Vector) -> Scan:
+        n_slots, n_known = self._kernel.kind.count(known), len(weights)
+        self._append(known, n_slots)
+        n_actions = self._kernel.action.kind.count(points.actions)
+        with limit_blas_threads(WORK_PER_SIMILARITY * float(n_slots) * n_actions):
+            return self._scan(points, known, n_known, weights, shares)
+
+    def _scan(self, points: PairRows, known: PairRows, n_known: int, weights: Vector, shares: Vector) -> Scan:
+        n_distinct = len(self._firsts)
         self._context = self._kernel.context.gram(points.contexts, known.contexts)[0]
         context, places = self._context[:n_known], self._place_of[:n_known]
         grouped = np.bincount(places, weights * context, n_distinct)
@@ -261,25 +282,27 @@ class SharedContext(Similarities):
             similarity *= similarity
             similarity *= largest
             explained[block] = similarity.max(axis=1)
-        prior = float(self._kernel.diagonal(points).max())
+        prior = self._kernel.diagonal(points)
+        largest_prior = float(prior.max())
         known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
-        error = SIMILARITY_ERROR * float(np.sqrt(prior * known_largest))
-        return Scan(mean, np.maximum(explained - 1e-10 * prior, 0.0), error)
+        error = SIMILARITY_ERROR * float(np.sqrt(largest_prior * known_largest))
+        return Scan(mean, np.maximum(explained - 1e-10 * largest_prior, 0.0), prior, error)
 
-    def rows(self, points: PairRows, chosen: Indices, roots: Vector) -> Matrix:
+    def rows(self, points: PairRows, known: PairRows, chosen: Indices, roots: Vector) -> Matrix:
         part = self._kernel.action.kind.take(points.actions, chosen)
-        similarity = self._kernel.action.gram(part, self._distinct)
+        with limit_blas_threads(WORK_PER_SIMILARITY * float(len(roots)) * len(chosen)):
+            similarity = self._kernel.action.gram(part, self._distinct)
         return np.ascontiguousarray(similarity[:, self._place_of] * (self._context * roots))
 
 
-def similarities_for(kernel: Kernel, record: Observations, points: Points) -> Similarities:
-    """Cheapest `Similarities` for such points. It belongs to this record and can be reused with it."""
+def similarities_for(kernel: Kernel, known: Points, points: Points) -> Similarities:
+    """Cheapest `Similarities` for such points. It belongs to the record of the known points."""
     if type(kernel) is PairProduct and isinstance(points, PairRows) and points.is_shared:
-        return SharedContext(kernel, record)
+        return SharedContext(kernel)
     profile = profile_of(kernel)
-    if profile is not None and isinstance(points, np.ndarray) and isinstance(record.points, np.ndarray):
-        return Distances(kernel, profile, record)
-    return AnyKernel(kernel, record)
+    if profile is not None and isinstance(points, np.ndarray) and isinstance(known, np.ndarray):
+        return Distances(kernel, profile, known)
+    return AnyKernel(kernel)
 
 
 def profile_of(kernel: Kernel) -> Profile | None:
@@ -331,7 +354,7 @@ class Collection:
     def write(self, points: Points, out: Matrix) -> None:
         """Write k(x, ·) of these points, one row per point."""
         if self._profile is not None and not screening_loops.is_compiled:
-            screening_loops.note(out.size)
+            screening_loops.record_work(out.size)
         relative = self._relative(points)
         if relative is None:
             self._write_plainly(points, out)

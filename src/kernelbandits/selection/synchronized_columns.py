@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batch_updates, column_log
-from kernelbandits.selection._catalog_loops import loops
-from kernelbandits.selection.column_log import DRIFT, DRIFT_LIMIT, UPDATES, ColumnLog
+from kernelbandits.selection._catalog_loops import DRIFT, UPDATES, loops
+from kernelbandits.selection.column_log import DRIFT_LIMIT, ColumnLog
 from kernelbandits.selection.similarities import Collection
 from kernelbandits.types import Indices, Matrix, Points
 
@@ -120,7 +120,7 @@ class SynchronizedColumns:
         self._collection = Collection(kernel, points)
         self._largest = float(self.log.prior.max())
         self._index: RowIndex | None = None
-        self._next_check = float(UPDATES_PER_CHECK)
+        self.next_check = float(UPDATES_PER_CHECK)
 
     @property
     def n_bytes(self) -> int:
@@ -174,7 +174,7 @@ class SynchronizedColumns:
     def changed(self, log: ColumnLog) -> list[int]:
         """Slots whose count or sum differs from the one applied to this log."""
         found = np.empty(self.record.n_slots, dtype=np.int64)
-        n_found = loops.changes(self.record.counts, self.record.sums, log.taken, found)
+        n_found = loops.changes(self.record.counts, self.record.sums, log.applied, found)
         slots: list[int] = found[:n_found].tolist()
         return slots
 
@@ -183,7 +183,7 @@ class SynchronizedColumns:
         self.tidy()
         log, counts, sums = self.log, self.record.counts, self.record.sums
         changed = np.array(slots, dtype=np.int64)
-        more = counts[changed] - log.taken[0, changed]
+        more = counts[changed] - log.applied[0, changed]
         pulled, amended = changed[more > 0.0], changed[more == 0.0]
         has_shrunk = (more < 0.0).any() or log.has_fallen(sums)
         if has_shrunk or len(pulled) > max(BLOCK_OF_CHANGES, log.n_runs):
@@ -202,8 +202,8 @@ class SynchronizedColumns:
         log = self.log
         if log.n_runs >= log.next_look:
             batch_updates.shorten(log)
-        if log.state.item(UPDATES) >= self._next_check:
-            self._next_check = log.state.item(UPDATES) + UPDATES_PER_CHECK
+        if log.state.item(UPDATES) >= self.next_check:
+            self.next_check = log.state.item(UPDATES) + UPDATES_PER_CHECK
             if self._must_begin_again():
                 self.begin_again()
 
@@ -228,7 +228,7 @@ class SynchronizedColumns:
         last_run = log.last_run[live]
         live = live[np.argsort(np.where(last_run < 0, log.n_runs, last_run), kind="stable")]
         batch_updates.rebuild(log, live, record.counts[live], record.sums[live], self.similarities)
-        self._next_check = UPDATES_PER_CHECK
+        self.next_check = UPDATES_PER_CHECK
         self.n_rebuilds += 1
 
     # -- similarities ----------------------------------------------------------------------------------------------

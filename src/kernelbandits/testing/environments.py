@@ -98,7 +98,7 @@ class EnvironmentContract:
     def test_paying_before_a_round_is_shown_is_refused(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(18))
 
-        with pytest.raises(ValueError, match="show"):
+        with pytest.raises(ValueError, match="observe"):
             world.reward(0)
 
     @pytest.mark.parametrize("beyond", ["below", "above"])
@@ -120,18 +120,18 @@ class EnvironmentContract:
             assert _same_rewards(paid, _pay_all(ours, again))
 
     def test_foreseen_rounds_are_those_that_would_be_shown(self, environment: Environment) -> None:
-        foreseeing = environment.start(np.random.default_rng(22))
-        if not isinstance(foreseeing, BatchWorld):
-            pytest.skip("this world foresees nothing")
+        world = environment.start(np.random.default_rng(22))
+        if not isinstance(world, BatchWorld):
+            pytest.skip("this world has no look-ahead")
         shown_one_by_one = _play(environment.start(np.random.default_rng(22)), self.n_rounds + 2)
 
-        foreseen = foreseeing.peek_rounds(self.n_rounds)
-        latest = _pay_all(foreseeing, foreseen[-1][0])
-        foreseen += [(shown, np.array(paid)) for shown, paid in _play(foreseeing, 2)]
+        peeked = world.peek_rounds(self.n_rounds)
+        latest = _pay_all(world, peeked[-1][0])
+        peeked += [(shown, np.array(paid)) for shown, paid in _play(world, 2)]
 
-        assert len(foreseen) == len(shown_one_by_one)
-        assert _same_rewards(latest, shown_one_by_one[min(self.n_rounds, len(foreseen)) - 1][1])
-        for (shown, paid), (shown_again, paid_again) in zip(foreseen, shown_one_by_one, strict=True):
+        assert len(peeked) == len(shown_one_by_one)
+        assert _same_rewards(latest, shown_one_by_one[min(self.n_rounds, len(peeked)) - 1][1])
+        for (shown, paid), (shown_again, paid_again) in zip(peeked, shown_one_by_one, strict=True):
             assert _same_points(shown.contexts, shown_again.contexts)
             assert shown.ids == shown_again.ids
             assert _same_points(shown.expected, shown_again.expected)

@@ -45,7 +45,7 @@ class KernelContract:
         lowest = np.linalg.eigvalsh((gram + gram.T) / 2.0).min()
 
         allowed = self._allowed(kernel, points) * len(gram)
-        assert lowest >= -allowed, f"gram has the eigenvalue {lowest:.3g}, so this is no kernel"
+        assert lowest >= -allowed, f"gram has the eigenvalue {lowest:.3g}, so this is not a kernel"
 
     def test_diagonal_is_the_diagonal_of_gram(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)
@@ -83,7 +83,7 @@ class KernelContract:
                 kernel.features(checked)
             except NotSupported:
                 return
-            raise AssertionError("n_features says that there are none, and features gives some")
+            raise AssertionError("n_features is None, and features returns some")
 
         features = kernel.features(checked)
 

@@ -70,22 +70,22 @@ class PolicyContract:
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path
     ) -> None:
         """The saved file does not change either, except for the generator of a randomized policy."""
-        asked, quiet = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        queried, untouched = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         rng = np.random.default_rng(1)
-        asked.save(tmp_path / "before")
+        queried.save(tmp_path / "before")
 
         for _ in range(5):
             contexts = make_round(rng, 4)
-            asked.choose(contexts)
-            asked.probabilities(contexts)
+            queried.choose(contexts)
+            queried.probabilities(contexts)
 
-        asked.save(tmp_path / "after")
+        queried.save(tmp_path / "after")
         contexts = make_round(rng, 6)
         if not self.is_random:
             assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
-            assert asked.choose(contexts).action == quiet.choose(contexts).action
-        np.testing.assert_allclose(asked.probabilities(contexts), quiet.probabilities(contexts))
-        assert asked.round_index == quiet.round_index
+            assert queried.choose(contexts).action == untouched.choose(contexts).action
+        np.testing.assert_allclose(queried.probabilities(contexts), untouched.probabilities(contexts))
+        assert queried.round_index == untouched.round_index
 
     def test_equal_seeds_give_equal_runs(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Ids and clocks do not affect results."""
@@ -229,7 +229,7 @@ class PolicyContract:
             assert decision.propensity == pytest.approx(probabilities[decision.action])
 
     def test_actions_are_drawn_as_often_as_stated(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
-        """Pearson's chi-square over the actions; at most one in a million such tests fails by chance."""
+        """Pearson's chi-square over the actions; at most one in a million such tests fails at random."""
         policy, contexts = self._trained(make_policy, make_round), make_round(np.random.default_rng(21), 5)
         n_draws = 1_000 if self.is_random else 10
 

@@ -65,6 +65,24 @@ class PosteriorContract:
         self._assert_equals_definition(posterior, points, rows, rewards)
         assert (posterior.size, posterior.n_observations) == (2, 6)
 
+    def test_the_declared_capabilities_are_there(self, posterior: Posterior, points: Points) -> None:
+        """A record counts all observations, a factor covers all distinct points, and the best point scores highest."""
+        rows, rewards = _history(points, posterior)
+        posterior.observe(_take(posterior, points, rows), rewards)
+
+        form: Any = posterior._current_form()
+        assert posterior.capabilities == form.capabilities
+        if form.capabilities.has_record:
+            assert form.record.n_observations == len(rows)
+        if form.capabilities.has_factor:
+            assert form.whitening().factor.size == posterior.size
+        best = posterior.best(posterior.kernel.kind.check(points), 0.5)
+        if best is not None:
+            assert form.capabilities.finds_best
+            scores = posterior.predict(points).upper(0.5)
+            assert_allclose(best.score, scores.max(), rtol=self.tolerance)
+            assert_allclose(scores[best.row], best.score, rtol=self.tolerance)
+
     def test_an_amended_reward_changes_means_and_no_width(self, posterior: Posterior, points: Points) -> None:
         """Widths do not depend on rewards."""
         rows, rewards = _history(points, posterior)
@@ -147,10 +165,10 @@ class PosteriorContract:
         rows, rewards = _history(points, posterior)
         some, weights = _take(posterior, points, [3, 2, 3]), np.array([0.5, -2.0, 1.5])
         for _ in range(2):
-            said = posterior.covariance_of_sum(some, weights, points)
+            found = posterior.covariance_of_sum(some, weights, points)
 
             expected = weights @ posterior.covariance(some, points)
-            assert_allclose(said, expected, atol=1e-8 * float(np.abs(posterior.covariance(points)).max()))
+            assert_allclose(found, expected, atol=1e-8 * float(np.abs(posterior.covariance(points)).max()))
             posterior.observe(_take(posterior, points, rows), rewards)
 
     def test_the_support_reproduces_the_mean_and_its_norm(self, posterior: Posterior, points: Points) -> None:
@@ -240,7 +258,7 @@ def _assert_refused(call: Callable[[], None]) -> None:
         call()
     except KernelBanditError:
         return
-    raise AssertionError("a call that breaks a rule was not refused")
+    raise AssertionError("an invalid call was not rejected")
 
 
 def _history(points: Points, posterior: Posterior) -> tuple[Any, Vector]:

@@ -115,7 +115,7 @@ def sup_kernel_ucb_scale(
     horizon, n_actions = check_int(horizon, "The horizon"), check_int(n_actions, "The number of actions")
     failure_probability = check_probability(failure_probability)
     if not is_one_of(mode, ("valid", "paper")):
-        raise InvalidParameter(f"The mode has to be 'valid' or 'paper', got {short_repr(mode)}.")
+        raise InvalidParameter(f"The mode must be 'valid' or 'paper', got {short_repr(mode)}.")
     if mode == "paper":
         return sqrt(2.0 * log(2.0 * horizon * n_actions / failure_probability))
     union = n_actions * horizon * n_stages(horizon)

@@ -79,7 +79,7 @@ class RoundState:
                 f"Rounds and actions are counted from 1 and the regularization is positive, got {short_repr(self)}."
             )
         if isnan(self.log_det_gain):
-            raise InvalidParameter(f"The log-determinant gain has to be a number, got {short_repr(self)}.")
+            raise InvalidParameter(f"The log-determinant gain must be a number, got {short_repr(self)}.")
 
     @property
     def gain(self) -> float:
@@ -105,14 +105,14 @@ class Exploration(Protocol):
         return True
 
     @abstractmethod
-    def __call__(self, situation: RoundState) -> float:
+    def __call__(self, state: RoundState) -> float:
         """η of this round, zero or above."""
 
     @abstractmethod
     def describe(self) -> Parameters:
         """Class and parameters as plain values."""
 
-    def violated_assumption(self, situation: RoundState) -> str | None:
+    def violated_assumption(self, state: RoundState) -> str | None:
         """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
@@ -129,7 +129,7 @@ class _Named:
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"class": type(self).__name__, **values}
 
-    def violated_assumption(self, situation: RoundState) -> str | None:
+    def violated_assumption(self, state: RoundState) -> str | None:
         """Description of an assumption that is visibly violated in this round, or None."""
         return None
 
@@ -155,7 +155,7 @@ class Constant(_Named):
     def __post_init__(self) -> None:
         self._keep(value=check_nonnegative(self.value, "A constant exploration", "1.0 is a good start."))
 
-    def __call__(self, situation: RoundState) -> float:
+    def __call__(self, state: RoundState) -> float:
         return self.value
 
 
@@ -187,17 +187,17 @@ class FixedDesign(_Named):
             horizon=check_int(self.horizon, "The horizon"),
         )
 
-    def __call__(self, situation: RoundState) -> float:
+    def __call__(self, state: RoundState) -> float:
         spread = sqrt(2.0 * log(2.0 * self.n_actions * self.horizon / self.failure_probability))
-        return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
+        return self.noise_scale * spread + sqrt(state.regularization) * self.norm_bound
 
-    def violated_assumption(self, situation: RoundState) -> str | None:
-        if situation.n_actions > self.n_actions:
+    def violated_assumption(self, state: RoundState) -> str | None:
+        if state.n_actions > self.n_actions:
             return (
-                f"The interval was built for at most {self.n_actions} actions a round, and round "
-                f"{situation.round_index} has {situation.n_actions}."
+                f"The interval was built for at most {self.n_actions} actions per round, and round "
+                f"{state.round_index} has {state.n_actions}."
             )
-        return _beyond(self.horizon, situation)
+        return _beyond(self.horizon, state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +220,9 @@ class SelfNormalized(_Named):
     def __post_init__(self) -> None:
         self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
 
-    def __call__(self, situation: RoundState) -> float:
-        spread = sqrt(situation.gain + 2.0 * log(1.0 / self.failure_probability))
-        return self.noise_scale * spread + sqrt(situation.regularization) * self.norm_bound
+    def __call__(self, state: RoundState) -> float:
+        spread = sqrt(state.gain + 2.0 * log(1.0 / self.failure_probability))
+        return self.noise_scale * spread + sqrt(state.regularization) * self.norm_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +251,9 @@ class Mixture(_Named):
     def __post_init__(self) -> None:
         self._keep(**_noise_norm_and_probability(self.noise_scale, self.norm_bound, self.failure_probability))
 
-    def __call__(self, situation: RoundState) -> float:
-        noise = self.noise_scale**2 * (situation.gain + 2.0 * log(1.0 / self.failure_probability))
-        return sqrt(noise + situation.regularization * self.norm_bound**2)
+    def __call__(self, state: RoundState) -> float:
+        noise = self.noise_scale**2 * (state.gain + 2.0 * log(1.0 / self.failure_probability))
+        return sqrt(noise + state.regularization * self.norm_bound**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,19 +279,19 @@ class IGPUCB(_Named):
             horizon=check_int(self.horizon, "The horizon"),
         )
 
-    def __call__(self, situation: RoundState) -> float:
-        information = situation.gain / 2.0
+    def __call__(self, state: RoundState) -> float:
+        information = state.gain / 2.0
         spread = sqrt(2.0 * (information + 1.0 + log(1.0 / self.failure_probability)))
-        return sqrt(situation.regularization) * (self.norm_bound + self.noise_scale * spread)
+        return sqrt(state.regularization) * (self.norm_bound + self.noise_scale * spread)
 
-    def violated_assumption(self, situation: RoundState) -> str | None:
+    def violated_assumption(self, state: RoundState) -> str | None:
         wanted = 1.0 + 2.0 / self.horizon
-        if not isclose(situation.regularization, wanted, rel_tol=1e-9):
+        if not isclose(state.regularization, wanted, rel_tol=1e-9):
             return (
                 f"The schedule wants the regularization 1 + 2/horizon = {wanted:.12g}, and it is "
-                f"{situation.regularization:.12g}."
+                f"{state.regularization:.12g}."
             )
-        return _beyond(self.horizon, situation)
+        return _beyond(self.horizon, state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,10 +321,10 @@ class GPUCBFinite(_Named):
         """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
-    def __call__(self, situation: RoundState) -> float:
-        rounds = situation.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 splits δ among all rounds
-        beta = 2.0 * log(situation.n_actions * rounds / self.failure_probability)
-        return sqrt(situation.regularization * beta / self.divide_by)
+    def __call__(self, state: RoundState) -> float:
+        rounds = state.round_index**2 * pi**2 / 6.0  # Σ 1/t² = π²/6 splits δ among all rounds
+        beta = 2.0 * log(state.n_actions * rounds / self.failure_probability)
+        return sqrt(state.regularization * beta / self.divide_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,10 +356,10 @@ class GPUCBAgnostic(_Named):
         """Whether β is divided by more than 1."""
         return self.divide_by > 1.0
 
-    def __call__(self, situation: RoundState) -> float:
-        information = situation.gain / 2.0
-        growth = 300.0 * information * log(situation.round_index / self.failure_probability) ** 3
-        return sqrt(situation.regularization * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
+    def __call__(self, state: RoundState) -> float:
+        information = state.gain / 2.0
+        growth = 300.0 * information * log(state.round_index / self.failure_probability) ** 3
+        return sqrt(state.regularization * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
 
 
 SCHEDULES: Final[dict[str, type[_Named]]] = {
@@ -385,17 +385,17 @@ class _Foreign(Exploration):
         """Value stated by the schedule, else True."""
         return bool(getattr(self.schedule, "is_tuned", True))
 
-    def __call__(self, situation: RoundState) -> float:
-        return float(self.schedule(situation))
+    def __call__(self, state: RoundState) -> float:
+        return float(self.schedule(state))
 
     def describe(self) -> Parameters:
         return dict(self.schedule.describe())
 
-    def violated_assumption(self, situation: RoundState) -> str | None:
-        said: str | None = (
-            self.schedule.violated_assumption(situation) if hasattr(self.schedule, "violated_assumption") else None
+    def violated_assumption(self, state: RoundState) -> str | None:
+        violated: str | None = (
+            self.schedule.violated_assumption(state) if hasattr(self.schedule, "violated_assumption") else None
         )
-        return said
+        return violated
 
 
 def as_exploration(value: float | Exploration) -> Exploration:
@@ -410,7 +410,7 @@ def as_exploration(value: float | Exploration) -> Exploration:
         return Constant(check_float(value, "The exploration"))
     if isinstance(value, type) or not (callable(value) and callable(getattr(value, "describe", None))):
         raise InvalidParameter(
-            f"The exploration has to be a number or a schedule with __call__ and describe, got {short_repr(value)}. "
+            f"The exploration must be a number or a schedule with __call__ and describe, got {short_repr(value)}. "
             "Mixture(noise_scale=…, norm_bound=…, failure_probability=…) is the schedule to try first."
         )
     return value if isinstance(value, Exploration) else _Foreign(value)
@@ -448,7 +448,7 @@ def _norm(norm_bound: float) -> float:
     )
 
 
-def _beyond(horizon: int, situation: RoundState) -> str | None:
-    if situation.round_index > horizon:
-        return f"The interval was built for {horizon} rounds, and this is round {situation.round_index}."
+def _beyond(horizon: int, state: RoundState) -> str | None:
+    if state.round_index > horizon:
+        return f"The interval was built for {horizon} rounds, and this is round {state.round_index}."
     return None

@@ -121,7 +121,7 @@ def lemma_2(features: ArrayLike, gram: ArrayLike) -> Check:
     """
     phi, k = check_array(features, "Features"), check_array(gram, "Similarities")
     if not (np.isfinite(phi).all() and np.isfinite(k).all()):
-        raise InvalidParameter("Features and similarities have to be finite numbers.")
+        raise InvalidParameter("Features and similarities must be finite numbers.")
     if phi.ndim != 2 or k.shape != (phi.shape[0], phi.shape[0]) or phi.size == 0:
         raise InvalidParameter(
             f"n rows of features go with an n × n Gram matrix, got shapes {phi.shape} and {k.shape}."
@@ -210,7 +210,7 @@ def lemma_6(original: Sequence[Sequence[StageStep]], replaced: Sequence[Sequence
     )
     if len(original) != len(replaced):
         raise InvalidParameter(
-            f"Both runs have to cover the same rounds, got {len(original)} and {len(replaced)} of them."
+            f"Both runs must cover the same rounds, got {len(original)} and {len(replaced)} of them."
         )
     differing = sum(not _same_down_to(level, first, second) for first, second in zip(original, replaced, strict=True))
     return _check(
@@ -288,7 +288,7 @@ def _interval(name: str, predictions: Sequence[Prediction], truths: Sequence[Vec
 def _checked_widths(widths: ArrayLike) -> Vector:
     checked = check_vector(widths, "The widths")
     if checked.size and not (checked.min() >= 0.0 and checked.max() <= LARGEST):
-        raise InvalidParameter(f"Widths have to lie between 0 and {LARGEST:g}, got {checked.min()} to {checked.max()}.")
+        raise InvalidParameter(f"Widths must lie between 0 and {LARGEST:g}, got {checked.min()} to {checked.max()}.")
     return checked
 
 
@@ -310,9 +310,7 @@ def _aligned(first: ArrayLike, second: ArrayLike) -> tuple[Vector, Vector]:
 
 def _same_length(first: Vector, second: Vector, what: str) -> None:
     if first.shape != second.shape or first.size == 0:
-        raise InvalidParameter(
-            f"There have to be equally many {what}, at least one; got {first.size} and {second.size}."
-        )
+        raise InvalidParameter(f"There must be equally many {what}, at least one, got {first.size} and {second.size}.")
 
 
 def _same_down_to(stage: int, first: Sequence[StageStep], second: Sequence[StageStep]) -> bool:

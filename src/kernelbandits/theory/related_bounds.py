@@ -49,7 +49,7 @@ def ucb1_bound(gaps: ArrayLike, *, horizon: int) -> float:
     """
     below = check_vector(gaps, "The gaps")
     if np.any(below < 0):
-        raise InvalidParameter(f"A gap is how far an action lies below the best, so it is not negative; got {below}.")
+        raise InvalidParameter(f"A gap must not be negative, since it is the distance to the best action, got {below}.")
     below = below[below > 0]
     horizon = check_int(horizon, "The horizon")
     with np.errstate(over="ignore"):  # a gap of 1e-320: infinite bound

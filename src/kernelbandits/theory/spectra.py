@@ -214,7 +214,7 @@ def leading_spectrum(gram: ArrayLike, n: int, *, counts: ArrayLike | None = None
     size = weighted.shape[0]
     n = check_int(n, "The number of eigenvalues")
     if n > size:
-        raise InvalidParameter(f"A matrix of {size} rows has {size} eigenvalues, and {n} were asked for.")
+        raise InvalidParameter(f"At most {size} eigenvalues of a matrix of {size} rows can be requested, got {n}.")
     largest = float(np.max(np.diagonal(weighted)))
     values = _lanczos(weighted, n) if size > DENSE_SIZE and n < size // 4 else None
     if values is None:
@@ -295,7 +295,7 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
     leading = _without_rounding(leading, float(leading[0]) if leading.size else 0.0, leading.size)
     if trace is None:
         if size is not None:
-            raise InvalidParameter("`size` says how many eigenvalues share the trace; give the trace as well.")
+            raise InvalidParameter("`size` is the number of eigenvalues of the trace. Pass `trace` as well.")
         if not leading.size:
             raise InvalidParameter("The spectrum is empty. Give at least one eigenvalue, or the trace.")
         return _Known(leading, 0.0, 0)
@@ -336,7 +336,7 @@ def _weighted(gram: Matrix, counts: ArrayLike | None) -> Matrix:
     repeats = check_vector(counts, "The counts")
     if repeats.shape != (gram.shape[0],) or np.any(repeats < 0.0):
         raise InvalidParameter(
-            f"There has to be one count, zero or above, for each of the {gram.shape[0]} points, got {repeats}."
+            f"There must be one count, zero or above, for each of the {gram.shape[0]} points, got {repeats}."
         )
     roots = np.sqrt(repeats)
     return roots[:, None] * gram * roots
@@ -361,13 +361,13 @@ def _without_rounding(values: Vector, largest: float, size: int) -> Vector:
     slack = SEMIDEFINITE_SLACK * max(largest, 0.0) + size * np.finfo(float).eps * float(np.max(np.abs(values)))
     if values[-1] < -slack:
         raise NotPositiveSemidefinite(
-            f"The smallest eigenvalue is {values[-1]:.3g}, so this is no Gram matrix of a kernel. "
+            f"The smallest eigenvalue is {values[-1]:.3g}, so this is not the Gram matrix of a kernel. "
             "kernelbandits.kernels.repair makes the nearest one."
         )
     return np.maximum(values, 0.0)
 
 
-LITTLE: Final = 1e-6
+TRACE_TOLERANCE: Final = 1e-6
 """Fraction of γ ln T below which the residual trace can hardly change d̃."""
 
 NEGLIGIBLE: Final = 1e-13
@@ -403,7 +403,7 @@ def certified_dimension(
     1
     """
     step = regularization * log(horizon)
-    factor, rest = _factor(kernel, points, counts, enough=LITTLE * step, most=most)
+    factor, rest = _factor(kernel, points, counts, enough=TRACE_TOLERANCE * step, most=most)
     spectrum = np.maximum(np.linalg.eigvalsh(factor.T @ factor), 0.0) if factor.size else np.zeros(1)
     least = effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
     trace = float(spectrum.sum()) + rest

@@ -136,7 +136,7 @@ def test_says_what_it_is_and_refuses_what_it_cannot_do():
     for actions in (None, []):
         with pytest.raises(NotSupported, match="continuous actions are not supported"):
             learner.predict(None, actions)
-    with pytest.raises(InvalidParameter, match="made of a policy, got str"):
+    with pytest.raises(InvalidParameter, match="built from a policy, got str"):
         CobaLearner("UCB")
 
 
@@ -225,7 +225,7 @@ def test_interactions_that_lack_something_are_refused():
         from_coba([{**LOGGED[0], "action": (1, 1)}])
     with pytest.raises(InvalidParameter, match="Interaction 0 has no rewards"):
         CobaEnvironment(LOGGED).start(np.random.default_rng(0)).observe()
-    with pytest.raises(InvalidParameter, match="is needed, got int"):
+    with pytest.raises(InvalidParameter, match="list of interactions, got int"):
         CobaEnvironment(3)
 
 

@@ -140,36 +140,36 @@ def test_a_marked_row_is_shown_whatever_rewards_stand_beside_it():
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (a_table(paid=[0.0, 2.0, -1.5, np.nan, np.nan]), {}, InvalidParameter, "column 'paid' round 'x' shows 2"),
-        (a_table(paid=[np.nan] * 5), {}, InvalidParameter, "round 'x' shows 0"),
-        (a_table(mark=[1, 1, 1, 0, 0]), {"chosen": "mark"}, InvalidParameter, "column 'mark' round 'x' shows 2"),
-        (a_table(mark=[1, 2, 0, 0, 0]), {"chosen": "mark"}, InvalidParameter, "'mark' has to hold truth values"),
+        (a_table(paid=[0.0, 2.0, -1.5, np.nan, np.nan]), {}, InvalidParameter, "column 'paid' round 'x' has 2"),
+        (a_table(paid=[np.nan] * 5), {}, InvalidParameter, "round 'x' has 0"),
+        (a_table(mark=[1, 1, 1, 0, 0]), {"chosen": "mark"}, InvalidParameter, "column 'mark' round 'x' has 2"),
+        (a_table(mark=[1, 2, 0, 0, 0]), {"chosen": "mark"}, InvalidParameter, "'mark' must hold booleans"),
         (
             a_table(mark=[1, 1, 0, 0, 0]),
             {"chosen": "mark"},
             InvalidParameter,
-            "needs its 'p', and it is missing in round 'x'",
+            "must have its 'p', and it is missing in round 'x'",
         ),
         (a_table(item=[1, 2, 1, 4, 5]), {}, InvalidParameter, "1 is in round 'x' twice"),
         (
             a_table(p=[np.nan, 0.25, np.nan, 0.5, 0.5]),
             {},
             InvalidParameter,
-            "needs its 'p', and it is missing in round 'x'",
+            "must have its 'p', and it is missing in round 'x'",
         ),
         (a_table(p=[np.nan, 0.0, 0.5, 0.5, 0.5]), {}, InvalidParameter, "above 0 and at most 1"),
         (a_table(), {"features": []}, InvalidParameter, "got no features"),
         (a_table(), {"features": "u"}, InvalidContexts, r"features=\['u'\]"),
-        (a_table(), {"features": ["t", "u"]}, InvalidParameter, "'t' has to hold numbers"),
+        (a_table(), {"features": ["t", "u"]}, InvalidParameter, "'t' must hold numbers, got str"),
         (a_table(), {"reward": "pay"}, InvalidParameter, "no column 'pay'; it has 't', 'item'"),
         (a_table(), {"context": ["u"]}, InvalidContexts, "in round 'x' it is not"),
-        (a_table(t=["x", None, "x", "y", "x"]), {}, InvalidParameter, "row 1 does not"),
-        (3, {}, InvalidParameter, "mapping of columns is needed, got int"),
+        (a_table(t=["x", None, "x", "y", "x"]), {}, InvalidParameter, "row 1 has none"),
+        (3, {}, InvalidParameter, "dictionary of columns, got int"),
         (a_table(item=[1, None, 3, 4, 5]), {}, InvalidParameter, "string or a whole number, and in round 'y' .* None"),
-        (a_table(item=[1.5, 2, 3, 4, 5]), {}, InvalidParameter, "in round 'x' one goes by 1.5"),
+        (a_table(item=[1.5, 2, 3, 4, 5]), {}, InvalidParameter, "in round 'x' one is 1.5"),
         (a_table(u=[1.0, np.nan, 3.0, 4.0, 5.0]), {}, InvalidContexts, r"row 1 of the table lacks one of \['u', 'v'\]"),
-        (a_table(u=[1.0, {}, 3.0, 4.0, 5.0]), {}, InvalidParameter, "'u' has to hold numbers"),
-        (a_table(hour=[np.nan] * 5), {"context": ["hour"]}, InvalidContexts, "in round 'x' a part is missing"),
+        (a_table(u=[1.0, {}, 3.0, 4.0, 5.0]), {}, InvalidParameter, "'u' must hold numbers, got"),
+        (a_table(hour=[np.nan] * 5), {"context": ["hour"]}, InvalidContexts, "in round 'x' a part is"),
         (a_table(), {"context": "hour"}, InvalidParameter, r"One column: \['hour'\]"),
         (a_table(u=[1.0, 2.0]), {}, InvalidParameter, "of one length, got .*'u': 2"),
     ],
@@ -185,9 +185,9 @@ def test_what_pandas_writes_for_a_gap_and_columns_of_one_name_are_refused():
     with_gap = frame.assign(t=pandas.array(["x", None, "x", "y", "x"], dtype="string"))
     with_time = frame.assign(u=pandas.to_datetime("2020-01-01", utc=True))
 
-    with pytest.raises(InvalidParameter, match="row 1 does not"):
+    with pytest.raises(InvalidParameter, match="row 1 has none"):
         read(with_gap)
-    with pytest.raises(InvalidParameter, match="'u' has to hold numbers"):
+    with pytest.raises(InvalidParameter, match="'u' must hold numbers, got"):
         read(with_time)
     with pytest.raises(InvalidParameter, match="2 columns called 'u'"):
         read(pandas.concat([frame, frame[["u"]]], axis=1))
@@ -198,7 +198,7 @@ def test_names_of_mixed_types_need_a_table_that_takes_them(kind):
     installed(kind)
     log = Log([["a", "b"]], [0], [0.5], [1.0], [["x", 3]])
 
-    with pytest.raises(InvalidContexts, match="of one type each"):
+    with pytest.raises(InvalidContexts, match="must have one type"):
         log_to_frame(log, kind)
 
 
@@ -209,7 +209,7 @@ def test_logs_that_a_table_cannot_hold_are_refused():
 
     with pytest.raises(InvalidContexts, match="equally long"):
         log_to_frame(uneven)
-    with pytest.raises(InvalidContexts, match="all rounds of a table have a shared context or none"):
+    with pytest.raises(InvalidContexts, match="All rounds of a table must have a shared context, or none"):
         log_to_frame(mixed)
     with pytest.raises(InvalidContexts, match="got a catalog"):
         log_to_frame(Log([Catalog(np.eye(2))], [0], [0.5], [1.0]))
@@ -235,3 +235,10 @@ def test_a_trace_is_a_table_with_a_row_a_round(kind):
     assert_array_equal(np.asarray(frame["round"]), np.arange(1, 8))
     for name, column in trace.to_columns().items():
         assert_array_equal(np.asarray(frame[name]), column)
+
+
+def test_the_column_of_rounds_may_hold_times():
+    pandas = pytest.importorskip("pandas")
+    times = pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02", "2020-01-01", "2020-01-02"])
+
+    assert_same_log(read(a_table()), read(pandas.DataFrame(a_table(t=times))))

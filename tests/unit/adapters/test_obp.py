@@ -99,16 +99,16 @@ def test_one_position_is_taken_where_there_are_several():
         from_obp(several)
     assert from_obp(several, position=2).actions.tolist() == [0, 1]
     assert len(from_obp(feedback(position=np.zeros(3, dtype=int)))) == 3
-    with pytest.raises(InvalidParameter, match="tells no positions"):
+    with pytest.raises(InvalidParameter, match="has no positions"):
         from_obp(feedback(), position=2)
 
 
 @pytest.mark.parametrize(
     ("rounds", "error", "message"),
     [
-        ([np.eye(2), np.eye(2)[::-1]], NotSupported, "round 1 shows others than round 0"),
-        ([np.eye(2), np.eye(3)], NotSupported, "round 1 shows others than round 0"),
-        ([np.eye(2), Pairs([1.0], np.eye(2))], NotSupported, "all rounds have a shared context or none"),
+        ([np.eye(2), np.eye(2)[::-1]], NotSupported, "round 1 has others than round 0"),
+        ([np.eye(2), np.eye(3)], NotSupported, "round 1 has others than round 0"),
+        ([np.eye(2), Pairs([1.0], np.eye(2))], NotSupported, "All rounds must have a shared context, or none"),
         ([["a", "b"], ["a", "b"]], InvalidContexts, "rows of numbers, got list in round 0"),
         ([Catalog(np.eye(2))] * 2, InvalidContexts, "rows of numbers, got Catalog in round 0"),
         ([Pairs([1.0], np.eye(2)), Pairs([1.0, 2.0], np.eye(2))], InvalidContexts, "equally long"),
@@ -132,11 +132,11 @@ def test_an_empty_log_and_wrong_expectations_are_refused():
         ({"pscore": None}, "has no pscore"),
         ({"action": np.array([4, 0, 1])}, "Round 0 has actions 0 to 3, got 4"),
         ({"pscore": np.array([0.0, 0.5, 0.5])}, "above 0 and at most 1"),
-        ({"context": np.zeros((2, 2))}, "a row a round, 3 in all"),
+        ({"context": np.zeros((2, 2))}, "one row per round, 3 in all"),
         ({"action_context": np.eye(3)}, "each of the 4 actions"),
         ({"n_actions": None}, "has neither"),
         ({"n_actions": "four"}, "n_actions of feedback has to be one number, got 'four'"),
-        ({"position": np.zeros(2)}, r"one a round, 3 in all, got shape \(2,\)"),
+        ({"position": np.zeros(2)}, r"one per round, 3 in all, got shape \(2,\)"),
     ],
 )
 def test_feedback_that_is_no_log_is_refused(changes, message):

@@ -117,11 +117,11 @@ def test_precomputed_similarities_refuse_what_they_cannot_know(problem):
         fitted.decision_function(rbf_kernel(asked, rows))
     with pytest.raises(InvalidParameter, match="one number for each of 11 points, got 3"):
         fitted.decision_function(rbf_kernel(asked, rows), diagonal=[1.0, 1.0, 1.0])
-    with pytest.raises(NotSupported, match="fit all"):
+    with pytest.raises(NotSupported, match="Call `fit` with all rows"):
         fitted.partial_fit(rbf_kernel(rows), rewards)
     with pytest.raises(InvalidParameter, match="square matrix"):
         KernelUCBRegressor("precomputed").fit(rows, rewards)
-    with pytest.raises(NotPositiveSemidefinite, match="no kernel"):
+    with pytest.raises(NotPositiveSemidefinite, match="not those of a kernel"):
         KernelUCBRegressor("precomputed", regularization=0.1).fit([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0])
 
 
@@ -212,7 +212,7 @@ def test_the_median_distance_is_taken_from_the_first_rows(problem):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel": "gauss"}, "by name is one of 'rbf'.*got 'gauss'"),
+        ({"kernel": "gauss"}, "name of a kernel must be one of 'rbf'.*got 'gauss'"),
         ({"regularization": 0.0}, "regularization has to be"),
         ({"exploration": -1.0}, "exploration has to be"),
         ({"length_scale": "mean"}, "'median', got 'mean'"),

@@ -119,7 +119,7 @@ def test_a_catalog_that_has_grown_needs_a_new_environment():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"values": VALUES[:-1]}, "25 items, 24 values"),
+        ({"values": VALUES[:-1]}, "25 items and 24 values"),
         ({"values": [*VALUES[:-1], np.nan]}, "finite"),
         ({"noise_scale": -0.1}, "noise scale"),
         ({"items": Catalog(ITEMS), "ids": range(25)}, "own ids"),

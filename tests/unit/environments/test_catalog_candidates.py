@@ -103,7 +103,7 @@ def test_equal_data_have_equal_descriptions_and_other_data_others():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"values": VALUES[1:]}, "9 items, 8 values"),
+        ({"values": VALUES[1:]}, "9 items and 8 values"),
         ({"n_actions": 10}, "10 actions need as many items, got 9"),
         ({"n_actions": 0}, "number of actions"),
         ({"ids": ["a"] * 9}, "'a' stands there twice"),

@@ -27,5 +27,5 @@ def test_a_single_value_has_no_scale(scale):
 
 
 def test_another_scale_is_refused():
-    with pytest.raises(InvalidParameter, match=r"scale of values is one of .*'log'"):
+    with pytest.raises(InvalidParameter, match=r"scale of values must be one of .*'log'"):
         scaled_values(VALUES, "log")

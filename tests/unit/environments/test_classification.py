@@ -230,7 +230,7 @@ def test_a_set_that_openml_does_not_have_is_refused(monkeypatch):
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
 
-    with pytest.raises(InvalidParameter, match=r"no such set, or none that .*'fruits'.*No active dataset"):
+    with pytest.raises(InvalidParameter, match=r"no data set that .*'fruits'.*No active dataset"):
         Classification.from_openml("fruits")
 
 
@@ -248,9 +248,9 @@ def test_being_offline_is_told_with_a_way_out(monkeypatch):
     ("features", "labels", "options", "message"),
     [
         ([[1.0], [np.nan]], [0, 1], {}, "row 1 holds NaN.*from_frame"),
-        ([[1.0], [2.0]], [0, 1, 1], {}, "2 rows, 3 labels"),
+        ([[1.0], [2.0]], [0, 1, 1], {}, "2 rows and 3 labels"),
         (["a", "b"], [0, 1], {}, "encoding='pairs'"),
-        (["a", "b"], [0, 1], {"encoding": "pairs", "normalize_rows": True}, "normalize_rows out"),
+        (["a", "b"], [0, 1], {"encoding": "pairs", "normalize_rows": True}, "normalize_rows. Omit it"),
         ([[1.0], [2.0]], [0, 1], {"encoding": "blocks"}, "one of .*'disjoint'.*'blocks'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
 
 
 def test_a_reward_beyond_the_range_is_refused():
-    with pytest.raises(InvalidParameter, match=r"have to lie in the reward range \(0.0, 0.5\)"):
+    with pytest.raises(InvalidParameter, match=r"must lie in the reward range \(0.0, 0.5\)"):
         Logged(a_log(), reward_range=(0.0, 0.5))
 
 
@@ -148,5 +148,5 @@ def test_a_range_that_is_none_is_refused(reward_range):
 
 
 def test_what_is_no_log_is_refused():
-    with pytest.raises(InvalidParameter, match="made of a Log, got list"):
+    with pytest.raises(InvalidParameter, match="built from a Log, got list"):
         Logged([1.0])

@@ -46,8 +46,8 @@ def test_an_empty_log_is_a_log():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rewards": [1.0]}, "one entry a round"),
-        ({"ids": [["a"]]}, "one entry a round"),
+        ({"rewards": [1.0]}, "one entry per round"),
+        ({"ids": [["a"]]}, "one entry per round"),
         ({"propensities": [0.5, 0.25, 0.0, 0.1, 0.2]}, "above 0 and at most 1, got .*0.0.* in round 2"),
         ({"propensities": [0.5, 0.25, 1.5, 0.1, 0.2]}, "above 0 and at most 1"),
         ({"propensities": [0.5, 0.25, np.nan, 0.1, 0.2]}, "finite"),
@@ -58,8 +58,8 @@ def test_an_empty_log_is_a_log():
         ({"ids": [list("xy"), list("ab"), list("pqrs"), list("klmno"), list("abcdef")]}, "round 1 has 3 .* 2 names"),
         ({"rounds": "abcde"}, "sequence of sets of actions, got str"),
         ({"rounds": iter([["a"]])}, "sequence of sets of actions, got list_iterator"),
-        ({"rounds": [np.eye(2), 3, 4, 5, 6]}, "one entry an action, got int in round 1: 3"),
-        ({"rounds": [np.array(2.0)] * 5}, "one entry an action, got ndarray in round 0"),
+        ({"rounds": [np.eye(2), 3, 4, 5, 6]}, "one entry per action, got int in round 1: 3"),
+        ({"rounds": [np.array(2.0)] * 5}, "one entry per action, got ndarray in round 0"),
     ],
 )
 def test_what_no_rule_could_have_done_is_refused(changes, message):

@@ -89,7 +89,9 @@ def test_what_scikit_learn_refuses_is_told_with_its_reason(home):
     told = {"data_features": {"feature": features(missing_labels="1")}}
     keep(home, "api/v1/json/data/features/1", json.dumps(told))
 
-    with pytest.raises(InvalidParameter, match=r"none that scikit-learn takes: 'fruit', version 3.*1 missing values"):
+    with pytest.raises(
+        InvalidParameter, match=r"no data set that scikit-learn can read: 'fruit', version 3.*1 missing values"
+    ):
         Classification.from_openml("fruit", version=3, data_home=str(home))
 
 

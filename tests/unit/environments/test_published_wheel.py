@@ -74,7 +74,7 @@ def test_every_encoding_can_be_learnt(encoding, policy):
 
 @pytest.mark.parametrize("radius", [-0.1, 1.0, 2.0, np.nan])
 def test_the_radius_has_to_lie_in_the_disc(radius):
-    with pytest.raises(InvalidParameter, match="The radius has to be"):
+    with pytest.raises(InvalidParameter, match="The radius must be below 1"):
         Wheel(radius)
 
 

@@ -199,7 +199,7 @@ def test_the_noise_scale_is_what_a_width_asks_for():
         ({"n_centers": 0}, "n_centers has to be a whole number"),
         ({"norm": 0.0}, "The norm has to be a finite number above zero"),
         ({"norm": float("nan")}, "The norm has to be a finite number above zero"),
-        ({"noise": "uniform"}, 'The noise has to be "gaussian" or "bernoulli"'),
+        ({"noise": "uniform"}, 'The noise must be "gaussian" or "bernoulli"'),
         ({"noise_scale": -1.0}, "The noise scale has to be a finite number"),
         ({"seed": -1}, "The seed of the function has to be a whole number of at least 0"),
         ({"kernel": "gaussian"}, "A kernel is needed, got the string"),

@@ -80,9 +80,9 @@ def test_words_and_numbers_in_one_column_are_ordered_all_the_same():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"categories": "dummy"}, "treatment of categories is one of .*'dummy'"),
-        ({"scaling": "robust"}, "scaling is one of .*'robust'"),
-        ({"categorical": ["age"]}, "no column 'age'.*weight"),
+        ({"categories": "dummy"}, "treatment of categories must be one of .*'dummy'"),
+        ({"scaling": "robust"}, "scaling must be one of .*'robust'"),
+        ({"categorical": ["age"]}, "'age' is not among .*weight"),
         ({"missing": "no"}, "one number"),
     ],
 )
@@ -92,12 +92,12 @@ def test_options_that_mean_nothing_are_refused(options, message):
 
 
 def test_nothing_to_encode_is_refused():
-    with pytest.raises(InvalidParameter, match="No column is left"):
+    with pytest.raises(InvalidParameter, match="At least one column must be left"):
         encode_columns({"color": COLUMNS["color"]}, categories="drop")
 
 
 def test_an_infinity_is_no_number_to_learn_from():
-    with pytest.raises(InvalidParameter, match="'height' holds an infinity"):
+    with pytest.raises(InvalidParameter, match="'height' must hold finite numbers"):
         encode_columns({"height": np.array([1.0, np.inf])})
 
 

@@ -71,7 +71,7 @@ def test_bad_delays_are_refused(delay, says):
 
 
 def test_a_late_world_is_not_delayed_again():
-    with pytest.raises(InvalidParameter, match="late already"):
+    with pytest.raises(InvalidParameter, match="delayed already"):
         Delayed(Delayed(GROUPS, delay=1), delay=2)
 
 

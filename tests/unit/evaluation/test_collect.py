@@ -44,7 +44,7 @@ def test_a_log_is_the_run_that_simulate_plays():
 
 
 def test_a_policy_that_plays_many_rounds_at_once_is_logged_all_the_same():
-    with pytest.warns(KernelBanditWarning, match="LinUCB left nothing to chance"):
+    with pytest.warns(KernelBanditWarning, match="LinUCB is deterministic"):
         log = collect_log(WORLD, LinUCB(), horizon=50, seed=3)
 
     assert_array_equal(log.actions, simulate(WORLD, LinUCB(), horizon=50, seed=3).action)
@@ -86,5 +86,5 @@ def test_a_world_that_ends_gives_what_it_has():
 
 
 def test_a_world_without_expectations_has_no_truth_to_tell():
-    with pytest.raises(InvalidParameter, match="no true value"):
+    with pytest.raises(InvalidParameter, match="true value is unknown"):
         true_value(Listed([(Round(["a"]), np.zeros(1))]), KernelUCB(Delta()), horizon=3)

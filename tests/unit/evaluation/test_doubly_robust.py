@@ -162,7 +162,7 @@ class Says:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda _: [], "for every round: it was asked for 1, and told 0"),
+        (lambda _: [], "every round, got 0 predictions for 1 round"),
         (lambda rounds: [np.zeros(3) for _ in rounds], "one finite reward for each of the 2 actions"),
         (lambda rounds: [np.array([0.0, np.nan]) for _ in rounds], "one finite reward for each of the 2 actions"),
         (lambda rounds: [["a", "b"] for _ in rounds], "Rewards that a model predicts have to be real numbers"),

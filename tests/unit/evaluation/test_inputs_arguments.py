@@ -51,11 +51,11 @@ def test_what_is_no_policy_is_told(play, strange):
 
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_world_and_policy_in_the_wrong_order_are_told_so(play):
-    with pytest.raises(InvalidParameter, match="This is a policy: the world comes first, the policy second"):
+    with pytest.raises(InvalidParameter, match="This is a policy: pass the environment first, the policy second"):
         play(a_policy(), WORLD)
 
 
-@pytest.mark.filterwarnings("ignore:KernelUCB left nothing")
+@pytest.mark.filterwarnings("ignore:KernelUCB is deterministic")
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_a_world_and_a_policy_are_taken(play):
     assert play(WORLD, a_policy()) is not None
@@ -91,7 +91,7 @@ OTHERS = {
     "mean_reward": (evaluation.mean_reward, "The log has to be a Log"),
     "progress": (
         lambda strange: evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange),
-        "A progress callback has to be a function",
+        "The progress callback has to be a function",
     ),
 }
 

@@ -89,5 +89,5 @@ def test_a_largest_weight_that_is_none_is_refused(clip):
 
 
 def test_an_empty_log_is_refused():
-    with pytest.raises(InvalidParameter, match="without rounds says nothing"):
+    with pytest.raises(InvalidParameter, match="at least one round"):
         Target.of(Log([], [], [], []), UniformRandom())

@@ -91,7 +91,7 @@ def test_no_match_leaves_no_value():
 
     assert np.isnan(said.value)
     assert "Only 0 of 9 rounds" in said.warnings[0]
-    assert "left nothing to chance" in said.warnings[1]
+    assert "was deterministic" in said.warnings[1]
 
 
 def test_a_learner_earns_in_replay_what_it_earns_in_the_world():

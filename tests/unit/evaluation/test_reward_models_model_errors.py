@@ -47,7 +47,7 @@ def test_the_error_of_the_direct_method_is_its_definition(posterior):
     said = model.estimate(LOG, a_target())
 
     assert_allclose(said.standard_error, slow_error(LOG, a_target(), 1, np.zeros(41), 1.7), rtol=1e-7)
-    assert "takes the kernel for the right one" in said.warnings[0]
+    assert "assumes that the kernel is right" in said.warnings[0]
 
 
 def test_without_folds_it_is_the_posterior_variance_of_the_mean():
@@ -72,7 +72,7 @@ def test_the_error_of_switch_is_its_definition(folds, threshold):
     said = Switch(DirectMethod(KERNEL, GAMMA, noise_variance=1.7), threshold, folds=folds).estimate(LOG, a_target())
 
     assert_allclose(said.standard_error, slow_error(LOG, a_target(), folds, trusted, 1.7), rtol=1e-7)
-    assert "takes the kernel for the right one" in said.warnings[-1]
+    assert "assumes that the kernel is right" in said.warnings[-1]
 
 
 def test_switch_that_trusts_every_weight_says_what_doubly_robust_says():
@@ -137,7 +137,7 @@ def test_a_posterior_that_forgets_leaves_its_error_out_and_says_so(estimator):
 
     said = estimator(model).estimate(LOG, a_target())
 
-    assert any("leaves out the error of the reward model" in warning for warning in said.warnings)
+    assert any("ignores the error of the reward model" in warning for warning in said.warnings)
     assert said.standard_error < estimator(DirectMethod(KERNEL, GAMMA)).estimate(LOG, a_target()).standard_error
 
 

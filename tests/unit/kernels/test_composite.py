@@ -130,7 +130,7 @@ def test_a_factor_is_positive(factor):
 
 @pytest.mark.parametrize("columns", [[], [-1], [0.5], ["a"], [True], 3, [[0, 1]]])
 def test_columns_are_whole_numbers(columns):
-    with pytest.raises(InvalidParameter, match="Columns have to be whole numbers from 0, at least one, got"):
+    with pytest.raises(InvalidParameter, match="Columns must be whole numbers from 0, at least one, got"):
         Columns(Linear(), columns)
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.kernels import _distances
 from kernelbandits.kernels._distances import bag_products
 
 
@@ -15,11 +14,10 @@ WEIGHTS = [{0: 2.0, 3: 1.5}, {}, {3: -1.0, 1: 4.0}, {4: 1.0, 0: 0.5}]
 
 @pytest.mark.parametrize("limit", [0, 10**6], ids=["sparse", "written out"])
 @pytest.mark.parametrize(("n_first", "n_second"), [(4, 4), (4, 2), (2, 4), (1, 1), (0, 3), (3, 0)])
-def test_products_are_sums_over_shared_things(monkeypatch, limit, n_first, n_second):
-    monkeypatch.setattr(_distances, "DENSE_ENTRIES", limit)
+def test_products_are_sums_over_shared_things(limit, n_first, n_second):
     first, second = WEIGHTS[:n_first], WEIGHTS[::-1][:n_second]
 
-    products = bag_products([bag(x) for x in first], [bag(z) for z in second], 5)
+    products = bag_products([bag(x) for x in first], [bag(z) for z in second], 5, dense_entries=limit)
 
     expected = [[sum(x[thing] * z[thing] for thing in x if thing in z) for z in second] for x in first]
     assert products.shape == (n_first, n_second)

@@ -178,7 +178,7 @@ def test_products_and_norms_are_the_same_for_both_forms(forms):
 
 
 def test_rows_are_two_dimensional():
-    with pytest.raises(InvalidContexts, match=r"Contexts have to be a 2-d array, one row an action, got shape \(3,\)"):
+    with pytest.raises(InvalidContexts, match=r"Contexts must be a 2-d array, one row per action, got shape \(3,\)"):
         as_rows([1.0, 2.0, 3.0])
 
 

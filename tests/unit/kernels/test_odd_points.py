@@ -110,7 +110,7 @@ def test_points_are_taken_in_any_usual_form(name):
 @pytest.mark.parametrize(
     ("similarities", "message"),
     [
-        (np.ma.masked_array(np.eye(2), mask=np.eye(2)), r"masked, and some are\. Fill the gaps"),
+        (np.ma.masked_array(np.eye(2), mask=np.eye(2)), r"masked, and some are\. Fill missing entries"),
         ([[1.0], [1.0, 2.0]], "rows of equal length"),
         (np.array([[1.0, None], [None, 1.0]]), "real numbers, got dtype object"),
         (np.eye(2) * 1j, "real numbers"),

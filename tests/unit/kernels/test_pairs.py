@@ -133,7 +133,7 @@ def test_one_pair_is_a_pair():
     ("pairs", "message"),
     [
         (Pairs([1.0, np.nan], ACTIONS), "row 0 holds NaN"),
-        (Pairs([1.0, 2.0], "boat"), "Contexts have to be a sequence"),
+        (Pairs([1.0, 2.0], "boat"), "Contexts must be a sequence"),
         (Pairs([1.0, 2.0], []), "at least one context"),
         (Pairs(CONTEXTS, ACTIONS), "One context is one row, got 3 rows"),
     ],

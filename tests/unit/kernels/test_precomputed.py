@@ -59,7 +59,7 @@ def test_a_result_can_be_changed_without_changing_the_table(kernel):
 
 def test_no_items_have_no_similarities(kernel):
     assert kernel.gram([], ["tea"]).shape == (0, 1)
-    with pytest.raises(InvalidContexts, match="There has to be at least one context, got none"):
+    with pytest.raises(InvalidContexts, match="There must be at least one context, got none"):
         kernel.kind.check([])
 
 
@@ -74,7 +74,7 @@ def test_an_unknown_item_is_named(kernel):
 
 @pytest.mark.parametrize("points", ["tea", [1.5], [[0, 2]], None])
 def test_points_are_a_sequence_of_ids(kernel, points):
-    with pytest.raises(InvalidContexts, match=r"An id is an integer or a string|Contexts have to be a sequence"):
+    with pytest.raises(InvalidContexts, match=r"An id is an integer or a string|Contexts must be a sequence"):
         kernel.kind.check(points)
 
 

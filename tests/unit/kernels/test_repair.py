@@ -149,16 +149,16 @@ def test_similarities_that_are_all_zero_need_no_repair(method):
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        (np.eye(2), {"method": "mend"}, 'The method has to be "clip", "flip", "shift" or "square", got \'mend\''),
+        (np.eye(2), {"method": "mend"}, 'The method must be "clip", "flip", "shift" or "square", got \'mend\''),
         (np.eye(2), {"tolerance": -1.0}, "The tolerance has to be a finite number, zero or above, got -1.0"),
-        (np.ones((2, 3)), {}, r"The similarities have to be a square matrix, .* got \(2, 3\)"),
+        (np.ones((2, 3)), {}, r"The similarities must be a square matrix, .* got \(2, 3\)"),
         (
             np.array([[1.0, 0.0], [0.5, 1.0]]),
             {},
-            r"The similarities have to be symmetric, .* take the mean: \(S \+ S.T\) / 2",
+            r"The similarities must be symmetric, .* take the mean: \(S \+ S.T\) / 2",
         ),
-        (np.array([[np.nan]]), {}, "The similarities have to be finite numbers, got nan in row 0, column 0"),
-        (np.empty((0, 0)), {}, "There has to be at least one item, got an empty matrix"),
+        (np.array([[np.nan]]), {}, "The similarities must be finite numbers, got nan in row 0, column 0"),
+        (np.empty((0, 0)), {}, "The matrix must have at least one item, got an empty one"),
     ],
 )
 def test_what_cannot_be_repaired_is_refused(values, options, message):

@@ -67,23 +67,23 @@ def test_long_doubles_are_taken_where_they_fit():
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ([[1.0, 2.0], [3.0]], "Contexts have to be rows of equal length"),
+        ([[1.0, 2.0], [3.0]], "Contexts must be rows of equal length"),
         (np.ones((2, 2)) * 1j, "takes rows of real numbers, got ndarray with dtype complex128"),
         ([["a"], ["b"]], "takes rows of real numbers, got list with dtype <U1. Strings, sets, ids and pairs have"),
         (np.array([[1.0], [None]]), "takes rows of real numbers, got ndarray with dtype object"),
         ([[Decimal("1.5")]], "takes rows of real numbers, got list with dtype object"),
         (np.array([["2020-01-01"]], dtype="M8[D]"), "takes rows of real numbers, got ndarray with dtype datetime64"),
         (None, "takes rows of real numbers, got NoneType"),
-        ([1.0, 2.0], r"have to be a 2-d array, one row an action, got shape \(2,\). One action: reshape\(1, -1\)"),
-        (np.ones((1, 1, 1)), r"have to be a 2-d array, one row an action, got shape \(1, 1, 1\)"),
-        (3.0, r"have to be a 2-d array, one row an action, got shape \(\)"),
-        (np.empty((0, 3)), "There has to be at least one context, got none"),
-        (csr_array((0, 3)), "There has to be at least one context, got none"),
+        ([1.0, 2.0], r"must be a 2-d array, one row per action, got shape \(2,\). One action: reshape\(1, -1\)"),
+        (np.ones((1, 1, 1)), r"must be a 2-d array, one row per action, got shape \(1, 1, 1\)"),
+        (3.0, r"must be a 2-d array, one row per action, got shape \(\)"),
+        (np.empty((0, 3)), "There must be at least one context, got none"),
+        (csr_array((0, 3)), "There must be at least one context, got none"),
         (np.empty((3, 0)), r"A context needs at least one column, got shape \(3, 0\)"),
         ([[1.0], [1e308], [np.nan]], "row 2 holds NaN or an infinity. Fill gaps or drop the row"),
         (np.array([[1.0, 1.0], [-np.inf, 1.0]]), "row 1 holds NaN or an infinity"),
         (csr_array([[0.0, 0.0], [0.0, 0.0], [1.0, np.inf]]), "row 2 holds NaN or an infinity"),
-        (csr_array([[1j]]), "Sparse contexts have to hold real numbers, got dtype complex128"),
+        (csr_array([[1j]]), "Sparse contexts must hold real numbers, got dtype complex128"),
         (np.ma.masked_equal([[1.0, 2.0]], 2.0), "Some entries of the contexts are masked"),
     ],
 )  # fmt: skip
@@ -94,7 +94,7 @@ def test_what_is_no_rows_of_numbers_is_refused(points, message):
 
 @pytest.mark.skipif(coo_array(np.ones(3)).ndim == 2, reason="SciPy before 1.13 has no sparse arrays of one axis")
 def test_a_sparse_array_of_one_axis_is_refused():
-    message = r"Sparse contexts have to be 2-d, one row an action, got shape \(3,\)"
+    message = r"Sparse contexts must be 2-d, one row per action, got shape \(3,\)"
 
     with pytest.raises(InvalidContexts, match=message):
         KIND.check(coo_array(np.ones(3)))

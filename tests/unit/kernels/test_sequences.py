@@ -44,13 +44,13 @@ def test_strings_come_in_any_ordered_collection(points):
 
 @pytest.mark.parametrize("points", ["ab", b"ab", 3, None, {"a", "b"}, frozenset("ab"), {"a": 1}, np.array("a")])
 def test_what_has_no_order_is_no_collection(points):
-    with pytest.raises(InvalidContexts, match="Contexts have to be a sequence, one entry an action, got"):
+    with pytest.raises(InvalidContexts, match="Contexts must be a sequence, one entry an action, got"):
         Strings().check(points)
 
 
 @pytest.mark.parametrize("kind", [Strings(), Ids(), Sets(), Objects()])
 def test_there_is_at_least_one_context(kind):
-    with pytest.raises(InvalidContexts, match="There has to be at least one context, got none"):
+    with pytest.raises(InvalidContexts, match="There must be at least one context, got none"):
         kind.check([])
 
 
@@ -95,7 +95,7 @@ def test_objects_are_told_apart_by_their_key():
 
 
 def test_objects_without_a_usable_key_are_refused():
-    with pytest.raises(InvalidContexts, match=r"Points of type dict cannot be told apart: .*Objects\(key=...\)"):
+    with pytest.raises(InvalidContexts, match=r"Points of type dict cannot be compared: .*Objects\(key=...\)"):
         Objects().check([{"a": 1}])
 
 

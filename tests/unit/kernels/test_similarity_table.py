@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
-from kernelbandits.kernels import Precomputed, SimilarityTable, repair, similarity_table
+from kernelbandits.kernels import Precomputed, SimilarityTable, repair
 from kernelbandits.kernels.rows import GrowingNames
+from kernelbandits.kernels.similarity_table import symmetric
 
 VALUES = np.array([[1.0, 0.5, 0.1], [0.5, 2.0, 0.3], [0.1, 0.3, 1.5]])
 
@@ -61,7 +62,7 @@ def test_an_unknown_item_is_named_with_the_way_to_add_it(table):
 
 @pytest.mark.parametrize("ids", ["tea", 7, None, [1.5], [True], {"tea"}])
 def test_ids_are_a_sequence_of_integers_and_strings(table, ids):
-    with pytest.raises(InvalidContexts, match=r"An id is an integer or a string|Contexts have to be a sequence"):
+    with pytest.raises(InvalidContexts, match=r"An id is an integer or a string|Contexts must be a sequence"):
         table.rows(ids)
 
 
@@ -93,34 +94,33 @@ def test_rounding_is_evened_out_and_symmetric_entries_stay():
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 256])
-def test_the_worst_asymmetry_is_named(monkeypatch, chunk):
-    monkeypatch.setattr(similarity_table, "CHUNK", chunk)
+def test_the_worst_asymmetry_is_named(chunk):
     values = VALUES.copy()
     values[1, 0] += 1e-5
     values[2, 1] += 1e-3
 
     with pytest.raises(
-        InvalidParameter, match=r"have to be symmetric, but those of rows [12] and [12] are 0.30?1? .* \(S \+ S.T\) / 2"
+        InvalidParameter, match=r"must be symmetric, and those of rows [12] and [12] are 0.30?1? .* \(S \+ S.T\) / 2"
     ):
-        SimilarityTable(values)
+        symmetric(values, "The similarities", chunk=chunk)
 
 
 @pytest.mark.parametrize(
     ("values", "ids", "message"),
     [
-        (np.ones((2, 3)), None, r"have to be a square matrix, a row and a column an item, got \(2, 3\)"),
-        (np.ones(3), None, r"have to be a matrix of real numbers, got dtype float64 and shape \(3,\)"),
-        ([[1.0, 2.0], [3.0]], None, "have to be rows of equal length"),
-        (np.eye(2) * 1j, None, "have to be a matrix of real numbers, got dtype complex128"),
-        ([["a"]], None, "have to be a matrix of real numbers, got dtype <U1"),
-        (csr_array(np.eye(2)), None, r"have to be an ordinary matrix, got a sparse one. Write it out: S.toarray\(\)"),
-        (np.array([[1.0, np.inf], [np.inf, 1.0]]), None, "have to be finite numbers, got inf in row 0, column 1"),
+        (np.ones((2, 3)), None, r"must be a square matrix, one row and one column per item, got \(2, 3\)"),
+        (np.ones(3), None, r"must be a matrix of real numbers, got dtype float64 and shape \(3,\)"),
+        ([[1.0, 2.0], [3.0]], None, "must be rows of equal length"),
+        (np.eye(2) * 1j, None, "must be a matrix of real numbers, got dtype complex128"),
+        ([["a"]], None, "must be a matrix of real numbers, got dtype <U1"),
+        (csr_array(np.eye(2)), None, r"must be a dense matrix, got a sparse one. Convert it: S.toarray\(\)"),
+        (np.array([[1.0, np.inf], [np.inf, 1.0]]), None, "must be finite numbers, got inf in row 0, column 1"),
         (np.empty((0, 0)), None, "A similarity table needs at least one item, got none"),
-        (np.diag([1.0, -0.5]), ["a", "b"], "'b' has a self-similarity of -0.5. kb.kernels.repair makes a usable table"),
-        (np.eye(2), ["a", "a"], "Every item of a similarity table has an id of its own, but 'a' is twice"),
-        (np.eye(2), ["a"], "There are 1 ids for 2 items"),
+        (np.diag([1.0, -0.5]), ["a", "b"], "'b' has -0.5. Repair them: kb.kernels.repair"),
+        (np.eye(2), ["a", "a"], "ids of a similarity table must be unique, and 'a' occurs twice"),
+        (np.eye(2), ["a"], "one id per item, got 1 ids for 2 items"),
         (np.eye(2), ["a", 1.5], "The ids of a similarity table cannot be used. An id is an integer or a string"),
-        (np.eye(2), "ab", "The ids of a similarity table cannot be used. Contexts have to be a sequence"),
+        (np.eye(2), "ab", "The ids of a similarity table cannot be used. Contexts must be a sequence"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(values, ids, message):
@@ -154,16 +154,16 @@ def test_a_numbered_table_may_go_on_with_numbers_or_names():
 @pytest.mark.parametrize(
     ("ids", "to_known", "among_new", "message"),
     [
-        (["tea"], np.zeros((1, 3)), [[1.0]], "has an id of its own, but 'tea' is twice"),
-        (["x", "x"], np.zeros((2, 3)), np.eye(2), "has an id of its own, but 'x' is twice"),
-        (["x"], np.zeros((2, 3)), np.eye(2), "There are 1 ids for 2 items"),
+        (["tea"], np.zeros((1, 3)), [[1.0]], "must be unique, and 'tea' occurs twice"),
+        (["x", "x"], np.zeros((2, 3)), np.eye(2), "must be unique, and 'x' occurs twice"),
+        (["x"], np.zeros((2, 3)), np.eye(2), "one id per item, got 1 ids for 2 items"),
         (["x"], np.zeros((1, 2)), [[1.0]], r"a column for each of the 3 known ones, got shape \(1, 2\)"),
-        (["x"], np.zeros((3, 1)), [[1.0]], r"has to have a row for each of the 1 new items .* got shape \(3, 1\)"),
+        (["x"], np.zeros((3, 1)), [[1.0]], r"must have a row for each of the 1 new items .* got shape \(3, 1\)"),
         ([], np.zeros((0, 3)), np.zeros((0, 0)), r"a row for each of the 0 new items \(at least one\)"),
-        (["x"], np.full((1, 3), np.nan), [[1.0]], "to_known have to be finite numbers, got nan in row 0, column 0"),
-        (["x"], np.zeros(3), [[1.0]], "to_known have to be a matrix of real numbers"),
-        (["x", "y"], np.zeros((2, 3)), [[1.0, 0.5], [0.0, 1.0]], "among_new have to be symmetric"),
-        (["x"], np.zeros((1, 3)), [[-1.0]], "'x' has a self-similarity of -1"),
+        (["x"], np.full((1, 3), np.nan), [[1.0]], "to_known must be finite numbers, got nan in row 0, column 0"),
+        (["x"], np.zeros(3), [[1.0]], "to_known must be a matrix of real numbers"),
+        (["x", "y"], np.zeros((2, 3)), [[1.0, 0.5], [0.0, 1.0]], "among_new must be symmetric"),
+        (["x"], np.zeros((1, 3)), [[-1.0]], "'x' has -1"),
         ("x", np.zeros((1, 3)), [[1.0]], "The ids of a similarity table cannot be used"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_growth_from_a_signal_handler_comes_first(monkeypatch):
         return grown(names, new)
 
     monkeypatch.setattr(GrowingNames, "grown", interrupted)
-    with pytest.raises(InvalidParameter, match="but 6 is twice"):
+    with pytest.raises(InvalidParameter, match="and 6 occurs twice"):
         add_next(table, 2)
 
     expected = made("clip", n_items=6)

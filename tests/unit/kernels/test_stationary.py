@@ -137,7 +137,7 @@ def test_every_length_scale_is_positive_and_finite(scales):
 
 
 def test_there_is_a_length_scale():
-    with pytest.raises(InvalidParameter, match="There has to be a length scale"):
+    with pytest.raises(InvalidParameter, match="The length scale must be one number"):
         Gaussian(length_scale=[])
 
 
@@ -148,7 +148,7 @@ def test_there_are_as_many_length_scales_as_columns():
 
 @pytest.mark.parametrize("smoothness", [1.0, 3.5, "rough", None])
 def test_a_matern_kernel_has_one_of_three_smoothnesses(smoothness):
-    with pytest.raises(InvalidParameter, match=r"The smoothness has to be 0.5, 1.5 or 2.5, got"):
+    with pytest.raises(InvalidParameter, match=r"The smoothness must be 0.5, 1.5 or 2.5, got"):
         Matern(smoothness=smoothness, length_scale=1.0)
 
 

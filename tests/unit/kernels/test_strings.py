@@ -154,9 +154,9 @@ def test_tf_idf_is_frozen():
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("one string", "The corpus has to be a sequence of strings. Contexts have to be a sequence"),
-        ([], "The corpus has to be a sequence of strings. There has to be at least one"),
-        (["a", 3], "The corpus has to be a sequence of strings. This kernel compares strings, got int"),
+        ("one string", "The corpus must be a sequence of strings. Contexts must be a sequence"),
+        ([], "The corpus must be a sequence of strings. There must be at least one"),
+        (["a", 3], "The corpus must be a sequence of strings. This kernel compares strings, got int"),
     ],
 )
 def test_a_corpus_is_some_strings(corpus, message):

@@ -66,15 +66,15 @@ def test_a_diagonal_that_is_given_is_used():
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (1.0, r"has to return the similarities of all pairs, shape \(2, 2\), and returned shape \(\)"),
+        (1.0, r"must return the similarities of all pairs, shape \(2, 2\), and returned shape \(\)"),
         (
             np.ones(2),
-            r"has to return .* returned shape \(2,\). A function k of two points becomes one of two collections",
+            r"must return .* returned shape \(2,\). A function k of two points becomes one of two collections",
         ),
-        (np.ones((3, 2)), r"has to return .* shape \(2, 2\), and returned shape \(3, 2\)"),
-        (np.full((2, 2), np.nan), r"has to return finite real numbers, and returned others \(dtype float64\)"),
-        (np.full((2, 2), 1j), r"has to return finite real numbers, and returned others \(dtype complex128\)"),
-        ([["a"] * 2] * 2, "has to return finite real numbers"),
+        (np.ones((3, 2)), r"must return .* shape \(2, 2\), and returned shape \(3, 2\)"),
+        (np.full((2, 2), np.nan), r"must return finite real numbers, and returned others \(dtype float64\)"),
+        (np.full((2, 2), 1j), r"must return finite real numbers, and returned others \(dtype complex128\)"),
+        ([["a"] * 2] * 2, "must return finite real numbers"),
     ],
 )
 def test_what_a_function_returns_is_checked(returned, message):
@@ -201,9 +201,9 @@ def test_whatever_can_be_a_kernel_becomes_one():
         ("rbf", r"A kernel is needed, got the string 'rbf'. Kernels are objects: kernels.Gaussian\(length_scale=1.0\)"),
         (None, "A kernel is needed, got NoneType. Give a kernel of kb.kernels, a square matrix of similarities"),
         (3.0, "A kernel is needed, got float"),
-        (np.ones((2, 3)), "The similarities have to be a square matrix"),
-        (np.array([[1.0, 0.0], [0.5, 1.0]]), "The similarities have to be symmetric"),
-        (np.ones(3), "The similarities have to be a matrix of real numbers"),
+        (np.ones((2, 3)), "The similarities must be a square matrix"),
+        (np.array([[1.0, 0.0], [0.5, 1.0]]), "The similarities must be symmetric"),
+        (np.ones(3), "The similarities must be a matrix of real numbers"),
     ],
 )
 def test_what_can_be_no_kernel_is_refused(given, message):

@@ -337,7 +337,7 @@ def test_without_the_look_at_falling_sums_the_trace_stays(monkeypatch):
 
 
 def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
-    """With a front, which takes all rewards in before the others do."""
+    """With a active, which takes all rewards in before the others do."""
     for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_FRONT": 40}.items():
         monkeypatch.setattr(active_set, name, value)
     points = np.random.default_rng(5).uniform(size=(300, 2))
@@ -347,7 +347,7 @@ def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
         decision = policy.choose(catalog)
         policy.learn(decision, rewards[decision.action])
         plain.warm_start(points[[decision.action]], [rewards[decision.action]])
-    assert policy.choose(catalog).cost.engine == "front"
+    assert policy.choose(catalog).cost.engine == "active set"
     mistake = policy.choose(catalog.only([int(np.argmin(rewards))]))
     policy.choose(catalog)
     policy.learn(mistake, MISTAKE)

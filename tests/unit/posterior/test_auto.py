@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from definitions import ridge
 from kernelbandits.errors import IllConditioned, InvalidContexts
 from kernelbandits.kernels import FromCallable, Gaussian, Linear
-from kernelbandits.posterior import AutoPosterior, ExactPosterior
+from kernelbandits.posterior import AutoPosterior, ExactPosterior, PrimalPosterior
 
 RNG = np.random.default_rng(0)
 CONTEXTS, REWARDS = RNG.normal(size=(40, 8)), RNG.normal(size=40)
@@ -250,10 +250,12 @@ def test_contexts_that_were_refused_are_not_remembered():
     assert auto.form == "compressed"
 
 
-def test_the_exact_form_is_there_while_it_lasts():
+def test_the_capabilities_are_those_of_the_current_form():
     posterior = AutoPosterior(Linear(), regularization=1.0)
-    assert isinstance(posterior.exact, ExactPosterior)
+    assert isinstance(posterior._current_form(), ExactPosterior)
+    assert posterior.capabilities == ExactPosterior.capabilities
 
     posterior.observe([[1.0], [2.0]], [0.0, 1.0])
 
-    assert posterior.exact is None
+    assert isinstance(posterior._current_form(), PrimalPosterior)
+    assert posterior.capabilities == PrimalPosterior.capabilities

@@ -62,12 +62,11 @@ def test_many_rows_at_once_are_those_of_one_after_another(panel, first):
 
     assert_factors(factor, matrix)
     alone = grown(matrix, [1] * 23)
-    for (_, n_rows, left, corner), (_, others, other_left, other_corner) in zip(
-        factor.panels(), alone.panels(), strict=True
-    ):
-        assert n_rows == others
-        assert_allclose(left[:n_rows], other_left[:n_rows], atol=1e-12)
-        assert_allclose(corner[:n_rows, :n_rows], other_corner[:n_rows, :n_rows], atol=1e-12)
+    for ours, other in zip(factor.panels, alone.panels, strict=True):
+        n_rows = ours.n_rows
+        assert n_rows == other.n_rows
+        assert_allclose(ours.left[:n_rows], other.left[:n_rows], atol=1e-12)
+        assert_allclose(ours.corner[:n_rows, :n_rows], other.corner[:n_rows, :n_rows], atol=1e-12)
 
 
 def test_solves_are_those_of_the_dense_factor(panel):
@@ -165,7 +164,7 @@ def test_panels_hold_about_half_of_the_square():
     size = 1_500
     factor = grown(np.eye(size), [256] * 10)
 
-    held = sum(panel.left.nbytes + panel.corner.nbytes for panel in factor._panels)
+    held = sum(panel.left.nbytes + panel.corner.nbytes for panel in factor.panels)
 
     assert held < 0.62 * 8 * size**2
 
@@ -203,10 +202,10 @@ def test_the_panels_are_the_rows_of_the_factor(panel):
     factor = grown(matrix, [3, 9])
     lower = np.linalg.cholesky(matrix)
 
-    for start, n_rows, left, corner in factor.panels():
-        here = slice(start, start + n_rows)
-        assert_allclose(left[:n_rows], lower[here, :start], rtol=1e-9, atol=1e-12)
-        assert_allclose(corner[:n_rows, :n_rows], lower[here, here], rtol=1e-9, atol=1e-12)
+    for one in factor.panels:
+        here = slice(one.start, one.start + one.n_rows)
+        assert_allclose(one.left[: one.n_rows], lower[here, : one.start], rtol=1e-9, atol=1e-12)
+        assert_allclose(one.corner[: one.n_rows, : one.n_rows], lower[here, here], rtol=1e-9, atol=1e-12)
 
 
 def test_a_known_row_is_appended_as_it_is(panel):

@@ -385,17 +385,17 @@ class TestExpected:
 
         self.assert_same(posterior, plain)
 
-    def test_an_era_ends_when_old_rows_change(self):
+    def test_the_factor_has_a_new_version_when_old_rows_change(self):
         posterior, _, point = self.expecting()
-        era = posterior.era
+        version = posterior.factor_version
         posterior.observe(point, [0.7])
         posterior.whitening()
-        assert posterior.era == era
+        assert posterior.factor_version == version
 
         posterior.observe(point, [0.7])
         posterior.whitening()
 
-        assert posterior.era > era
+        assert posterior.factor_version > version
 
 
 @pytest.mark.parametrize("largest_growth", [None, np.inf])

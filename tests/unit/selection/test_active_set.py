@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import active_set as front_module
-from kernelbandits.selection.active_set import Front
+from kernelbandits.selection.active_set import ActiveSet
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 
 N_ITEMS, SIZE, BETA = 300, 60, 0.8
@@ -13,7 +13,7 @@ REGULARIZATION = 0.3
 
 
 class Scene:
-    """A front, and beside it all items kept up to date by another log."""
+    """A active, and beside it all items kept up to date by another log."""
 
     def __init__(self, seed=0, n_before=25):
         self.rng = np.random.default_rng(seed)
@@ -26,8 +26,8 @@ class Scene:
             self.observe(row)
         for follower in (self.behind, self.exact):
             follower.start(self.record)
-        self.front = Front(self.behind.log, N_ITEMS, SIZE, BETA, 0.5, self.behind.between)
-        self.front.points = self.items[self.front.rows]
+        self.active = ActiveSet(self.behind.log, N_ITEMS, SIZE, BETA, 0.5, self.behind.between)
+        self.active.points = self.items[self.active.rows]
         self.kernel = kernel
 
     def observe(self, row):
@@ -35,13 +35,13 @@ class Scene:
         self.record.add(batch)
 
     def pull(self, place):
-        """An action of the front, taken in by the front and by the log of all."""
-        self.observe(int(self.front.rows[place]))
-        log = self.front.log
+        """An action of the active, taken in by the active and by the log of all."""
+        self.observe(int(self.active.rows[place]))
+        log = self.active.log
         if self.record.n_slots > log.n_slots:
             places = self.behind.find_new()
             self.behind.meet(places)
-            log.meet(self.front.places_of(places))
+            log.meet(self.active.places_of(places))
             self.exact.meet(places.copy())
         (slot,) = self.behind.changed(log)
         log.pull(slot, self.record.counts.item(slot), self.record.sums.item(slot), self.similarities)
@@ -52,13 +52,13 @@ class Scene:
             self.pull(int(place))
 
     def similarities(self, slots, out):
-        out[:] = self.kernel.gram(self.behind.slot_points(slots), self.items[self.front.rows])
+        out[:] = self.kernel.gram(self.behind.slot_points(slots), self.items[self.active.rows])
 
     def refresh(self, reach=0.5, best=np.inf):
-        self.front.refresh(BETA, reach, best, self.behind.similarities)
+        self.active.refresh(BETA, reach, best, self.behind.similarities)
 
     def rest(self):
-        return np.setdiff1d(np.arange(N_ITEMS), self.front.rows)
+        return np.setdiff1d(np.arange(N_ITEMS), self.active.rows)
 
     def scores(self):
         log = self.exact.log
@@ -71,10 +71,10 @@ def test_the_rest_stays_below_its_bounds(seed):
 
     for n_pulls in (1, 3, 8, 20):
         scene.pull_some(n_pulls, among=15)
-        by_sums, factor = scene.front.factor_by_sums(BETA), scene.front.factor(BETA)
+        by_sums, factor = scene.active.factor_by_sums(BETA), scene.active.factor(BETA)
 
         assert by_sums >= factor * (1.0 - 1e-8)
-        assert scene.scores()[scene.rest()].max() <= scene.front.rest(factor) + 1e-12
+        assert scene.scores()[scene.rest()].max() <= scene.active.rest(factor) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -84,12 +84,12 @@ def test_and_so_it_does_after_the_means_were_refreshed(seed):
     for n_pulls in (4, 10, 10):
         scene.pull_some(n_pulls, among=15)
         scene.refresh()
-        assert scene.scores()[scene.rest()].max() <= scene.front.rest(scene.front.factor(BETA)) + 1e-12
+        assert scene.scores()[scene.rest()].max() <= scene.active.rest(scene.active.factor(BETA)) + 1e-12
         scene.pull_some(6, among=15)
-        assert scene.scores()[scene.rest()].max() <= scene.front.rest(scene.front.factor(BETA)) + 1e-12
+        assert scene.scores()[scene.rest()].max() <= scene.active.rest(scene.active.factor(BETA)) + 1e-12
 
 
-def test_a_front_that_was_not_refreshed_would_be_noticed(monkeypatch):
+def test_an_active_set_that_was_not_refreshed_would_be_noticed(monkeypatch):
     """Negative control: as if the means were what they were."""
     monkeypatch.setattr(front_module, "mixed", lambda _, __, n_actions: np.zeros(n_actions))
     scene = Scene()
@@ -97,7 +97,7 @@ def test_a_front_that_was_not_refreshed_would_be_noticed(monkeypatch):
     scene.pull_some(20)
     scene.refresh()
 
-    assert scene.scores()[scene.rest()].max() > scene.front.rest(BETA)
+    assert scene.scores()[scene.rest()].max() > scene.active.rest(BETA)
 
 
 def test_the_bound_is_convex_between_the_points_of_its_grid():
@@ -106,8 +106,8 @@ def test_the_bound_is_convex_between_the_points_of_its_grid():
 
     for factor in np.linspace(0.5 * BETA, 1.4 * BETA, 23):
         highest = (log.mean[rest] + factor * np.sqrt(log.variance[rest])).max()
-        assert scene.front.rest(factor) >= highest - 1e-12
-    assert scene.front.rest(100.0) == np.inf
+        assert scene.active.rest(factor) >= highest - 1e-12
+    assert scene.active.rest(100.0) == np.inf
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -115,14 +115,14 @@ def test_those_who_join_are_exact_and_so_is_the_front_afterwards(seed):
     scene = Scene(seed)
     scene.pull_some(12)
     scene.refresh(best=scene.scores()[scene.rest()].max())
-    joined = scene.front.log.size - SIZE
+    joined = scene.active.log.size - SIZE
     scene.pull_some(12, among=SIZE + joined)
     scene.refresh(best=scene.scores()[scene.rest()].max())
-    scene.pull_some(5, among=scene.front.log.size)
+    scene.pull_some(5, among=scene.active.log.size)
 
-    rows, log = scene.front.rows, scene.front.log
+    rows, log = scene.active.rows, scene.active.log
     assert 0 < joined < len(rows) - SIZE
     assert len(np.unique(rows)) == len(rows) == log.size
-    assert [scene.front.place(int(row)) for row in rows] == list(range(len(rows)))
+    assert [scene.active.place(int(row)) for row in rows] == list(range(len(rows)))
     assert_allclose(log.mean, scene.exact.log.mean[rows], rtol=0, atol=1e-11)
     assert_allclose(log.variance, scene.exact.log.variance[rows], rtol=0, atol=1e-12)

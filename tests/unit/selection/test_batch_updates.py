@@ -44,15 +44,15 @@ def as_it_was():
 def begun():
     scene = Scene()
     for slot in (3, 1, 4, 1, 5):
-        scene.pull(slot, scene.log.taken[0, slot] + 1.0, scene.log.taken[1, slot] + 0.3 * slot)
+        scene.pull(slot, scene.log.applied[0, slot] + 1.0, scene.log.applied[1, slot] + 0.3 * slot)
     return scene
 
 
 @pytest.mark.parametrize("slots", [[3, 1], [0, 2, 6], [5, 0, 3, 9, 1, 2]])
 def test_many_pulls_at_once_are_the_same_as_one_by_one(slots):
     together, apart = begun(), begun()
-    counts = [together.log.taken[0, slot] + 1.0 + slot for slot in slots]
-    totals = [together.log.taken[1, slot] + 0.5 for slot in slots]
+    counts = [together.log.applied[0, slot] + 1.0 + slot for slot in slots]
+    totals = [together.log.applied[1, slot] + 0.5 for slot in slots]
 
     together.pull_many(slots, counts, totals)
     for slot, count, total in zip(slots, counts, totals, strict=True):
@@ -68,13 +68,13 @@ def test_many_pulls_at_once_are_the_same_as_one_by_one(slots):
 
 def test_a_log_that_is_rebuilt_has_the_same_estimates():
     scene = begun()
-    before, taken = scene.estimates(), scene.log.taken.copy()
+    before, taken = scene.estimates(), scene.log.applied.copy()
     slots = np.flatnonzero(taken[0])
 
     batch_updates.rebuild(scene.log, slots, taken[0, slots], taken[1, slots], scene.similarities)
 
     assert_allclose(scene.estimates(), before, rtol=0, atol=1e-13)
-    assert np.array_equal(scene.log.taken, taken)
+    assert np.array_equal(scene.log.applied, taken)
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):

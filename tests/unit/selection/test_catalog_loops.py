@@ -204,10 +204,10 @@ def test_compiling_begins_once_there_was_enough_work(monkeypatch):
     begun = []
     monkeypatch.setattr(Loops, "compile", lambda self: begun.append(self))
 
-    loops.note(10)
+    loops.record_work(10)
     assert not begun
     for _ in range(3):
-        loops.note(WORK_BEFORE_COMPILE)
+        loops.record_work(WORK_BEFORE_COMPILE)
     loops._thread.join()
 
     assert begun == [loops]

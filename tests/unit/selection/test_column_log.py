@@ -5,8 +5,8 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import _catalog_loops, column_log, ties
-from kernelbandits.selection._catalog_loops import loops, make_loops
-from kernelbandits.selection.column_log import BEST, FALL, LARGEST, LEADER, ColumnLog, Screen
+from kernelbandits.selection._catalog_loops import BEST, LARGEST, LEADER, loops, make_loops
+from kernelbandits.selection.column_log import FALL, ColumnLog, Screen
 
 N_ACTIONS, BETA, REGULARIZATION = 1_500, 0.9, 0.3
 PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
@@ -65,7 +65,7 @@ def test_a_round_in_one_call_is_a_pull_and_a_search(form, compiled, monkeypatch)
         assert_allclose(ours.state[:4], theirs.state[:4], rtol=0, atol=1e-13)
         assert ours.state[column_log.REACH] == pytest.approx(theirs.state[column_log.REACH], rel=1e-12)
         assert np.array_equal(ours.marks, theirs.marks)
-        assert np.array_equal(ours.taken, theirs.taken)
+        assert np.array_equal(ours.applied, theirs.applied)
         assert one_call.round() == 1  # nothing has changed since
         assert ours.tied[0] == scores.argmax()
 

@@ -17,7 +17,7 @@ def a_log(points, slots):
         out[:] = KERNEL.gram(points[np.asarray(slots)[asked]], points)
 
     for slot in (0, 1, 0, 2, 2, 1):
-        log.pull(slot, log.taken[0, slot] + 1.0, log.taken[1, slot] + 0.4, similarities)
+        log.pull(slot, log.applied[0, slot] + 1.0, log.applied[1, slot] + 0.4, similarities)
     return log
 
 

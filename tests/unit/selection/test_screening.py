@@ -8,7 +8,7 @@ import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Delta, FromCallable, Gaussian, Linear, PairProduct
 from kernelbandits.posterior import AutoPosterior
-from kernelbandits.selection import Screening
+from kernelbandits.selection import screened
 
 
 def a_policy(kernel=None, n_known=20, **settings):
@@ -87,12 +87,12 @@ def test_a_copy_begins_anew():
     assert copied.choose(CONTEXTS).action == policy.choose(CONTEXTS).action
 
 
-def test_it_takes_any_posterior_and_answers_only_for_the_exact_form():
+def test_only_the_exact_form_is_screened():
     posterior = AutoPosterior(Linear(), regularization=1.0)
     posterior.observe(CONTEXTS[:10], np.zeros(10))
 
     assert posterior.form == "primal"
-    assert Screening().best(posterior, CONTEXTS, 30, 0.5) is None
+    assert screened(posterior, 30) is None
 
 
 def test_a_copy_knows_nothing_of_the_factor():
@@ -101,4 +101,4 @@ def test_a_copy_knows_nothing_of_the_factor():
     policy.choose(CONTEXTS)
 
     for copied in (copy.deepcopy(policy._selectors.screening), pickle.loads(pickle.dumps(policy._selectors.screening))):
-        assert not len(copied._table._rows)
+        assert not len(copied._panels._rows)

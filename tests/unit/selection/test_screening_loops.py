@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from kernelbandits import _compile
 from kernelbandits.selection import _screening_loops as loops
+from kernelbandits.selection._screening_loops import screening_loops
+
+screening_loops.ensure()  # registers the parts
+
+
+def forms(part):
+    """Compiled, and the same in Python."""
+    return [_compile.numba().njit(fastmath=set(_compile._parts[part]))(part), part]
 
 
 def a_panel(rng, start, n_rows):
@@ -16,7 +25,7 @@ def a_panel(rng, start, n_rows):
 SIZES = [(0, 1), (0, 9), (5, 4), (40, 23), (1300, 6)]
 
 
-@pytest.mark.parametrize("form", [loops.substitute_loop, loops.substitute_loop.py_func])
+@pytest.mark.parametrize("form", forms(loops.substitute_loop))
 @pytest.mark.parametrize("n_rights", [1, 2, 5])
 @pytest.mark.parametrize(("start", "n_rows"), SIZES)
 def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
@@ -35,7 +44,7 @@ def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
     assert np.array_equal(rights[:, start + n_rows :], before[:, start + n_rows :])
 
 
-@pytest.mark.parametrize("form", [loops.substitute_back_loop, loops.substitute_back_loop.py_func])
+@pytest.mark.parametrize("form", forms(loops.substitute_back_loop))
 @pytest.mark.parametrize(("start", "n_rows"), SIZES)
 def test_a_panel_is_solved_backwards(form, start, n_rows):
     rng = np.random.default_rng(start)

@@ -57,7 +57,7 @@ def test_a_scan_is_as_exact_as_it_says(case, passes):
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(contexts(rng, 30), rng.normal(size=30))
     record = posterior.record
-    way = similarities_for(kernel, record, kernel.kind.check(contexts(rng, 2)))
+    way = similarities_for(kernel, record.points, kernel.kind.check(contexts(rng, 2)))
     assert isinstance(way, expected)
     for _ in range(3):
         posterior.observe(contexts(rng, 9), rng.normal(size=9))
@@ -66,7 +66,7 @@ def test_a_scan_is_as_exact_as_it_says(case, passes):
         weights = rng.normal(size=n_known)
         shares = 1.0 / (kernel.diagonal(record.points)[:n_known] + 0.4 / record.counts[:n_known])
 
-        scan = way.scan(points, weights, shares)
+        scan = way.scan(points, record.points, weights, shares)
 
         similarity = kernel.gram(points, record.points)
         exact = similarity[:, :n_known] @ weights
@@ -74,9 +74,10 @@ def test_a_scan_is_as_exact_as_it_says(case, passes):
         assert (np.abs(scan.mean - exact) <= scan.error * np.abs(weights).sum()).all()
         assert scan.error < 1e-4 * kernel.diagonal(points).max()
         assert (scan.explained <= nearest).all()
+        assert_allclose(scan.prior, kernel.diagonal(points), rtol=1e-15)
         assert_allclose(scan.explained, nearest, rtol=0, atol=1e-3 * kernel.diagonal(points).max())
         roots, chosen = rng.uniform(1.0, 2.0, size=record.n_slots), np.array([3, 0, 24])
-        found = way.rows(points, chosen, roots)
+        found = way.rows(points, record.points, chosen, roots)
         assert_allclose(found, similarity[chosen] * roots, rtol=1e-11, atol=1e-12)
         assert found.flags.c_contiguous
 
@@ -87,17 +88,17 @@ def test_blocks_make_the_whole(monkeypatch):
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 30), rng.normal(size=30))
     points, weights, shares = rows(rng, 50), rng.normal(size=30), rng.uniform(size=30)
-    whole = AnyKernel(kernel, posterior.record).scan(points, weights, shares)
+    whole = AnyKernel(kernel).scan(points, posterior.record.points, weights, shares)
     monkeypatch.setattr(module, "SMALLER_BLOCKS", 40_000)
-    way = AnyKernel(kernel, posterior.record)
+    way = AnyKernel(kernel)
 
-    parts = way.scan(points, weights, shares)
+    parts = way.scan(points, posterior.record.points, weights, shares)
 
     assert_allclose(parts.mean, whole.mean, rtol=1e-12)
     assert_allclose(parts.explained, whole.explained, rtol=1e-12)
     chosen = np.array([49, 1])
     similarity = kernel.gram(points, posterior.record.points)
-    assert_allclose(way.rows(points, chosen, np.ones(30)), similarity[chosen], rtol=1e-12)
+    assert_allclose(way.rows(points, posterior.record.points, chosen, np.ones(30)), similarity[chosen], rtol=1e-12)
 
 
 @pytest.mark.parametrize("distance", [1e4, 1e30, 1e200])
@@ -107,13 +108,13 @@ def test_rows_too_far_for_single_precision_are_left_to_the_kernel(distance, pass
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 30), rng.normal(size=30))
     weights, shares = rng.normal(size=30), rng.uniform(size=30)
-    way = similarities_for(kernel, posterior.record, rows(rng, 2))
+    way = similarities_for(kernel, posterior.record.points, rows(rng, 2))
     points = rows(rng, 5)
     points[2] *= distance
 
     with np.errstate(over="ignore", invalid="ignore"):
-        scan = way.scan(points, weights, shares)
-        found = way.rows(points, np.array([2, 1]), np.ones(30))
+        scan = way.scan(points, posterior.record.points, weights, shares)
+        found = way.rows(points, posterior.record.points, np.array([2, 1]), np.ones(30))
 
     assert_allclose(scan.mean, kernel.gram(points, posterior.record.points) @ weights, rtol=1e-9, atol=1e-9)
     assert scan.error < 1e-10
@@ -127,11 +128,11 @@ def test_threads_change_nothing(monkeypatch):
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 300), rng.normal(size=300))
     points, weights, shares = rows(rng, 900), rng.normal(size=300), rng.uniform(size=300)
-    way = similarities_for(kernel, posterior.record, points)
-    in_threads = way.scan(points, weights, shares)
+    way = similarities_for(kernel, posterior.record.points, points)
+    in_threads = way.scan(points, posterior.record.points, weights, shares)
     monkeypatch.setattr(module, "WORTH_THREADS", 10**12)
 
-    alone = way.scan(points, weights, shares)
+    alone = way.scan(points, posterior.record.points, weights, shares)
 
     assert np.array_equal(in_threads.mean, alone.mean)
     assert np.array_equal(in_threads.explained, alone.explained)

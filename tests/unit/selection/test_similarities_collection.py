@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from kernelbandits import _compile
 from kernelbandits.kernels import Gaussian, Laplacian, Matern, Spectrum
 from kernelbandits.selection import similarities as collection_module
-from kernelbandits.selection.screening_loops import ScreeningLoops, screening_loops
+from kernelbandits.selection._screening_loops import WORK_BEFORE_COMPILE, screening_loops
 from kernelbandits.selection.similarities import Collection
 
 ITEMS = np.random.default_rng(0).normal(size=(700, 5))
@@ -59,7 +59,7 @@ def test_other_points_than_rows():
 
 
 def test_much_work_begins_the_compiling(monkeypatch):
-    chosen = ScreeningLoops()
+    chosen = _compile.Loops(work_before_compile=WORK_BEFORE_COMPILE)
     _compile.groups.remove(chosen)
     begun = []
     monkeypatch.setattr(chosen, "compile", lambda: begun.append(1))

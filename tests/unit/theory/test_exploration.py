@@ -153,7 +153,9 @@ class TestClaims:
     def test_fixed_design_notices_too_many_actions(self):
         schedule = FixedDesign(**CLAIM, n_actions=12, horizon=500)
 
-        assert "at most 12 actions a round, and round 7 has 13" in schedule.violated_assumption(situation(n_actions=13))
+        assert "at most 12 actions per round, and round 7 has 13" in schedule.violated_assumption(
+            situation(n_actions=13)
+        )
         assert "not adaptive" in schedule.assumes
 
     def test_igp_ucb_notices_another_regularization(self):
@@ -304,7 +306,7 @@ class TestRefusals:
             (lambda: situation(n_actions=0), "counted from 1"),
             (lambda: situation(regularization=0.0), "regularization is positive"),
             (lambda: situation(regularization=nan), "regularization is positive"),
-            (lambda: situation(log_det_gain=nan), "log-determinant gain has to be a number"),
+            (lambda: situation(log_det_gain=nan), "log-determinant gain must be a number"),
         ],
     )
     def test_other_parameters(self, make, message):

@@ -219,7 +219,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda: ucb1_bound([-0.1], horizon=5), "not negative"),
+            (lambda: ucb1_bound([-0.1], horizon=5), "not be negative"),
             (lambda: ucb1_bound([[0.1]], horizon=5), "one row of finite numbers"),
             (lambda: ucb1_bound([0.1], horizon=0), "The horizon has to be"),
             (lambda: sup_lin_rel_bound(horizon=1, n_actions=2, n_features=3), "at least 2"),

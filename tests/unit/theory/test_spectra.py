@@ -378,7 +378,9 @@ class TestLeadingSpectrum:
         assert_allclose(found, [row @ row, 0.0, 0.0], atol=1e-9)
 
     def test_asking_for_more_than_there_are_is_refused(self):
-        with pytest.raises(InvalidParameter, match="3 rows has 3 eigenvalues, and 4 were asked for"):
+        with pytest.raises(
+            InvalidParameter, match="At most 3 eigenvalues of a matrix of 3 rows can be requested, got 4"
+        ):
             leading_spectrum(np.eye(3), 4)
 
 
@@ -422,7 +424,7 @@ class TestRefusals:
             ({"gram": np.eye(2), "trace": 2.0}, "brings its own trace"),
             ({"gram": np.eye(2), "size": 2}, "brings its own trace"),
             ({"spectrum": [1.0], "counts": [1]}, "Counts weigh the rows of a Gram matrix"),
-            ({"spectrum": [1.0], "size": 3}, "give the trace as well"),
+            ({"spectrum": [1.0], "size": 3}, "Pass `trace` as well"),
             ({"spectrum": []}, "spectrum is empty"),
             ({"spectrum": [2.0, 1.0], "trace": 2.5}, r"trace=2\.5 is less than the 3\.0"),
             ({"spectrum": [2.0], "trace": -1.0}, "The trace has to be"),

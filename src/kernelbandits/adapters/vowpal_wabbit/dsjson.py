@@ -36,15 +36,15 @@ LARGEST: Final = sys.float_info.max
 
 
 def json_number(value: Any, name: str) -> float:
-    """A finite number of a line."""
+    """Validate a finite number of a line."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not abs(value) <= LARGEST:  # also catches NaN
-        raise Malformed(f"`{name}` has to be a finite number, got {value!r}.")
+        raise Malformed(f"`{name}` must be a finite number, got {value!r}.")
     return float(value)
 
 
 def read_features(described: Mapping[str, Any], namespace: str = "") -> FeatureValues:
-    """Values by namespace and name; what is nested has the namespace of the innermost object or list."""
+    """Values by namespace and name; nested values have the namespace of the innermost object or list."""
     found: FeatureValues = {}
     for feature, value in _walk(described, namespace):
         found[feature] = found.get(feature, 0.0) + value
@@ -81,7 +81,7 @@ def _walk_list(values: list[Any], namespace: str) -> Iterator[tuple[Feature, flo
 def textual(described: Iterable[FeatureValues]) -> set[Feature]:
     """Features such as `color=red` that are the string red called color in all of these rows.
 
-    Vowpal Wabbit hashes a string otherwise than a number of the same name, so that a feature has to be the one or the
+    Vowpal Wabbit hashes a string differently from a number of the same name, so a feature must be the one or the
     other throughout: a string where all values are 1 or 0, no row has two colors, and nothing else is called color.
     """
     features: set[Feature] = set()
@@ -96,14 +96,14 @@ def textual(described: Iterable[FeatureValues]) -> set[Feature]:
 
 
 def _key(feature: Feature) -> Feature:
-    """What a string would be called, no name where it would have none."""
+    """Name of a string feature, empty if it has none."""
     namespace, name = feature
     key, is_text, _ = name.partition("=")
     return namespace, key if is_text else ""
 
 
 def write_features(values: FeatureValues, texts: Container[Feature] = ()) -> dict[str, Any]:
-    """Features as an object: namespaces are objects in it, features without one stand in it directly.
+    """Features as an object: namespaces are objects in it, features without one are in it directly.
 
     Those of `texts` that have the value 1 become strings.
     """
@@ -111,7 +111,7 @@ def write_features(values: FeatureValues, texts: Container[Feature] = ()) -> dic
     for (namespace, name), value in values.items():
         for word in filter(None, (namespace, name)):
             if word.startswith("_") or word == " ":
-                raise InvalidContexts(f"Vowpal Wabbit passes over JSON names like {word!r}. Rename the feature.")
+                raise InvalidContexts(f"Vowpal Wabbit ignores JSON names such as {word!r}. Rename the feature.")
         inside = namespaces.setdefault(namespace, {})
         if value and (namespace, name) in texts:
             key, _, text = name.partition("=")
@@ -138,10 +138,10 @@ def read_dsjson(
     sparse: bool = True,
     on_error: OnError = "raise",
 ) -> VowpalLog:
-    """Logged decisions from a file of decision-service lines; `.gz` is unpacked.
+    """Read logged decisions from a file of decision-service lines; `.gz` is decompressed.
 
     A line tells the cost `_label_cost` (reward = −cost), the probability `_label_probability`, the action shown
-    (`_labelIndex` from 0, `_label_Action` from 1; where both are there they have to agree) and, under `c`, the features
+    (`_labelIndex` from 0, `_label_Action` from 1; where both are there they must agree) and, under `c`, the features
     that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"color": "red"` is
     the feature `color=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
     place, words of `_text` are counted, other names that begin with `_` are passed over, all as Vowpal Wabbit reads
@@ -157,10 +157,10 @@ def read_dsjson(
         "pairs": rounds are `Pairs(context, actions)`, for pair kernels, or rows where the file has no shared feature.
         "joined": rows that hold the shared features and the action's own.
     vocabulary
-        Columns known from before, such as those of yesterday's log: other features are passed over and counted. None
+        Known columns, such as those of an earlier log: other features are ignored and counted. None
         gives every feature of the file a column, sorted by namespace and name.
     sparse
-        SciPy-sparse rows; False gives dense ones.
+        True: sparse rows of SciPy. False: dense rows.
     on_error
         "raise" an error that names the line and the rule it breaks, or "skip" and count it in `log.left_out`.
 
@@ -178,7 +178,7 @@ def read_dsjson(
 
 
 def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary | None = None) -> None:
-    """Write a log as decision-service lines; a name that ends in `.gz` is packed.
+    """Write a log as decision-service lines, compressed if the name ends in `.gz`.
 
     Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
     A feature `color=red` that is 1 or 0 throughout the log, in rows of one color each, is written as the string red
@@ -189,11 +189,11 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
     Parameters
     ----------
     log
-        Rounds have to be rows of numbers, or `Pairs` of a row and rows.
+        Rounds must be rows of numbers, or `Pairs` of a row and rows.
     path
         The file.
     vocabulary
-        Names of the columns; those that the log was read with by default, else their numbers.
+        Names of the columns; by default those that the log was read with, otherwise their numbers.
     """
     texts = textual(row for event in events_of(log, vocabulary) for row in (event.shared, *event.actions))
     events = enumerate(events_of(log, vocabulary))
@@ -211,12 +211,12 @@ def _event(line: str) -> Event | Unused:
         return "unlabeled"
     context = fields.get("c")
     if not isinstance(context, dict) or not isinstance(context.get("_multi"), list) or not context["_multi"]:
-        raise Malformed("the actions of an event are a list `_multi`, not empty, in its context `c`.")
+        raise Malformed("the actions of an event must be a list `_multi`, not empty, in its context `c`.")
     if any(name in part for name in OTHER_PROBLEMS for part in (context, fields)):
-        raise Malformed("a line holds one decision, and this one has slots (conditional bandits and slates).")
+        raise Malformed("a line must hold one decision, and this one has slots (conditional bandits and slates).")
     actions = context.pop("_multi")
     if not all(isinstance(action, dict) for action in actions):
-        raise Malformed("every action in `_multi` is an object.")
+        raise Malformed("every action in `_multi` must be an object.")
     return Event(
         read_features(context),
         [read_features(action) for action in actions],
@@ -232,9 +232,9 @@ def _object(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:  # no JSON, or a number of thousands of digits
-        raise Malformed(f"a line is one JSON object ({error}).") from error
+        raise Malformed(f"a line must be one JSON object ({error}).") from error
     if not isinstance(fields, dict):
-        raise Malformed(f"a line is one JSON object, got {type(fields).__name__}.")
+        raise Malformed(f"a line must be one JSON object, got {type(fields).__name__}.")
     return fields
 
 
@@ -243,48 +243,48 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Malformed(f"a name stands once in an object, and {twice!r} stands there again.")
+        raise Malformed(f"the names of an object must be unique, and {twice!r} occurs twice.")
     return fields
 
 
 def _propensity(fields: Mapping[str, Any]) -> float:
     propensity = json_number(fields.get("_label_probability"), "_label_probability")
     if not 0.0 < propensity <= 1.0:
-        raise Malformed(f"`_label_probability` has to lie above 0 and at most at 1, got {propensity!r}.")
+        raise Malformed(f"`_label_probability` must be above 0 and at most 1, got {propensity!r}.")
     return propensity
 
 
 def _chosen(fields: Mapping[str, Any], n_actions: int) -> int:
-    """Row of the action shown: one field counts from 0, the other from 1."""
+    """Row of the chosen action: one field counts from 0, the other from 1."""
     bases = {"_labelIndex": 0, "_label_Action": 1}
     rows = {_index(fields[name], name, base) for name, base in bases.items() if name in fields}
     if len(rows) != 1:
         raise Malformed(
-            "`_labelIndex` (from 0) and `_label_Action` (from 1) name the action shown, and have to agree, got "
+            "`_labelIndex` (from 0) and `_label_Action` (from 1) name the action shown, and must agree, got "
             f"{fields.get('_labelIndex')!r} and {fields.get('_label_Action')!r}."
         )
     (row,) = rows
     if not 0 <= row < n_actions:
-        raise Malformed(f"the action shown is one of the {n_actions} in `_multi`, got number {row} from 0.")
+        raise Malformed(f"the chosen action must be one of the {n_actions} in `_multi`, got index {row}.")
     return row
 
 
 def _index(value: Any, name: str, base: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Malformed(f"`{name}` has to be a whole number, got {value!r}.")
+        raise Malformed(f"`{name}` must be a whole number, got {value!r}.")
     return value - base
 
 
 def _probabilities(fields: Mapping[str, Any], n_actions: int) -> Vector | None:
-    """Probabilities by row: `p` tells them in the order of `a`, which counts from 1."""
+    """Probabilities by row: `p` has them in the order of `a`, which counts from 1."""
     if fields.get("p") is None:
         return None
     all_actions = list(range(1, n_actions + 1))
     order, told = fields.get("a", all_actions), fields["p"]
     if not isinstance(order, list) or sorted(_index(action, "a", 0) for action in order) != all_actions:
-        raise Malformed(f"`a` holds every action from 1 to {n_actions} once, got {order!r}.")
+        raise Malformed(f"`a` must hold every action from 1 to {n_actions} once, got {order!r}.")
     if not isinstance(told, list) or len(told) != n_actions:
-        raise Malformed(f"`p` has one probability for each of the {n_actions} actions, got {told!r}.")
+        raise Malformed(f"`p` must have one probability for each of the {n_actions} actions, got {told!r}.")
     probabilities = np.empty(n_actions)
     probabilities[np.array(order) - 1] = [json_number(probability, "p") for probability in told]
     return probabilities

@@ -1,4 +1,4 @@
-"""Events and logs of Vowpal Wabbit, whatever the format."""
+"""Events and logs of Vowpal Wabbit, independent of the format."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = [
     "write_lines",
 ]
 
-Feature: TypeAlias = tuple[str, str]  # namespace ("" where it has none) and name
+Feature: TypeAlias = tuple[str, str]  # namespace ("" if it has none) and name
 FeatureValues: TypeAlias = dict[Feature, float]
 Layout: TypeAlias = Literal["pairs", "joined"]
 
 
 class Event(NamedTuple):
-    """One logged decision as both formats know it."""
+    """One logged decision, as in both formats."""
 
     shared: FeatureValues
     actions: Sequence[FeatureValues]
@@ -58,12 +58,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Which feature a column is: Vowpal Wabbit hashes names, here each has a column of its own.
+    """Features of the columns: Vowpal Wabbit hashes names, here each feature has a separate column.
 
     Parameters
     ----------
     context
-        Namespace and name of each column of the shared context; empty where there is none.
+        Namespace and name of each column of the shared context; empty if there is none.
     action
         Namespace and name of each column of the actions.
 
@@ -81,7 +81,7 @@ class Vocabulary:
             )
             if len(set(features)) < len(features):
                 twice = next(feature for feature in features if features.count(feature) > 1)
-                raise InvalidParameter(f"A vocabulary names every column once, and {twice!r} is there twice.")
+                raise InvalidParameter(f"The names of a vocabulary must be unique, and {twice!r} occurs twice.")
             object.__setattr__(self, half, features)
 
 
@@ -92,9 +92,9 @@ class VowpalLog(Log):
     Parameters
     ----------
     vocabulary
-        Which feature each column is.
+        Features of the columns.
     probabilities
-        Probability of every action of each round, where the file told them all (`p` of decision-service lines).
+        Probability of each action of each round, if the file has them (`p` of decision-service lines).
     left_out
         How many rounds of the file are not here and why: "malformed", "skip_learn" (flagged `_skipLearn`: Vowpal
         Wabbit does not learn from them either), "unlabeled" (no cost); and under "unknown_features" how many feature
@@ -106,7 +106,7 @@ class VowpalLog(Log):
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> VowpalLog:
-        """Some of the rounds, as of any log; names and counts stay."""
+        """Return some of the rounds, as of any log; names and counts are unchanged."""
         log = Log.__getitem__(self, part)
         known = self.probabilities
         probabilities = None if known is None else [known[row] for row in np.arange(len(self))[part]]
@@ -122,12 +122,12 @@ def log_of(
     vocabulary: Vocabulary | None,
     sparse: bool,
 ) -> VowpalLog:
-    """The log that events make."""
+    """Build a log from events."""
     if not is_one_of(layout, ("pairs", "joined")):
-        raise InvalidParameter(f"The layout is 'pairs' or 'joined', got {short_repr(layout)}.")
+        raise InvalidParameter(f"The layout must be 'pairs' or 'joined', got {short_repr(layout)}.")
     if layout == "joined":
         events = [event._replace(shared={}, actions=_joined(event)) for event in events]
-    _refuse_other_vocabulary(vocabulary)
+    _reject_other_vocabulary(vocabulary)
     sparse = check_bool(sparse, "`sparse`")
     names = vocabulary or Vocabulary(
         context=_sorted(feature for event in events for feature in event.shared),
@@ -154,9 +154,9 @@ def log_of(
 
 
 def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]:
-    """The events that a log is made of; columns without names get their number, in namespaces Context and Action."""
-    _refuse_other_vocabulary(vocabulary)
-    check_instance(log, Log, "The log", "Log(rounds, actions, propensities, rewards) makes one.")
+    """Events of a log; columns without names are named by number, in the namespaces Context and Action."""
+    _reject_other_vocabulary(vocabulary)
+    check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
     names = vocabulary or (log.vocabulary if isinstance(log, VowpalLog) else None)
     probabilities = log.probabilities if isinstance(log, VowpalLog) else None
     for t in range(len(log)):
@@ -180,17 +180,17 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
 
 def _feature(feature: Any) -> Feature:
     if not isinstance(feature, tuple | list) or len(feature) != 2:
-        raise InvalidParameter(f"A column of a vocabulary is (namespace, name), got {short_repr(feature)}.")
+        raise InvalidParameter(f"A column of a vocabulary must be (namespace, name), got {short_repr(feature)}.")
     return str(feature[0]), str(feature[1])
 
 
-def _refuse_other_vocabulary(vocabulary: Vocabulary | None) -> None:
+def _reject_other_vocabulary(vocabulary: Vocabulary | None) -> None:
     if vocabulary is not None:
         check_instance(vocabulary, Vocabulary, "The vocabulary", "`log.vocabulary` of a log that was read is one.")
 
 
 class _Columns:
-    """Rows made of named values."""
+    """Rows of named values."""
 
     def __init__(self, names: Sequence[Feature], sparse: bool) -> None:
         self._column = {feature: column for column, feature in enumerate(names)}
@@ -229,7 +229,7 @@ def _round(event: Event, contexts: _Columns, actions: _Columns) -> Points:
 
 
 def _joined(event: Event) -> list[FeatureValues]:
-    """The features of each action and those that all share, as one."""
+    """Features of each action together with the shared ones."""
     joined = [dict(action) for action in event.actions]
     for values in joined:
         for feature, value in event.shared.items():
@@ -238,14 +238,14 @@ def _joined(event: Event) -> list[FeatureValues]:
 
 
 def _ids(events: Sequence[Event]) -> list[list[ItemId]] | None:
-    """Tags, where every action of the file has one."""
+    """Tags, if every action of the file has one."""
     ids: list[list[ItemId]] = [[tag for tag in event.tags if tag is not None] for event in events]
     is_complete = all(len(names) == len(event.tags) for names, event in zip(ids, events, strict=True))
     return ids if events and is_complete else None
 
 
 def _sorted(features: Iterable[Feature]) -> tuple[Feature, ...]:
-    """Each once, by namespace and name, numbers by size: the same columns in whatever order the lines come."""
+    """Distinct features sorted by namespace and name, numbers by size, independent of the order of lines."""
     return tuple(sorted(set(features), key=_place))
 
 
@@ -256,20 +256,22 @@ def _place(feature: Feature) -> tuple[str, bool, int, str]:
 
 
 def _named(points: Points, names: Sequence[Feature] | None, namespace: str, t: int) -> list[FeatureValues]:
-    """Named values of every row: all of a dense one, those stored of a sparse one."""
+    """Named values of every row: all of a dense row, the stored ones of a sparse row."""
     rows: Any = sound(points).tocsr() if _is_sparse(points) else np.asarray(points)
     if rows.ndim != 2 or rows.dtype.kind not in "buif":
         raise InvalidContexts(
-            f"Vowpal Wabbit takes rows of numbers with named columns, got {type(points).__name__} in round {t}. "
-            "Describe every action by features first."
+            f"Rounds for Vowpal Wabbit must be rows of numbers with named columns, got {type(points).__name__} "
+            f"in round {t}. Describe every action by features first."
         )
     if not np.isfinite(rows.data if _is_sparse(rows) else rows).all():
-        raise InvalidContexts(f"Features are finite numbers, and round {t} has NaN or infinite ones. Fill gaps first.")
+        raise InvalidContexts(
+            f"Features must be finite numbers, and round {t} has NaN or infinite ones. Fill missing entries first."
+        )
     if names is None:
         names = [(namespace, str(column)) for column in range(rows.shape[1])]
     if len(names) != rows.shape[1]:
         raise InvalidParameter(
-            f"The vocabulary names {len(names)} columns, and round {t} has {rows.shape[1]}. Name every column."
+            f"The vocabulary must name every column, and it names {len(names)} where round {t} has {rows.shape[1]}."
         )
     if not _is_sparse(rows):
         return [dict(zip(names, map(float, row), strict=True)) for row in rows]
@@ -287,11 +289,11 @@ def _is_sparse(points: Points) -> bool:
 Chunk = TypeVar("Chunk")
 OnError: TypeAlias = Literal["raise", "skip"]
 Unused: TypeAlias = Literal["skip_learn", "unlabeled"]
-"""Why a well-formed event is no round of a log."""
+"""Reasons for which a well-formed event is not a round of a log."""
 
 
 class Malformed(Exception):
-    """A rule that a line breaks; `line` counts within what was parsed, from 0."""
+    """Violated rule of a line; `line` is its index within the parsed lines, from 0."""
 
     def __init__(self, rule: str, line: int = 0) -> None:
         super().__init__(rule)
@@ -299,15 +301,17 @@ class Malformed(Exception):
 
 
 def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, from 1; a name that ends in .gz is unpacked."""
+    """Lines with their numbers, from 1; decompressed if the name ends in .gz."""
     path = check_path(path)
     opener: Any = gzip.open if _is_packed(path) else open
-    with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors begin a file with a mark of its encoding
+    with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors write a byte-order mark
         try:
             for number, line in enumerate(file, start=1):
                 yield number, line.rstrip("\r\n")
         except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ForeignFile(f"{fspath(path)!r} is no text file, or not packed as its name says: {error}.") from error
+            raise ForeignFile(
+                f"{fspath(path)!r} is not a text file, or not compressed as its name says: {error}."
+            ) from error
 
 
 def parsed(
@@ -317,10 +321,10 @@ def parsed(
     path: str | PathLike[str],
     on_error: OnError,
 ) -> tuple[list[Event], dict[str, int]]:
-    """The events of a file, and how many were left out for which reason."""
+    """Events of a file, and the number of omitted events by reason."""
     if not is_one_of(on_error, ("raise", "skip")):
         raise InvalidParameter(
-            f"A malformed line is to 'raise' an error or to be left out ('skip'), got {short_repr(on_error)}."
+            f"`on_error` must be 'raise' or 'skip', which omits malformed lines, got {short_repr(on_error)}."
         )
     events: list[Event] = []
     left_out = {"malformed": 0, "skip_learn": 0, "unlabeled": 0}
@@ -330,7 +334,7 @@ def parsed(
         except Malformed as error:
             if on_error == "raise":
                 raise ForeignFile(
-                    f"Line {number + error.line} of {fspath(path)!r}: {error} Mend it, or leave such events out: "
+                    f"Line {number + error.line} of {fspath(path)!r}: {error} Correct it, or omit such events: "
                     'on_error="skip".'
                 ) from error
             left_out["malformed"] += 1
@@ -343,7 +347,7 @@ def parsed(
 
 
 def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
-    """One line each, in a file that is there whole or not at all: a refused event leaves no half of one."""
+    """Write one line per event, atomically: if an event is rejected, no file is written."""
     path = check_path(path)
     with atomic_write(Path(path)) as raw, _text(raw, packed=_is_packed(path)) as file:
         for line in lines:
@@ -352,8 +356,8 @@ def write_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
 
 @contextmanager
 def _text(raw: BinaryIO, *, packed: bool) -> Iterator[IO[str]]:
-    """Lines into bytes, which are left open."""
-    # Neither name nor time go into a packed file, so that equal events give equal bytes.
+    """Write lines to a binary file, which stays open."""
+    # A compressed file contains neither name nor time, so that equal events give equal bytes.
     packer = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else None
     text = TextIOWrapper(packer or raw, encoding="utf-8", newline="\n")
     try:

@@ -38,9 +38,9 @@ def read_adf_text(
     sparse: bool = True,
     on_error: OnError = "raise",
 ) -> VowpalLog:
-    r"""Logged decisions from Vowpal Wabbit's multi-line text; `.gz` is unpacked.
+    r"""Read logged decisions from Vowpal Wabbit's multi-line text; `.gz` is decompressed.
 
-    An event is a line an action, after a line that begins with `shared` where actions share features, and ends with a
+    An event has one line per action, after a line that begins with `shared` if actions share features, and ends with a
     blank line. The action shown carries `0:cost:probability` (reward = −cost; the first number means nothing here).
     Behind each bar stand a namespace, or none, and features `name` or `name:value`; a namespace may have a weight,
     `|user:2`, and features without a name, `:0.5`, are named by their place. A tag, `'a7 |` or `a7|`, becomes the id
@@ -49,7 +49,7 @@ def read_adf_text(
     Parameters
     ----------
     path, layout, vocabulary, sparse, on_error
-        As in `read_dsjson`; what is malformed is left out a whole event at a time.
+        As in `read_dsjson`; malformed events are omitted as a whole.
 
     Examples
     --------
@@ -67,15 +67,15 @@ def read_adf_text(
 
 
 def write_adf_text(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary | None = None) -> None:
-    """Write a log as multi-line text; a name that ends in `.gz` is packed.
+    """Write a log as multi-line text, compressed if the name ends in `.gz`.
 
     Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
-    Ids become tags, hence strings; probabilities of actions not shown have no place here.
+    Ids become tags, hence strings; probabilities of other actions are not part of the format.
 
     Parameters
     ----------
     log, path, vocabulary
-        As in `write_dsjson`. Names may not hold blanks, bars or colons.
+        As in `write_dsjson`. Names must not contain blanks, bars or colons.
     """
     write_lines((line for event in events_of(log, vocabulary) for line in _lines(event)), path)
 
@@ -108,7 +108,9 @@ def _event(block: list[str]) -> Event | Unused:
             label, tag, features = _parts(line)
             if label == "shared":
                 if place:
-                    raise Malformed("`shared` stands on the first line of an event. A blank line ends the one before.")
+                    raise Malformed(
+                        "`shared` must be on the first line of an event. A blank line ends the previous event."
+                    )
                 shared = features
                 continue
             if label:
@@ -118,9 +120,9 @@ def _event(block: list[str]) -> Event | Unused:
         actions.append(features)
         tags.append(tag)
     if not actions:
-        raise Malformed("an event has at least one action, got none.")
+        raise Malformed("an event must have at least one action, got none.")
     if len(shown) > 1:
-        raise Malformed(f"one action of an event was shown and has a cost, got {len(shown)} with one.")
+        raise Malformed(f"exactly one action of an event must have a cost, got {len(shown)}.")
     if not shown:
         return "unlabeled"
     ((chosen, cost, propensity),) = shown
@@ -128,18 +130,18 @@ def _event(block: list[str]) -> Event | Unused:
 
 
 def _parts(line: str) -> tuple[str, str | None, FeatureValues]:
-    """Label, tag and features of a line. What touches the first bar, or begins with a quote, is a tag."""
+    """Label, tag and features of a line. A word that touches the first bar, or begins with a quote, is a tag."""
     head, bar, rest = line.partition("|")
     if not bar:
-        raise Malformed("a line has a bar before its features: `0:cost:probability | features`.")
+        raise Malformed("a line must have a bar before its features: `0:cost:probability | features`.")
     words = _words(head)
     tag = None
     if words and (words[-1].startswith("'") or head[-1] not in BLANKS):
         tag = words.pop().removeprefix("'")
         if tag == "shared" or ":" in tag:
-            raise Malformed(f"what touches the bar is a tag, and {tag!r} looks like a label. Put a blank between.")
+            raise Malformed(f"a word that touches the bar is a tag, and {tag!r} looks like a label. Insert a blank.")
     if len(words) > 1:
-        raise Malformed(f"before the bar stand a label and a tag, got {head.strip()!r}.")
+        raise Malformed(f"before the bar there must be a label and a tag, got {head.strip()!r}.")
     return words[0] if words else "", tag, _features(rest)
 
 
@@ -147,11 +149,11 @@ def _cost(label: str) -> tuple[float, float]:
     """Cost and probability of a label."""
     parts = label.split(":")
     if len(parts) != 3:
-        raise Malformed(f"a label is `action:cost:probability`, got {label!r}.")
+        raise Malformed(f"a label must be `action:cost:probability`, got {label!r}.")
     _number(parts[0], "action of a label")
     cost, propensity = _number(parts[1], "cost"), _number(parts[2], "probability")
     if not 0.0 < propensity <= 1.0:
-        raise Malformed(f"the probability of a label lies above 0 and at most at 1, got {propensity!r}.")
+        raise Malformed(f"the probability of a label must be above 0 and at most 1, got {propensity!r}.")
     return cost, propensity
 
 
@@ -179,11 +181,11 @@ def _words(text: str) -> list[str]:
 
 def _number(text: str, name: str) -> float:
     try:
-        number = float(text.replace("_", "?"))  # Python takes 1_000 for a number, Vowpal Wabbit does not
+        number = float(text.replace("_", "?"))  # 1_000 is a number for Python, not for Vowpal Wabbit
     except ValueError as error:
-        raise Malformed(f"the {name} has to be a number, got {text!r}.") from error
+        raise Malformed(f"the {name} must be a number, got {text!r}.") from error
     if not isfinite(number):
-        raise Malformed(f"the {name} has to be finite, got {text!r}.")
+        raise Malformed(f"the {name} must be finite, got {text!r}.")
     return number
 
 
@@ -200,7 +202,7 @@ def _lines(event: Event) -> Iterator[str]:
 
 
 def _text(values: FeatureValues) -> str:
-    """Features by namespace, each namespace behind a bar of its own."""
+    """Features by namespace, each namespace after a bar."""
     namespaces: dict[str, list[str]] = {}
     for (namespace, name), value in values.items():
         word = _plain(name, "feature")
@@ -215,7 +217,9 @@ def _text(values: FeatureValues) -> str:
 
 def _tag(tag: str) -> str:
     if tag == "shared":
-        raise InvalidContexts("In Vowpal Wabbit's text `shared` marks what actions share, so none can be called so.")
+        raise InvalidContexts(
+            "The id of an action must not be `shared`, which marks shared features in Vowpal Wabbit's text. Rename it."
+        )
     return _plain(tag, "tag")
 
 
@@ -223,7 +227,7 @@ def _plain(word: str, what: str) -> str:
     is_lone = any("\ud800" <= sign <= "\udfff" for sign in word)  # half a character, which no file can hold
     if not word or is_lone or any(sign in BLANKS or sign in "|:" for sign in word):
         raise InvalidContexts(
-            f"In Vowpal Wabbit's text a {what} is a word without blanks, bars and colons, got {word!r}. Rename it, or "
-            "write decision-service lines."
+            f"In Vowpal Wabbit's text a {what} must be a word without blanks, bars and colons, got {word!r}. Rename "
+            "it, or write decision-service lines."
         )
     return word

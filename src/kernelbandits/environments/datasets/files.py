@@ -40,7 +40,7 @@ def read_table(
     with _opened(path, name) as lines:
         reader = csv.reader(lines)
         header = next(reader, [])
-        _refuse_other_header(path, name, header, (*words, *numbers))
+        _reject_other_header(path, name, header, (*words, *numbers))
         records = [record for record in reader if record]
     for line, record in enumerate(records, start=2):
         if len(record) != len(header):
@@ -93,7 +93,7 @@ def _opened(path: Path, name: str) -> Iterator[TextIO]:
         ) from error
 
 
-def _refuse_other_header(path: Path, name: str, header: Sequence[str], expected: Sequence[str]) -> None:
+def _reject_other_header(path: Path, name: str, header: Sequence[str], expected: Sequence[str]) -> None:
     lacking = [column for column in expected if column not in header]
     if lacking or len(set(header)) < len(header):
         raise ForeignFile(

@@ -179,7 +179,7 @@ def _part_of(
     columns = read_table(path, name=name, words=(*words, "part"), numbers=numbers)
     is_wanted = columns.pop("part") == part
     if not is_wanted.any():
-        raise InvalidParameter(f"No row of the {name!r} table belongs to a part {part!r}. part='all' takes every row.")
+        raise InvalidParameter(f"No row of the {name!r} table belongs to a part {part!r}. part='all' uses every row.")
     return {column: entries[is_wanted] for column, entries in columns.items()}
 
 
@@ -237,7 +237,7 @@ def onlinenews(
     ----------
     Fernandes, Vinagre and Cortez (2015), Online News Popularity, UCI Machine Learning Repository.
     """
-    one_of(shown, Shown, "What is shown of an article")
+    one_of(shown, Shown, "The description of an article")
     if shown == "numbers":
         names = [name.strip() for name in read_header(path, name="onlinenews")]
         numbers = ["shares", *(name for name in names if name not in NO_FEATURES)]
@@ -406,7 +406,7 @@ def open_bandit(
     Saito, Aihara, Matsutani and Narita (2021), Open Bandit Dataset and Pipeline.
     """
     if position is not None and position not in POSITIONS:
-        raise InvalidParameter(f"A page has the positions {list(POSITIONS)}, got {position!r}. None takes all.")
+        raise InvalidParameter(f"The position must be one of {list(POSITIONS)}, got {position!r}. None uses all.")
     n_items = sum(column.startswith(AFFINITY) for column in read_header(path, name="obd"))
     numbers = ("item_id", "position", "click", "propensity_score", f"{AFFINITY}{max(n_items - 1, 0)}")
     columns = read_table(path, name="obd", words=USER_COLUMNS, numbers=numbers)

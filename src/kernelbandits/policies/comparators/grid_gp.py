@@ -77,10 +77,10 @@ class GridGP(FixedActionsPolicy):
 
     Parameters
     ----------
+    kernel
+        Defines distances for any point type: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). `Linear` gives Euclidean ones.
     actions
         The fixed set; every round must pass the same set.
-    kernel
-        Defines distances for any point type: ‖x − y‖² = k(x, x) + k(y, y) − 2 k(x, y). None: Euclidean, between rows.
     n_points
         n: number of actions to evaluate, at most the number of distinct ones. For best-action identification with a
         budget, pass the budget.

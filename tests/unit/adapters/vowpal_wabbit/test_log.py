@@ -151,9 +151,9 @@ def test_a_refused_log_leaves_the_file_as_it_was(tmp_path, read, write):
 
 @both
 def test_names_and_columns_have_to_match(tmp_path, read, write):
-    with pytest.raises(InvalidParameter, match="names 1 columns, and round 0 has 11"):
+    with pytest.raises(InvalidParameter, match="names 1 where round 0 has 11"):
         write(a_log(), tmp_path / "log", vocabulary=Vocabulary(action=[("", "x")]))
-    with pytest.raises(InvalidParameter, match=r"\('', 'x'\) is there twice"):
+    with pytest.raises(InvalidParameter, match=r"\('', 'x'\) occurs twice"):
         Vocabulary(action=[("", "x"), ("", "x")])
 
 
@@ -166,9 +166,9 @@ def test_what_is_no_text_is_refused_by_name(tmp_path, read, write):
     (tmp_path / "log").write_bytes(b"\xff\xfe\x00")
 
     for name in ("log.gz", "damaged.gz", "short.gz", "log"):
-        with pytest.raises(ForeignFile, match="is no text file"):
+        with pytest.raises(ForeignFile, match="is not a text file"):
             read(tmp_path / name)
-    with pytest.raises(InvalidParameter, match="'raise' an error or to be left out"):
+    with pytest.raises(InvalidParameter, match="must be 'raise' or 'skip'"):
         read(tmp_path / "log", on_error="ignore")
 
 
@@ -294,7 +294,9 @@ def test_a_column_is_one_feature_to_vowpal_wabbit_whatever_its_values(tmp_path, 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_features_that_are_no_numbers_are_refused_by_round(tmp_path, read, write, bad):
     for rows in (np.array([[1.0, bad]]), csr_array([[1.0, bad]])):
-        with pytest.raises(InvalidContexts, match="Features are finite numbers, and round 1 has NaN or infinite ones"):
+        with pytest.raises(
+            InvalidContexts, match="Features must be finite numbers, and round 1 has NaN or infinite ones"
+        ):
             write(Log([np.ones((1, 2)), rows], [0, 0], [0.5, 0.5], [1.0, 1.0]), tmp_path / "log")
 
     assert not (tmp_path / "log").exists()

@@ -66,18 +66,18 @@ def test_written_lines_are_plain(tmp_path):
 @pytest.mark.parametrize(
     ("block", "line", "rule"),
     [
-        ("| a\nno bar here\n", 4, "a line has a bar before its features"),
-        ("| a\nshared | b\n0:1:0.5 | c\n", 4, "`shared` stands on the first line"),
+        ("| a\nno bar here\n", 4, "a line must have a bar before its features"),
+        ("| a\nshared | b\n0:1:0.5 | c\n", 4, "`shared` must be on the first line"),
         ("shared | b\n", 3, "at least one action"),
-        ("0:1:0.5 | a\n0:2:0.5 | b\n", 3, "one action of an event was shown and has a cost, got 2"),
+        ("0:1:0.5 | a\n0:2:0.5 | b\n", 3, "exactly one action of an event must have a cost, got 2"),
         ("| a\n| a\n0:1 | b\n", 5, "`action:cost:probability`, got '0:1'"),
-        ("0:1:0 | b\n", 3, "above 0 and at most at 1, got 0.0"),
-        ("0:nan:0.5 | b\n", 3, "cost has to be finite, got 'nan'"),
-        ("0:1_0:0.5 | b\n", 3, "cost has to be a number"),
-        ("0:1:0.5 | b:x\n", 3, "value of feature 'b' has to be a number"),
-        ("0:1:0.5 | b:1:2\n", 3, "value of feature 'b' has to be a number, got '1:2'"),
-        ("0:1:0.5 |n:w b\n", 3, "weight of a namespace has to be a number"),
-        ("0:1:0.5 3 'tag | b\n", 3, "before the bar stand a label and a tag"),
+        ("0:1:0 | b\n", 3, "above 0 and at most 1, got 0.0"),
+        ("0:nan:0.5 | b\n", 3, "cost must be finite, got 'nan'"),
+        ("0:1_0:0.5 | b\n", 3, "cost must be a number"),
+        ("0:1:0.5 | b:x\n", 3, "value of feature 'b' must be a number"),
+        ("0:1:0.5 | b:1:2\n", 3, "value of feature 'b' must be a number, got '1:2'"),
+        ("0:1:0.5 |n:w b\n", 3, "weight of a namespace must be a number"),
+        ("0:1:0.5 3 'tag | b\n", 3, "before the bar there must be a label and a tag"),
         ("0:1:0.5|n b\n", 3, "'0:1:0.5' looks like a label"),
         ("shared|n b\n0:1:0.5 | c\n", 3, "'shared' looks like a label"),
     ],
@@ -106,7 +106,7 @@ def test_names_that_the_text_cannot_hold_are_refused(tmp_path, name):
 
     with pytest.raises(InvalidContexts, match="a word without blanks, bars and colons"):
         write_adf_text(log, tmp_path / "log.txt", vocabulary=Vocabulary(action=[("n", name)]))
-    with pytest.raises(InvalidContexts, match="a tag is a word"):
+    with pytest.raises(InvalidContexts, match="a tag must be a word"):
         write_adf_text(Log(log.rounds, [0], [0.5], [1.0], [[name]]), tmp_path / "log.txt")
 
 
@@ -124,5 +124,5 @@ def test_other_blanks_belong_to_names(tmp_path):
 def test_no_action_can_be_called_what_marks_a_shared_line(tmp_path):
     log = Log([np.eye(2)], [0], [0.5], [1.0], [["shared", "other"]])
 
-    with pytest.raises(InvalidContexts, match="`shared` marks what actions share"):
+    with pytest.raises(InvalidContexts, match="must not be `shared`"):
         write_adf_text(log, tmp_path / "log")

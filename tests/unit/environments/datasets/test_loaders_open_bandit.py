@@ -37,7 +37,7 @@ def test_the_log_has_every_item_in_every_round(files):
 
 def test_a_position_keeps_its_own_decisions(files):
     assert open_bandit(files / "log.csv", position=1).actions.tolist() == [2, 1]
-    with pytest.raises(InvalidParameter, match=r"positions \[1, 2, 3\], got 4"):
+    with pytest.raises(InvalidParameter, match=r"one of \[1, 2, 3\], got 4"):
         open_bandit(files / "log.csv", position=4)
 
 

@@ -55,7 +55,7 @@ def test_texts_may_be_a_catalog_without_noise(write, wanted, values):
     ("options", "message"),
     [
         ({"wanted": "sport"}, r"class 'sport'.*\['Sports', 'World'\]"),
-        ({"task": "regression"}, "task is one of"),
+        ({"task": "regression"}, "task must be one of"),
         ({"shown": "class"}, "text that is shown"),
     ],
 )

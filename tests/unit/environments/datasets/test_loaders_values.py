@@ -45,7 +45,7 @@ def test_articles_are_numbers_without_age_and_ranked_by_shares(articles):
 def test_articles_may_be_known_by_their_links_or_titles(articles):
     assert onlinenews(articles, shown="words").items == ["cats and dogs", "rain", "snow in may"]
     assert onlinenews(articles, shown="url", noise_scale=0.0).items[1] == "http://news.com/2013/01/09/rain/"
-    with pytest.raises(InvalidParameter, match="What is shown of an article is one of"):
+    with pytest.raises(InvalidParameter, match="The description of an article must be one of"):
         onlinenews(articles, shown="title")
 
 

@@ -3,14 +3,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.kernels import Gaussian, Matern
-from kernelbandits.selection import _similarity_loops as loops
+from kernelbandits.selection import _screening_loops as loops
+from kernelbandits.selection._screening_loops import screening_loops
 
 KERNELS = [Gaussian(length_scale=1.0), *(Matern(smoothness=nu, length_scale=1.0) for nu in (0.5, 1.5, 2.5))]
 
 
-def forms(loop):
-    """Compiled, and the same in Python."""
-    return [loop, loop.py_func]
+screening_loops.ensure()
+FORMS = {
+    "rows": (screening_loops.rows, loops.rows_loop),
+    "scan": (screening_loops.scan, loops.scan_loop),
+}
+"""Compiled, and the same in Python."""
 
 
 def a_problem(rng, n_actions, n_known, n_columns):
@@ -22,7 +26,7 @@ def a_problem(rng, n_actions, n_known, n_columns):
 
 @pytest.mark.parametrize("profile", range(4))
 @pytest.mark.parametrize(("n_known", "n_columns"), [(1, 1), (13, 4), (700, 7), (loops.BLOCK, 10), (1500, 3)])
-@pytest.mark.parametrize("form", forms(loops.rows_loop))
+@pytest.mark.parametrize("form", FORMS["rows"])
 def test_rows_are_those_of_the_kernel(form, profile, n_known, n_columns):
     rng = np.random.default_rng(n_known)
     points, known, columns = a_problem(rng, 4, n_known, n_columns)
@@ -36,7 +40,7 @@ def test_rows_are_those_of_the_kernel(form, profile, n_known, n_columns):
 
 @pytest.mark.parametrize("profile", range(4))
 @pytest.mark.parametrize(("n_known", "n_columns"), [(1, 1), (13, 4), (700, 7), (loops.BLOCK, 10), (1500, 3)])
-@pytest.mark.parametrize("form", forms(loops.scan_loop))
+@pytest.mark.parametrize("form", FORMS["scan"])
 def test_a_scan_sums_over_the_kernel(form, profile, n_known, n_columns):
     rng = np.random.default_rng(n_known)
     points, known, columns = a_problem(rng, 6, n_known, n_columns)
@@ -56,7 +60,7 @@ def test_exp_is_exact_to_the_last_digits():
     distances = np.sqrt(2.0 * np.concatenate([np.linspace(0.0, 2.0, 20_001), np.linspace(2.0, 690.0, 50_001)]))
     result = np.empty((1, len(distances)))
 
-    loops.rows_loop(np.zeros((1, 1)), distances[None], len(distances), np.ones(len(distances)), 0, result)
+    screening_loops.rows(np.zeros((1, 1)), distances[None], len(distances), np.ones(len(distances)), 0, result)
 
     exact = np.exp(-0.5 * distances.astype(np.longdouble) ** 2)
     relative = np.abs((result[0] - exact) / exact)
@@ -67,7 +71,7 @@ def test_exp_is_exact_to_the_last_digits():
 def test_what_is_far_away_counts_nothing():
     result = np.empty((1, 2))
 
-    loops.rows_loop(np.zeros((1, 1)), np.array([[100.0, 1e150]]), 2, np.ones(2), 0, result)
+    screening_loops.rows(np.zeros((1, 1)), np.array([[100.0, 1e150]]), 2, np.ones(2), 0, result)
 
     assert (result < 1e-300).all()
     assert (result >= 0.0).all()
