@@ -173,3 +173,31 @@ def test_help_does_not_wait_for_experiments():
     )
 
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_compare_writes_a_report_and_updates_a_page(tmp_path, capsys):
+    page = tmp_path / "policies.md"
+    page.write_text("before\n<!-- table -->\n<!-- end of table -->\nafter\n", encoding="utf-8")
+    into = tmp_path / "new"
+
+    size = ["--rounds", "15", "--seeds", "2", "--workers", "1"]
+    assert main(["compare", *size, "--only", "UCB1", "Random", "--into", str(into), "--page", str(page)]) == 0
+
+    out = capsys.readouterr().out
+    assert "After 15 rounds, mean over 2 seeds" in out
+    assert "| UCB1 " in out
+    assert "| UCB1 " in page.read_text(encoding="utf-8")
+    assert (tmp_path / "policies" / "policies.png").read_bytes().startswith(b"\x89PNG")
+    assert len(json.loads((tmp_path / "policies" / "policies.json").read_text())["smooth"]) == 2
+    assert (into / "index.html").exists()
+    assert (into / "results" / "study.json").exists()
+
+
+def test_a_page_without_marks_is_rejected_before_anything_is_run(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("nothing here", encoding="utf-8")
+
+    assert main(["compare", "--into", str(tmp_path / "new"), "--page", str(page)]) == 2
+
+    assert "has no place for a table" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -27,6 +27,7 @@ from kernelbandits.experiments.policy_spec import (
     plain_value,
 )
 from kernelbandits.policies.base import Policy
+from kernelbandits.posterior import Posterior
 from kernelbandits.types import Parameters
 from kernelbandits.validation import (
     MOST_ROUNDS,
