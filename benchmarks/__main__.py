@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written = [given.into, *draw(report, given.into)]
     print("Written: " + ", ".join(map(str, written)))
     if not report.is_sound:
-        print("A case failed, or choices differ that have to be equal: see the table.", file=sys.stderr)
+        print("A case failed, or choices differ that must be equal: see the table.", file=sys.stderr)
         return 1
     return 0
 

@@ -21,7 +21,7 @@ LINEAR_PEERS: Final = ("plain NumPy", "river", "Vowpal Wabbit", "MABWiser", "con
 
 @dataclass(frozen=True)
 class Bar:
-    """What has to be reached: at least a ratio or a rate, at most so many seconds."""
+    """What must be reached: at least a ratio or a rate, at most so many seconds."""
 
     measure: Measure
     bound: float
@@ -50,7 +50,7 @@ class Case:
     """Whether ours also plays it through `policy.play`, all rounds in one call."""
 
     thread_bar: float | None = None
-    """How much faster two threads have to be; None where this is not compared."""
+    """How much faster two threads must be; None where this is not compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

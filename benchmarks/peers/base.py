@@ -66,7 +66,7 @@ class Peer:
     """A fresh `Player`; heavy imports wait until here."""
 
     package: str | None = None
-    """What has to be importable; None where NumPy is enough."""
+    """What must be importable; None where NumPy is enough."""
 
     is_same_model: bool = True
     """Whether it has to choose what we choose."""

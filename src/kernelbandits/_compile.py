@@ -470,7 +470,7 @@ class Loops:
 def compile_ahead() -> None:
     """Compile all kernels now, instead of in the background after enough work.
 
-    Use it if the first rounds have to be as fast as later ones: in a service before it answers requests, or in a
+    Use it if the first rounds must be as fast as later ones: in a service before it answers requests, or in a
     benchmark. Takes seconds once per machine, and a fraction of a second in later processes. Results do not depend on
     it.
 

@@ -215,7 +215,7 @@ def check_decision(decision: Decision) -> None:
     ):
         if not is_right:
             raise DecisionError(
-                f"`{name}` of a decision has to be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
+                f"`{name}` of a decision must be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
                 "as `choose` gives them, or as `Decision.from_dict` reads them."
             )
 

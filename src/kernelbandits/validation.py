@@ -98,13 +98,13 @@ def check_float(value: float, name: str) -> float:
     if type(value) is float:
         return value
     if not is_number(value):
-        raise InvalidParameter(f"{name} has to be one number, got {short_repr(value)}.")
+        raise InvalidParameter(f"{name} must be one number, got {short_repr(value)}.")
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"{name} has to be one number, got {short_repr(value)}.") from error
+        raise InvalidParameter(f"{name} must be one number, got {short_repr(value)}.") from error
     except OverflowError as error:
-        raise InvalidParameter(f"{name} has to be a number that a float can hold, got a larger one.") from error
+        raise InvalidParameter(f"{name} must be a number that a float can hold, got a larger one.") from error
 
 
 def is_number(value: object) -> bool:
@@ -120,10 +120,10 @@ def check_positive(value: float, name: str, hint: str = "", *, may_be_tiny: bool
     """Validate a positive finite number with a positive finite square; raise InvalidParameter otherwise."""
     number = check_float(value, name)
     if not 0.0 < number < inf:  # also rejects NaN
-        raise InvalidParameter(f"{name} has to be a finite number above zero, got {short_repr(value)}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be a finite number above zero, got {short_repr(value)}.{_tail(hint)}")
     _refuse_large(number, name, hint)
     if number < 1.0 / LARGEST and not may_be_tiny:
-        raise InvalidParameter(f"{name} has to be at least {1.0 / LARGEST:g}, got {short_repr(value)}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be at least {1.0 / LARGEST:g}, got {short_repr(value)}.{_tail(hint)}")
     return number
 
 
@@ -131,9 +131,7 @@ def check_nonnegative(value: float, name: str, hint: str = "") -> float:
     """Validate a finite number of at least zero; raise InvalidParameter otherwise."""
     number = check_float(value, name)
     if not 0.0 <= number < inf:
-        raise InvalidParameter(
-            f"{name} has to be a finite number, zero or above, got {short_repr(value)}.{_tail(hint)}"
-        )
+        raise InvalidParameter(f"{name} must be a finite number, zero or above, got {short_repr(value)}.{_tail(hint)}")
     _refuse_large(number, name, hint)
     return number
 
@@ -149,7 +147,7 @@ def check_probability(
         raise InvalidParameter(f"{name} has to lie strictly between 0 and 1, got {short_repr(value)}.{_tail(hint)}")
     if number < SMALLEST_PROBABILITY:
         raise InvalidParameter(
-            f"{name} has to be at least {SMALLEST_PROBABILITY:g}, got {short_repr(value)}.{_tail(hint)}"
+            f"{name} must be at least {SMALLEST_PROBABILITY:g}, got {short_repr(value)}.{_tail(hint)}"
         )
     return number
 
@@ -165,11 +163,11 @@ def check_int(value: float, name: str, *, least: int = 1, most: float = MOST_COU
     number = check_float(value, name)
     if not (isfinite(number) and value == int(value) and int(value) >= least):
         raise InvalidParameter(
-            f"{name} has to be a whole number of at least {least}, got {short_repr(value)}.{_tail(hint)}"
+            f"{name} must be a whole number of at least {least}, got {short_repr(value)}.{_tail(hint)}"
         )
     if int(value) > most:
         raise InvalidParameter(
-            f"{name} has to be a whole number of at most {most}, got {short_repr(value)}.{_tail(hint)}"
+            f"{name} must be a whole number of at most {most}, got {short_repr(value)}.{_tail(hint)}"
         )
     return int(value)
 
@@ -202,7 +200,7 @@ def check_vector(values: ArrayLike, name: str) -> Vector:
     vector = check_array(values, name)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise InvalidParameter(
-            f"{name} have to be one row of finite numbers, got shape {vector.shape}"
+            f"{name} must be one row of finite numbers, got shape {vector.shape}"
             f"{'' if vector.ndim != 1 else ' with NaN or infinite entries'}."
         )
     return vector
@@ -215,9 +213,9 @@ def check_array(values: ArrayLike, name: str) -> Vector:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidParameter(f"{name} have to be an array of numbers: {error}.") from error
+        raise InvalidParameter(f"{name} must be an array of numbers: {error}.") from error
     if array.dtype.kind not in "buif":
-        raise InvalidParameter(f"{name} have to be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
+        raise InvalidParameter(f"{name} must be real numbers, got {type(values).__name__} with dtype {array.dtype}.")
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         return array.astype(np.float64)
 
@@ -229,7 +227,7 @@ def check_size(name: str, *lengths: int) -> None:
     """
     if prod(lengths) > MOST_NUMBERS:
         sizes = " × ".join(f"{length:,}" for length in lengths)
-        raise InvalidParameter(f"{name} have to be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
+        raise InvalidParameter(f"{name} must be at most {MOST_NUMBERS:,} numbers, got {sizes}.")
 
 
 def length_of(values: Sized) -> float:
@@ -247,7 +245,7 @@ def length_of(values: Sized) -> float:
 def check_bool(value: bool, name: str) -> bool:
     """Validate a bool; raise InvalidParameter otherwise: a string such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{name} has to be True or False, got {short_repr(value)}.")
+        raise InvalidParameter(f"{name} must be True or False, got {short_repr(value)}.")
     return bool(value)
 
 
@@ -267,7 +265,7 @@ def check_list(values: Iterable[Thing], name: str, hint: str = "") -> list[Thing
             return as_list(values)
     except TypeError:
         pass
-    raise InvalidParameter(f"{name} have to be a list, got {short_repr(values)}.{_tail(hint)}")
+    raise InvalidParameter(f"{name} must be a list, got {short_repr(values)}.{_tail(hint)}")
 
 
 def as_list(values: Iterable[Thing]) -> list[Thing]:
@@ -321,7 +319,7 @@ def check_path(value: str | PathLike[str], name: str = "The path") -> str:
     """Path as text; raises InvalidParameter if it cannot name a file."""
     path = value.__fspath__() if isinstance(value, PathLike) else value
     if not isinstance(path, str) or not path or "\0" in path:
-        raise InvalidParameter(f"{name} has to be the name of a file, as text or a Path, got {short_repr(value)}.")
+        raise InvalidParameter(f"{name} must be the name of a file, as text or a Path, got {short_repr(value)}.")
     try:
         fsencode(path)
     except UnicodeEncodeError as error:
@@ -334,21 +332,21 @@ def check_path(value: str | PathLike[str], name: str = "The path") -> str:
 def check_callable(value: Function, name: str, hint: str = "") -> Function:
     """Validate a callable; raise InvalidParameter otherwise."""
     if not callable(value):
-        raise InvalidParameter(f"{name} has to be a function, got {short_repr(value)}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be a function, got {short_repr(value)}.{_tail(hint)}")
     return value
 
 
 def check_mapping(value: Table, name: str, hint: str = "") -> Table:
     """Validate a mapping; raise InvalidParameter otherwise."""
     if not isinstance(value, Mapping):
-        raise InvalidParameter(f"{name} have to be given by name, got {short_repr(value)}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be given by name, got {short_repr(value)}.{_tail(hint)}")
     return value
 
 
 def check_has_methods(value: Thing, name: str, *methods: str, hint: str = "") -> Thing:
     """Validate an instance (not a class) with all these methods; raise InvalidParameter otherwise."""
     if isinstance(value, type):
-        raise InvalidParameter(f"{name} has to be made already, got the class {value.__name__}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be made already, got the class {value.__name__}.{_tail(hint)}")
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if missing:
         raise InvalidParameter(
@@ -361,7 +359,7 @@ def check_has_methods(value: Thing, name: str, *methods: str, hint: str = "") ->
 def check_instance(value: Any, kind: type[Thing], name: str, hint: str = "") -> Thing:
     """Validate an instance of this class; raise InvalidParameter otherwise."""
     if not isinstance(value, kind):
-        raise InvalidParameter(f"{name} has to be a {kind.__name__}, got {type(value).__name__}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be a {kind.__name__}, got {type(value).__name__}.{_tail(hint)}")
     return value
 
 
@@ -376,7 +374,7 @@ def pluralize(n: int, noun: str, many: str = "") -> str:
 
 def _refuse_large(number: float, name: str, hint: str) -> None:
     if number > LARGEST:
-        raise InvalidParameter(f"{name} has to be at most {LARGEST:g}, got {short_repr(number)}.{_tail(hint)}")
+        raise InvalidParameter(f"{name} must be at most {LARGEST:g}, got {short_repr(number)}.{_tail(hint)}")
 
 
 def _tail(hint: str) -> str:

@@ -92,8 +92,8 @@ def test_arguments_nobody_knows_are_refused(arguments, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rounds", "1"], "The number of rounds has to be a whole number of at least 2, got 1."),
-        (["--seeds", "0"], "The number of seeds has to be a whole number of at least 1, got 0."),
+        (["--rounds", "1"], "The number of rounds must be a whole number of at least 2, got 1."),
+        (["--seeds", "0"], "The number of seeds must be a whole number of at least 1, got 0."),
     ],
 )
 def test_a_bad_number_is_one_clean_line(arguments, message, capsys):

@@ -153,7 +153,7 @@ def test_a_dry_run_knows_what_is_finished(study, capsys):
     ("before", "after", "message"),
     [
         ("Clustered", "Clusterd", "Did you mean 'Clustered'?"),
-        ("horizon = 20", "horizon = 0", "The horizon has to be a whole number"),
+        ("horizon = 20", "horizon = 0", "The horizon must be a whole number"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_clean_line(study, capsys, before, after, message):

@@ -435,6 +435,12 @@ TARGETS: dict[str, Target] = {
     "policies.EXP4": calls(use_policy, **OVER_EXPERTS, horizon=20),
     "policies.EXP4P": calls(use_policy, **OVER_EXPERTS, horizon=20),
     "policies.EpochGreedy": calls(use_policy, **OVER_EXPERTS, n_actions=4),
+    "policies.Event": calls(
+        lambda made: tolerant(lambda: made.apply(kb.LinUCB())),
+        kind="learn",
+        decision=lambda: kb.LinUCB().choose(rows()),
+        reward=0.5,
+    ),
     "policies.GPUCB": calls(use_policy, kernel=gaussian, noise_variance=0.5, seed=0),
     "policies.GridGP": calls(use_policy, actions=rows, kernel=gaussian, horizon=20),
     "policies.GrowingGapWeight": calls(

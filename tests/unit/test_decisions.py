@@ -42,7 +42,7 @@ def test_a_field_of_another_type_is_refused_by_name(policy, name, method):
     decision = replace(policy.choose(ROWS), **{name: WRONG[name]})
     rewards = (0.5,) if method == "learn" else ()
 
-    with pytest.raises(DecisionError, match=f"`{name}` of a decision has to be"):
+    with pytest.raises(DecisionError, match=f"`{name}` of a decision must be"):
         getattr(policy, method)(decision, *rewards)
 
     assert policy.round_index == 2

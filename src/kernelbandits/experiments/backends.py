@@ -89,7 +89,7 @@ ProgressCallback: TypeAlias = Callable[[Sequence[int]], None]
 
 
 class Work(Protocol):
-    """Jobs by number; has to be picklable for other processes."""
+    """Jobs by number; must be picklable for other processes."""
 
     @property
     def n_jobs(self) -> int:

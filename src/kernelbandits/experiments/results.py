@@ -258,7 +258,7 @@ class PolicyRuns:
 
 
 def _mean_reward(run: JobResult) -> float:
-    """Total reward over the number of rounds; if some rewards are unknown, every round has to be stored."""
+    """Total reward over the number of rounds; if some rewards are unknown, every round must be stored."""
     rewards, n_rounds = run.columns["reward"], run.n_rounds
     n_unknown = np.count_nonzero(np.isnan(rewards))
     if n_unknown and (len(rewards) < n_rounds or n_unknown == n_rounds):

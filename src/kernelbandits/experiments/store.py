@@ -260,7 +260,7 @@ def read_metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DamagedFile(f"The metadata of {str(path)!r} is not JSON: {error}. {JOB_HINT}") from error
     if not isinstance(metadata, dict):
-        raise DamagedFile(f"The metadata of {str(path)!r} has to be a JSON object, got {metadata!r}. {JOB_HINT}")
+        raise DamagedFile(f"The metadata of {str(path)!r} must be a JSON object, got {metadata!r}. {JOB_HINT}")
     check_format(metadata.get("format"), path)
     return metadata
 

@@ -145,7 +145,7 @@ class Study:
                 raise InvalidParameter(f"A study needs {kind} by name, at least one, got {getattr(self, kind)!r:.80}.")
             for name in getattr(self, kind):
                 if not _is_name(name):
-                    raise InvalidParameter(f"A name in {kind} has to be a text of one line, got {name!r:.80}.")
+                    raise InvalidParameter(f"A name in {kind} must be a text of one line, got {name!r:.80}.")
         for name, environment in self.environments.items():
             hint = "Clustered(n_actions=3) is an environment."
             check_has_methods(environment, f"environments.{name}", "start", "describe", hint=hint)
@@ -326,7 +326,7 @@ def _claims(policy: Policy) -> Parameters | None:
 
 
 def _check_function_names(descriptions: Mapping[str, Any]) -> None:
-    """A function is described by its name, so the name has to be unique."""
+    """A function is described by its name, so the name must be unique."""
     for place, description in descriptions.items():
         for text in _texts(description):
             if any(mark in text for mark in ANONYMOUS):

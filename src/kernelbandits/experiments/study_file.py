@@ -95,7 +95,7 @@ def _check_keys(values: Mapping[str, Any]) -> None:
 
 def _table(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidParameter(f"{place}: this has to be a table, got {value!r}.")
+        raise InvalidParameter(f"{place}: this must be a table, got {value!r}.")
     return value
 
 

@@ -136,7 +136,7 @@ class Policy(Parametrized, Transactional, ABC):
         self._rewards = Rewards(given.get("_reward_range"))
         if self.needs_reward_range and self._rewards.range is None:
             raise InvalidParameter(
-                f"{type(self).__name__} measures rewards by their range, so the reward range has to be declared, got "
+                f"{type(self).__name__} measures rewards by their range, so the reward range must be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
         self._random = RandomState(given.get("_seed"), self._seed_level)
@@ -427,7 +427,7 @@ class Policy(Parametrized, Transactional, ABC):
         if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
             n_actions = given.n_actions
             raise InvalidParameter(
-                f"k has to be a number from 1 to the {n_actions} eligible actions, got {short_repr(k)}."
+                f"k must be a number from 1 to the {n_actions} eligible actions, got {short_repr(k)}."
             )
         choices = self._ranking(given, diverse=diverse).first(int(k))
         return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
@@ -869,7 +869,7 @@ class Policy(Parametrized, Transactional, ABC):
 def _a_time(value: float, name: str) -> float:
     time = check_float(value, name)
     if not isfinite(time):
-        raise InvalidParameter(f"{name} has to be a finite number, such as time.time(), got {short_repr(value)}.")
+        raise InvalidParameter(f"{name} must be a finite number, such as time.time(), got {short_repr(value)}.")
     return time
 
 

@@ -239,7 +239,7 @@ class Ledger:
     def check_free(self, id: str) -> None:
         """Reject an id chosen by the caller that is not available."""
         if not isinstance(id, str) or not id:
-            raise InvalidParameter(f"A decision's id has to be a string that is not empty, got {short_repr(id)}.")
+            raise InvalidParameter(f"A decision's id must be a string that is not empty, got {short_repr(id)}.")
         if self.is_learnt(id) or id in self.pending:
             raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
 

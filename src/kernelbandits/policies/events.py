@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Decision
+from kernelbandits.validation import check_instance, is_one_of, short_repr
 
 if TYPE_CHECKING:
     from kernelbandits.policies.base import Policy
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Event", "Listener", "Listeners"]
 
 EventKind: TypeAlias = Literal["learn", "expect", "withdraw", "amend", "unlearn", "warm_start", "play"]
+
+KINDS: Final = get_args(EventKind)
+
+WITHOUT_DECISION: Final = ("warm_start", "play")
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no single truth value
@@ -56,6 +61,14 @@ class Event:
 
     ids: Any = None
     """Ids of the actions, if they were passed ("warm_start")."""
+
+    def __post_init__(self) -> None:
+        if not is_one_of(self.kind, KINDS):
+            raise InvalidParameter(
+                f"The kind of an event must be one of {', '.join(map(repr, KINDS))}, got {short_repr(self.kind)}."
+            )
+        if self.kind not in WITHOUT_DECISION:
+            check_instance(self.decision, Decision, f"The decision of a {self.kind!r} event")
 
     def apply(self, policy: Policy) -> None:
         """Repeat the change on another policy. A randomized policy needs the same random state to repeat a "play"."""

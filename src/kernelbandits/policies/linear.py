@@ -79,7 +79,7 @@ class LinUCB(UpperConfidencePolicy):
     """
 
     model: Literal["shared", "disjoint", "hybrid"] = parameter(
-        one_of("shared", "disjoint", "hybrid", message="The model has to be 'shared', 'disjoint' or 'hybrid'"),
+        one_of("shared", "disjoint", "hybrid", message="The model must be 'shared', 'disjoint' or 'hybrid'"),
         default="shared",
     )
     shared_columns: Parameter[Sequence[int] | None, list[int] | None] = parameter(_columns, default=None)

@@ -165,7 +165,7 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
         weight = self.gap_weight(round_index=self._ledger.round_index, n_actions=actions.n_actions)
         if not 0.0 <= weight < inf:  # also catches NaN
             raise InvalidParameter(
-                f"A weight of gaps has to be a finite number, zero or above, got {weight!r} from "
+                f"A weight of gaps must be a finite number, zero or above, got {weight!r} from "
                 f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
             )
         return ActionDistribution(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)

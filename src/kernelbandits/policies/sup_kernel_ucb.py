@@ -87,7 +87,7 @@ class LevelPolicy(Policy):
     norm_bound: float | None = parameter(partial(check_nonnegative, name="The bound on the norm"), default=None)
     exploration: float | None = parameter(partial(check_positive, name="The exploration"), default=None)
     explore: Literal["widest", "lowest"] = parameter(
-        one_of("widest", "lowest", message="explore has to be 'widest' or 'lowest'"), default="widest"
+        one_of("widest", "lowest", message="explore must be 'widest' or 'lowest'"), default="widest"
     )
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
 
@@ -360,10 +360,10 @@ class _RidgeLevelPolicy(LevelPolicy):
         partial(check_nonnegative, name="The noise scale"), default=None
     )
     mode: Literal["valid", "paper"] = parameter(
-        one_of("valid", "paper", message="The mode has to be 'valid' or 'paper'"), default="valid"
+        one_of("valid", "paper", message="The mode must be 'valid' or 'paper'"), default="valid"
     )
     unknown_horizon: Literal["anytime", "doubling"] = parameter(
-        one_of("anytime", "doubling", message="unknown_horizon has to be 'anytime' or 'doubling'"), default="anytime"
+        one_of("anytime", "doubling", message="unknown_horizon must be 'anytime' or 'doubling'"), default="anytime"
     )
 
     def _setup(self) -> None:

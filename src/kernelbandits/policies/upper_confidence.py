@@ -245,7 +245,7 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
     Kernel ridge regression gives the mean and width of every action of the round from the rewards learned so far;
     actions that were never tried are predicted from their similarity to actions that were. With m distinct learned
     contexts, choosing among N actions costs O(N m), plus O(m²) for each action that may be the best: O(N m²) if all
-    widths have to be computed. Learning costs O(m²), or O(m) for the action chosen just before.
+    widths must be computed. Learning costs O(m²), or O(m) for the action chosen just before.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
     posterior
         "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularization) → posterior. For
         rewards that change over time: posterior_factory("windowed", length=200) or
-        posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration has to be tuned.
+        posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration must be tuned.
     reward_range
         Range of valid rewards; others are rejected. None accepts any finite number.
     ties

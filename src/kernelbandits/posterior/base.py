@@ -312,7 +312,7 @@ def checked_regularization(regularization: float) -> float:
         value = check_positive(regularization, "The regularization")
     except InvalidParameter as error:
         raise InvalidParameter(
-            f"The regularization has to be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
+            f"The regularization must be positive and finite ({1 / LARGEST:g} to {LARGEST:g}), got "
             f"{short_repr(regularization)}. It keeps the Gram matrix invertible; 1.0 is a good start."
         ) from error
     return value
@@ -327,10 +327,10 @@ def checked_rewards(rewards: ArrayLike, n_points: int) -> Vector:
         values = values.reshape(1)
     if values.shape != (n_points,):
         raise InvalidReward(
-            f"There has to be one reward per context: {n_points} contexts, rewards of shape {values.shape}."
+            f"There must be one reward per context: {n_points} contexts, rewards of shape {values.shape}."
         )
     if not np.isfinite(values).all():
-        raise InvalidReward(f"A reward has to be a finite number, got {values[~np.isfinite(values)][0]}.")
+        raise InvalidReward(f"A reward must be a finite number, got {values[~np.isfinite(values)][0]}.")
     return values
 
 
@@ -338,7 +338,7 @@ def _numbers(values: ArrayLike) -> Vector:
     try:
         return check_array(values, "Rewards")
     except InvalidParameter as error:
-        raise InvalidReward(f"A reward has to be a real number, got {short_repr(values)}.") from error
+        raise InvalidReward(f"A reward must be a real number, got {short_repr(values)}.") from error
 
 
 def checked_times(times: ArrayLike, n_points: int) -> Vector:
@@ -347,11 +347,11 @@ def checked_times(times: ArrayLike, n_points: int) -> Vector:
         return np.ones(n_points)
     repeats = check_array(times, "`times`")
     if not (np.isfinite(repeats).all() and (repeats >= 1).all() and (repeats == np.round(repeats)).all()):
-        raise InvalidParameter(f"`times` has to be whole numbers from 1, got {short_repr(times)}.")
+        raise InvalidParameter(f"`times` must be whole numbers from 1, got {short_repr(times)}.")
     if repeats.size and repeats.max() > MOST_TIMES:
-        raise InvalidParameter(f"`times` has to be at most {MOST_TIMES:,}, got {short_repr(times)}.")
+        raise InvalidParameter(f"`times` must be at most {MOST_TIMES:,}, got {short_repr(times)}.")
     if repeats.ndim and repeats.shape != (n_points,):
         raise InvalidParameter(
-            f"`times` has to be one number, or one per context ({n_points}), got shape {repeats.shape}."
+            f"`times` must be one number, or one per context ({n_points}), got shape {repeats.shape}."
         )
     return np.broadcast_to(repeats, (n_points,)).astype(np.float64)

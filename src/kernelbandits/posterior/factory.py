@@ -67,7 +67,7 @@ class NamedPosterior:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name not in _FORMS:
             raise InvalidParameter(
-                f"The posterior has to be one of {', '.join(map(repr, _FORMS))} or a function, got "
+                f"The posterior must be one of {', '.join(map(repr, _FORMS))} or a function, got "
                 f"{short_repr(self.name)}."
             )
         options = _FORMS[self.name].options

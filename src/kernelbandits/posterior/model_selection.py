@@ -66,7 +66,7 @@ def fit_kernel(
     gammas = [checked_regularization(value) for value in np.atleast_1d(np.asarray(regularization, dtype=object))]
     folds = check_int(folds, "The number of folds")
     if not kernels or not gammas:
-        raise InvalidParameter("There has to be at least one candidate kernel and one regularization to choose from.")
+        raise InvalidParameter("There must be at least one candidate kernel and one regularization to choose from.")
     if not is_one_of(criterion, ("marginal_likelihood", "cross_validation")):
         raise InvalidParameter(
             f"The criterion is 'marginal_likelihood' or 'cross_validation', got {short_repr(criterion)}."

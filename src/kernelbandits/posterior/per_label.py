@@ -491,9 +491,9 @@ def _refuse_indefinite(matrices: Matrix) -> None:
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError as error:
-        raise DamagedFile("A matrix in the file has to be positive definite.") from error
+        raise DamagedFile("A matrix in the file must be positive definite.") from error
     if not np.allclose(matrices, np.swapaxes(matrices, -1, -2)):
-        raise DamagedFile("A matrix in the file has to be symmetric.")
+        raise DamagedFile("A matrix in the file must be symmetric.")
 
 
 def _repeated(matrix: Matrix, times: int) -> Matrix:

@@ -232,7 +232,7 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
 
     Returns the number of actions tied for the best; −1 if nothing was done because the case is not supported (several
     changes, a count that decreased, sums that decreased from far above, an unknown action, too many columns to read);
-    −2 if the changed slot is new and rows[n_runs] has to be filled with its similarities first. The formulas are those
+    −2 if the changed slot is new and rows[n_runs] must be filled with its similarities first. The formulas are those
     of `ColumnLog.pull`.
     """
     arrays, limits = LogArrays(*given_arrays), RoundLimits(*given_limits)

@@ -161,11 +161,10 @@ def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
     try:
         mask = np.asarray(eligible)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidContexts(f"`eligible` has to be one truth value per action ({n_actions}): {error}.") from error
+        raise InvalidContexts(f"`eligible` must be one truth value per action ({n_actions}): {error}.") from error
     if mask.dtype != np.bool_ or mask.shape != (n_actions,):
         raise InvalidContexts(
-            f"`eligible` has to be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape "
-            f"{mask.shape}."
+            f"`eligible` must be one truth value per action ({n_actions}), got dtype {mask.dtype}, shape {mask.shape}."
         )
     rows = np.flatnonzero(mask)
     if not rows.size:
@@ -187,7 +186,7 @@ def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
 def one_id_per_action(ids: Sequence[ItemId] | None, n_actions: int) -> None:
     """Raise InvalidContexts unless there are no ids or exactly one per action."""
     if ids is not None and len(ids) != n_actions:
-        raise InvalidContexts(f"There has to be one id per action: {n_actions} actions, {len(ids)} ids.")
+        raise InvalidContexts(f"There must be one id per action: {n_actions} actions, {len(ids)} ids.")
 
 
 def no_ids_beside_a_catalog(ids: Sequence[ItemId] | None) -> None:

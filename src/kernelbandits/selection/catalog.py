@@ -303,7 +303,7 @@ def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId
     except InvalidContexts as error:
         raise InvalidParameter(f"These ids cannot be used. {error}") from error
     if len(checked) != n_items:
-        raise InvalidParameter(f"There has to be one id per item: {n_items} items, {len(checked)} ids.")
+        raise InvalidParameter(f"There must be one id per item: {n_items} items, {len(checked)} ids.")
     seen: set[ItemId] = set()
     for item in checked:
         if known.row(item) >= 0 or item in seen:
@@ -339,5 +339,5 @@ def _copied(items: Points) -> Points:
 def _counted(items: Points) -> int:
     n_items = int(items.shape[0]) if hasattr(items, "shape") else len(items)
     if not n_items:
-        raise InvalidContexts("There has to be at least one item, got none.")
+        raise InvalidContexts("There must be at least one item, got none.")
     return n_items

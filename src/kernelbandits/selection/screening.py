@@ -177,7 +177,7 @@ def bound_terms(
 
 
 def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
-    """Posterior that is screened for a round with n_actions actions; None if all actions have to be scored."""
+    """Posterior that is screened for a round with n_actions actions; None if all actions must be scored."""
     if not posterior.capabilities.has_factor or n_actions < 2:
         return None
     exact: Any = posterior._current_form() if posterior.changes_form else posterior  # with a factor

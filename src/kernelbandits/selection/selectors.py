@@ -55,7 +55,7 @@ class Selectors:
         return Selectors, ()
 
     def of(self, posterior: Posterior, actions: Actions) -> Selector | None:
-        """Pick the selector for these actions; no other component picks one. None: all actions have to be scored."""
+        """Pick the selector for these actions; no other component picks one. None: all actions must be scored."""
         if actions.catalog is not None and actions.context is None:
             engine = self.engine(actions.catalog, posterior)
             if engine is not None:

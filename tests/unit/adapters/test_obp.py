@@ -135,7 +135,7 @@ def test_an_empty_log_and_wrong_expectations_are_refused():
         ({"context": np.zeros((2, 2))}, "one row per round, 3 in all"),
         ({"action_context": np.eye(3)}, "each of the 4 actions"),
         ({"n_actions": None}, "has neither"),
-        ({"n_actions": "four"}, "n_actions of feedback has to be one number, got 'four'"),
+        ({"n_actions": "four"}, "n_actions of feedback must be one number, got 'four'"),
         ({"position": np.zeros(2)}, r"one per round, 3 in all, got shape \(2,\)"),
     ],
 )

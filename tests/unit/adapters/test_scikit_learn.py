@@ -213,10 +213,10 @@ def test_the_median_distance_is_taken_from_the_first_rows(problem):
     ("changes", "message"),
     [
         ({"kernel": "gauss"}, "name of a kernel must be one of 'rbf'.*got 'gauss'"),
-        ({"regularization": 0.0}, "regularization has to be"),
-        ({"exploration": -1.0}, "exploration has to be"),
+        ({"regularization": 0.0}, "regularization must be"),
+        ({"exploration": -1.0}, "exploration must be"),
         ({"length_scale": "mean"}, "'median', got 'mean'"),
-        ({"length_scale": -1.0}, "length scale has to be"),
+        ({"length_scale": -1.0}, "length scale must be"),
     ],
 )
 def test_refuses_parameters_when_it_is_fitted(problem, changes, message):

@@ -128,7 +128,7 @@ def test_a_stream_without_a_seed_of_its_own_is_refused():
 
 
 def test_bad_parameters_are_refused():
-    with pytest.raises(InvalidParameter, match="noise scale has to be a finite number"):
+    with pytest.raises(InvalidParameter, match="noise scale must be a finite number"):
         Chessboard(noise_scale=-0.1)
-    with pytest.raises(InvalidParameter, match="seed has to be a whole number"):
+    with pytest.raises(InvalidParameter, match="seed must be a whole number"):
         StepDiagonal().claimed_total(3, seed=1.5)

@@ -50,7 +50,7 @@ def test_a_seed_keeps_the_function_and_draws_new_contexts(world):
 
 
 def test_bad_parameters_are_refused():
-    with pytest.raises(InvalidParameter, match="n_features has to be a whole number"):
+    with pytest.raises(InvalidParameter, match="n_features must be a whole number"):
         CosineWave(n_features=0)
     with pytest.raises(InvalidParameter, match="noise scale"):
         InnerSquare(noise_scale=np.inf)
@@ -59,8 +59,6 @@ def test_bad_parameters_are_refused():
 
 
 def test_a_matrix_that_does_not_fit_into_memory_is_refused():
-    with pytest.raises(
-        InvalidParameter, match=r"The entries of A have to be at most 500,000,000 numbers, got 30,000 ×"
-    ):
+    with pytest.raises(InvalidParameter, match=r"The entries of A must be at most 500,000,000 numbers, got 30,000 ×"):
         QuadraticForm(n_features=30_000)
     InnerSquare(n_features=30_000)

@@ -194,14 +194,14 @@ def test_the_noise_scale_is_what_a_width_asks_for():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"n_actions": 0}, "n_actions has to be a whole number"),
-        ({"n_features": 1.5}, "n_features has to be a whole number"),
-        ({"n_centers": 0}, "n_centers has to be a whole number"),
-        ({"norm": 0.0}, "The norm has to be a finite number above zero"),
-        ({"norm": float("nan")}, "The norm has to be a finite number above zero"),
+        ({"n_actions": 0}, "n_actions must be a whole number"),
+        ({"n_features": 1.5}, "n_features must be a whole number"),
+        ({"n_centers": 0}, "n_centers must be a whole number"),
+        ({"norm": 0.0}, "The norm must be a finite number above zero"),
+        ({"norm": float("nan")}, "The norm must be a finite number above zero"),
         ({"noise": "uniform"}, 'The noise must be "gaussian" or "bernoulli"'),
-        ({"noise_scale": -1.0}, "The noise scale has to be a finite number"),
-        ({"seed": -1}, "The seed of the function has to be a whole number of at least 0"),
+        ({"noise_scale": -1.0}, "The noise scale must be a finite number"),
+        ({"seed": -1}, "The seed of the function must be a whole number of at least 0"),
         ({"kernel": "gaussian"}, "A kernel is needed, got the string"),
     ],
 )
@@ -242,7 +242,5 @@ def test_a_seed_of_actions_that_cannot_be_used_is_refused(fixed, seed):
 
 
 def test_centers_whose_similarities_do_not_fit_into_memory_are_refused():
-    with pytest.raises(
-        InvalidParameter, match=r"The similarities of the centers have to be at most 500,000,000 numbers"
-    ):
+    with pytest.raises(InvalidParameter, match=r"The similarities of the centers must be at most 500,000,000 numbers"):
         SyntheticRKHS(KERNEL, n_actions=5, n_features=2, n_centers=30_000)

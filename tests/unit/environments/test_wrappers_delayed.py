@@ -57,7 +57,7 @@ def test_a_late_world_says_so_and_foresees_nothing():
 def test_a_function_that_gives_no_delay_is_refused_in_the_round_that_shows_it():
     world = Delayed(GROUPS, delay=lambda _: -1).start(np.random.default_rng(1))
 
-    with pytest.raises(InvalidParameter, match="A delay has to be a whole number of at least 0, got -1"):
+    with pytest.raises(InvalidParameter, match="A delay must be a whole number of at least 0, got -1"):
         world.observe()
 
 

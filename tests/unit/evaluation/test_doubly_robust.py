@@ -165,7 +165,7 @@ class Says:
         (lambda _: [], "every round, got 0 predictions for 1 round"),
         (lambda rounds: [np.zeros(3) for _ in rounds], "one finite reward for each of the 2 actions"),
         (lambda rounds: [np.array([0.0, np.nan]) for _ in rounds], "one finite reward for each of the 2 actions"),
-        (lambda rounds: [["a", "b"] for _ in rounds], "Rewards that a model predicts have to be real numbers"),
+        (lambda rounds: [["a", "b"] for _ in rounds], "Rewards that a model predicts must be real numbers"),
     ],
 )
 def test_a_model_that_answers_something_else_is_refused(answer, message):

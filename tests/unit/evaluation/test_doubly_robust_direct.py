@@ -104,8 +104,8 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DirectMethod(Delta(), 0.0), "regularization has to be"),
-        (lambda: DirectMethod(Delta(), posterior="best"), "The posterior has to be one of"),
+        (lambda: DirectMethod(Delta(), 0.0), "regularization must be"),
+        (lambda: DirectMethod(Delta(), posterior="best"), "The posterior must be one of"),
         (lambda: DirectMethod("word"), "kernel"),
         (lambda: DirectMethod(Delta(), confidence=2), "The confidence has to lie"),
     ],

@@ -38,14 +38,14 @@ ON_LOGS = {
 @pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_what_is_no_world_is_told(play, strange):
-    with pytest.raises(InvalidParameter, match=r"The environment (needs|has to be made).* is one\."):
+    with pytest.raises(InvalidParameter, match=r"The environment (needs|must be made).* is one\."):
         play(strange, a_policy())
 
 
 @pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_what_is_no_policy_is_told(play, strange):
-    with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made).*KernelUCB\(kernel\) is one\."):
+    with pytest.raises(InvalidParameter, match=r"The policy (needs|must be made).*KernelUCB\(kernel\) is one\."):
         play(WORLD, strange)
 
 
@@ -66,14 +66,14 @@ def test_a_world_and_a_policy_are_taken(play):
 )
 @pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
 def test_what_is_no_log_is_told(judge, strange):
-    with pytest.raises(InvalidParameter, match=r"The log has to be a Log, got .* collect_log make one"):
+    with pytest.raises(InvalidParameter, match=r"The log must be a Log, got .* collect_log make one"):
         judge(strange, UniformRandom())
 
 
 @pytest.mark.parametrize("strange", STRANGE, ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
 def test_a_log_takes_policies_only(judge, strange):
-    with pytest.raises(InvalidParameter, match=r"The policy (needs|has to be made)"):
+    with pytest.raises(InvalidParameter, match=r"The policy (needs|must be made)"):
         judge(LOG, strange)
 
 
@@ -83,15 +83,15 @@ def test_a_log_and_a_policy_are_taken(judge):
 
 
 OTHERS = {
-    "calibration": (evaluation.calibration, "The trace has to be a Trace"),
+    "calibration": (evaluation.calibration, "The trace must be a Trace"),
     "coverage": (
         lambda strange: evaluation.coverage(WORLD, strange, horizon=3, repeats=2),
-        "What makes a policy has to be a function",
+        "What makes a policy must be a function",
     ),
-    "mean_reward": (evaluation.mean_reward, "The log has to be a Log"),
+    "mean_reward": (evaluation.mean_reward, "The log must be a Log"),
     "progress": (
         lambda strange: evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange),
-        "The progress callback has to be a function",
+        "The progress callback must be a function",
     ),
 }
 

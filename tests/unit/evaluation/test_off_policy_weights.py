@@ -84,7 +84,7 @@ def test_clipping_lowers_what_is_above():
 
 @pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, "5"])
 def test_a_largest_weight_that_is_none_is_refused(clip):
-    with pytest.raises(InvalidParameter, match="The largest weight has to be"):
+    with pytest.raises(InvalidParameter, match="The largest weight must be"):
         checked_clip(clip)
 
 

@@ -111,7 +111,7 @@ def test_a_learner_earns_in_replay_what_it_earns_in_the_world():
 
 @pytest.mark.parametrize("smallest", [0.0, -1.0, np.nan])
 def test_a_smallest_propensity_that_is_none_is_refused(smallest):
-    with pytest.raises(InvalidParameter, match="The smallest propensity has to be"):
+    with pytest.raises(InvalidParameter, match="The smallest propensity must be"):
         Replay(smallest_propensity=smallest)
 
 

@@ -129,14 +129,14 @@ def test_the_spec_says_what_produced_the_run_in_plain_values():
 def test_a_bad_horizon_is_refused_before_anything_is_played(horizon):
     policy = Always(0)
 
-    with pytest.raises(InvalidParameter, match="The horizon has to be"):
+    with pytest.raises(InvalidParameter, match="The horizon must be"):
         simulate(WORLD, policy, horizon=horizon)
 
     assert policy.seen == []
 
 
 def test_a_bad_seed_is_refused():
-    with pytest.raises(InvalidParameter, match="The seed has to be a whole number"):
+    with pytest.raises(InvalidParameter, match="The seed must be a whole number"):
         simulate(WORLD, Always(0), horizon=3, seed=-1)
 
 

@@ -109,7 +109,7 @@ class TestLearnRounds:
     def test_a_bad_number_is_refused_before_anything_is_played(self, learn_rounds):
         policy = Diary()
 
-        with pytest.raises(InvalidParameter, match="The number of rounds to learn from has to be"):
+        with pytest.raises(InvalidParameter, match="The number of rounds to learn from must be"):
             simulate(WORLD, policy, horizon=5, seed=0, learn_rounds=learn_rounds)
 
         assert policy.entries == []
@@ -231,7 +231,7 @@ class TestDelays:
 
     @pytest.mark.parametrize("delay", [-1, 0.5])
     def test_a_delay_that_is_none_is_refused(self, delay):
-        with pytest.raises(InvalidParameter, match="A delay has to be a whole number"):
+        with pytest.raises(InvalidParameter, match="A delay must be a whole number"):
             simulate(Scripted(np.zeros((5, 2)), delays=[delay]), Diary(), horizon=5, seed=0)
 
 

@@ -45,7 +45,7 @@ def a_cluster(said):
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
     options = ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--include-dashboard=false", "--disable-usage-stats"]
     with (
-        TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder,  # names of sockets have to be short
+        TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder,  # names of sockets must be short
         said.open("w") as output,
     ):
         head = subprocess.Popen(

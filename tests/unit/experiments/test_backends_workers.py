@@ -65,7 +65,7 @@ def test_there_are_no_more_workers_than_jobs(n_jobs, workers, n):
 def test_no_workers_are_refused():
     with pytest.raises(InvalidParameter, match="The number of workers"):
         n_workers_for(5, 0)
-    with pytest.raises(InvalidParameter, match="The number of workers has to be a whole number of at most 1024"):
+    with pytest.raises(InvalidParameter, match="The number of workers must be a whole number of at most 1024"):
         n_workers_for(5, 10**23)
 
 

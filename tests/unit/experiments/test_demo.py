@@ -134,7 +134,7 @@ def test_the_folder_is_checked_before_anything_is_run(tmp_path):
 
 @pytest.mark.parametrize("size", [{"horizon": 10**23}, {"n_seeds": 10**23}])
 def test_a_demo_without_end_is_rejected(tmp_path, size):
-    with pytest.raises(InvalidParameter, match="has to be a whole number of at most 100"):
+    with pytest.raises(InvalidParameter, match="must be a whole number of at most 100"):
         run_demo(tmp_path, **size, progress=lambda *_: pytest.fail("was run"))
 
 

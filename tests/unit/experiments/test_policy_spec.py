@@ -75,7 +75,7 @@ def test_a_policy_inside_is_a_contender_too():
         (lambda: PolicySpec(KernelUCB, 1, 2, 3), "Give the arguments by name"),
         (lambda: PolicySpec("KernelUCB"), "a class of policies or a function"),
         (lambda: PolicySpec(Mixed, KernelUCB(KERNEL), epsilon=0.1), r"Give a specification: PolicySpec\(KernelUCB"),
-        (lambda: PolicySpec(KernelUCB, KERNEL, learn_rounds=-1), "rounds to learn from has to be a whole number"),
+        (lambda: PolicySpec(KernelUCB, KERNEL, learn_rounds=-1), "rounds to learn from must be a whole number"),
         (lambda: all_variants({"a": KernelUCB(KERNEL)}), r"policies\.a: every run builds a new policy"),
         (
             lambda: all_variants({"a": PolicySpec(KernelUCB, KERNEL, exploration=Grid(1, 1))}),

@@ -64,7 +64,7 @@ def test_a_policy_inside_gets_a_seed_of_its_own_and_a_kernel_none():
         ({"class": "Gausian"}, r"a\.kernel: no class 'Gausian' is known. Did you mean 'Gaussian'\?"),
         ({"class": "Gaussian"}, r"a\.kernel: Gaussian is missing a required .*argument: 'length_scale'"),
         ({"class": "Gaussian", "length": 1}, r"Gaussian takes no 'length'. Did you mean 'length_scale'\?"),
-        ({"class": "Gaussian", "length_scale": -1}, r"a\.kernel: The length scale has to be"),
+        ({"class": "Gaussian", "length_scale": -1}, r"a\.kernel: The length scale must be"),
         ({"length_scale": 1}, "a table needs its class"),
         ({"class": "Scaled", "factor": 2.0, "kernel": {"class": "os.system"}}, r"a\.kernel\.kernel: no class"),
         ({"class": "Kernel"}, "no class 'Kernel'"),

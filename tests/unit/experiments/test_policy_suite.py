@@ -109,7 +109,7 @@ def test_several_workers_find_the_same(tmp_path):
 
 @pytest.mark.parametrize("size", [{"horizon": 10**23}, {"n_seeds": 10**23}])
 def test_a_suite_without_end_is_rejected(tmp_path, size):
-    with pytest.raises(InvalidParameter, match="has to be a whole number of at most 100"):
+    with pytest.raises(InvalidParameter, match="must be a whole number of at most 100"):
         run_policy_suite(tmp_path, **size)
 
 

@@ -345,7 +345,7 @@ def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch
         ({"engine": "dask"}, "The engine is 'local' or 'ray', got 'dask'"),
         ({"address": "auto"}, "An address is that of a Ray cluster"),
         ({"engine": "ray", "address": "nonsense"}, "is HOST:PORT or 'auto', got 'nonsense'"),
-        ({"workers": 0}, "The number of workers has to be"),
+        ({"workers": 0}, "The number of workers must be"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(tmp_path, options, message):

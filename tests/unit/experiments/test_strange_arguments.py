@@ -24,27 +24,27 @@ def study_of_estimators(**changes):
 
 
 CALLS = {
-    "run, study": (lambda strange: run(strange, "never"), "The study has to be a Study"),
-    "run, folder": (lambda strange: run(small_study(), strange), "has to be the name of a file"),
+    "run, study": (lambda strange: run(strange, "never"), "The study must be a Study"),
+    "run, folder": (lambda strange: run(small_study(), strange), "must be the name of a file"),
     "run, engine": (lambda strange: run(small_study(), "never", engine=strange), "The engine is 'local' or 'ray'"),
-    "results": (Results, "has to be the name of a file"),
-    "report": (report, "has to be the name of a file"),
+    "results": (Results, "must be the name of a file"),
+    "report": (report, "must be the name of a file"),
     "report, formats": (
         lambda strange: report("never", formats=strange),
-        "formats have to be|written as",
+        "formats must be|written as",
     ),
-    "from_toml": (Study.from_toml, "has to be the name of a file"),
-    "tune on a log": (lambda strange: tune(strange, on=LOG, estimator=IPS()), "Candidates have to be given by name"),
+    "from_toml": (Study.from_toml, "must be the name of a file"),
+    "tune on a log": (lambda strange: tune(strange, on=LOG, estimator=IPS()), "Candidates must be given by name"),
     "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
     "tune, world": (
         lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
         "is an environment|an estimator",
     ),
-    "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators have to be given by name"),
+    "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators must be given by name"),
     "an estimator": (lambda strange: study_of_estimators(estimators={"A": strange}), "The estimator 'A' needs"),
     "target": (lambda strange: study_of_estimators(target=strange), "The target needs"),
-    "log_with": (lambda strange: study_of_estimators(log_with=strange), "What makes a logging policy has to be"),
-    "traces": (lambda strange: summarize(strange, reference="A"), "The traces have to be given by name"),
+    "log_with": (lambda strange: study_of_estimators(log_with=strange), "What makes a logging policy must be"),
+    "traces": (lambda strange: summarize(strange, reference="A"), "The traces must be given by name"),
     "runs": (lambda strange: summarize({"A": [strange]}, reference="A"), "needs at least one trace"),
 }
 
@@ -73,5 +73,5 @@ def test_a_summary_names_the_policies_that_it_has():
 
 @pytest.mark.parametrize("values", [[], 3.0, "text"])
 def test_a_mean_needs_a_repeat(values):
-    with pytest.raises(InvalidParameter, match=r"A mean needs at least one repeat|have to be real numbers"):
+    with pytest.raises(InvalidParameter, match=r"A mean needs at least one repeat|must be real numbers"):
         mean_band(values)

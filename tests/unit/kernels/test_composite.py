@@ -124,7 +124,7 @@ def test_a_composition_needs_a_part():
 
 @pytest.mark.parametrize("factor", [0, -1.0, np.nan, np.inf])
 def test_a_factor_is_positive(factor):
-    with pytest.raises(InvalidParameter, match="The factor of a kernel has to be a finite number above zero"):
+    with pytest.raises(InvalidParameter, match="The factor of a kernel must be a finite number above zero"):
         factor * Linear()
 
 

@@ -49,13 +49,13 @@ def test_polynomial_features_are_the_monomials(degree, offset):
 
 @pytest.mark.parametrize("degree", [0, 2.5, True, "two", None, np.inf])
 def test_a_degree_is_a_whole_number(degree):
-    with pytest.raises(InvalidParameter, match="The degree has to be"):
+    with pytest.raises(InvalidParameter, match="The degree must be"):
         Polynomial(degree=degree)
 
 
 @pytest.mark.parametrize("offset", [-0.1, np.nan, np.inf, "high"])
 def test_an_offset_is_not_negative(offset):
-    with pytest.raises(InvalidParameter, match="The offset has to be"):
+    with pytest.raises(InvalidParameter, match="The offset must be"):
         Polynomial(degree=2, offset=offset)
 
 
@@ -106,7 +106,7 @@ def test_a_constant_takes_any_kind_of_point(kind, points):
 
 @pytest.mark.parametrize("value", [-0.1, np.nan, np.inf, "one"])
 def test_a_constant_is_not_negative(value):
-    with pytest.raises(InvalidParameter, match="A constant kernel has to be"):
+    with pytest.raises(InvalidParameter, match="A constant kernel must be"):
         Constant(value)
 
 

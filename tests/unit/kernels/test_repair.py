@@ -150,7 +150,7 @@ def test_similarities_that_are_all_zero_need_no_repair(method):
     ("values", "options", "message"),
     [
         (np.eye(2), {"method": "mend"}, 'The method must be "clip", "flip", "shift" or "square", got \'mend\''),
-        (np.eye(2), {"tolerance": -1.0}, "The tolerance has to be a finite number, zero or above, got -1.0"),
+        (np.eye(2), {"tolerance": -1.0}, "The tolerance must be a finite number, zero or above, got -1.0"),
         (np.ones((2, 3)), {}, r"The similarities must be a square matrix, .* got \(2, 3\)"),
         (
             np.array([[1.0, 0.0], [0.5, 1.0]]),

@@ -126,13 +126,13 @@ def test_one_point_is_like_itself():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, "wide", None])
 def test_a_length_scale_is_positive_and_finite(scale):
-    with pytest.raises(InvalidParameter, match="The length scale has to be"):
+    with pytest.raises(InvalidParameter, match="The length scale must be"):
         Gaussian(length_scale=scale)
 
 
 @pytest.mark.parametrize("scales", [[1.0, 0.0], [1.0, np.nan], [[1.0, 2.0], [3.0, 4.0]]])
 def test_every_length_scale_is_positive_and_finite(scales):
-    with pytest.raises(InvalidParameter, match="Every length scale has to be"):
+    with pytest.raises(InvalidParameter, match="Every length scale must be"):
         Laplacian(length_scale=scales)
 
 
@@ -154,7 +154,7 @@ def test_a_matern_kernel_has_one_of_three_smoothnesses(smoothness):
 
 @pytest.mark.parametrize("mixture", [0.0, np.nan, "much"])
 def test_a_mixture_is_positive_and_finite(mixture):
-    with pytest.raises(InvalidParameter, match="The mixture has to be"):
+    with pytest.raises(InvalidParameter, match="The mixture must be"):
         RationalQuadratic(length_scale=1.0, mixture=mixture)
 
 

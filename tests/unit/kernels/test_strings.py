@@ -189,5 +189,5 @@ def test_codes_of_different_lengths_are_refused(first, second):
 
 
 def test_a_length_scale_of_positions_is_positive():
-    with pytest.raises(InvalidParameter, match="The length scale has to be a finite number above zero"):
+    with pytest.raises(InvalidParameter, match="The length scale must be a finite number above zero"):
         Positionwise(length_scale=0.0)

@@ -27,13 +27,13 @@ def test_lengths_are_one_number_or_a_range(n, expected):
 @pytest.mark.parametrize(
     ("n", "message"),
     [
-        (0, "The length n of n-grams has to be"),
-        (2.5, "The length n of n-grams has to be"),
-        ("3", "The length n of n-grams has to be"),
+        (0, "The length n of n-grams must be"),
+        (2.5, "The length n of n-grams must be"),
+        ("3", "The length n of n-grams must be"),
         ((3, 2), r"n must be a whole number or \(shortest, longest\), as in \(2, 5\), got \(3, 2\)"),
         ((1, 2, 3), r"n must be a whole number or \(shortest, longest\)"),
-        ((0, 2), "The shortest n-gram has to be"),
-        ((1, True), "The longest n-gram has to be"),
+        ((0, 2), "The shortest n-gram must be"),
+        ((1, True), "The longest n-gram must be"),
     ],
 )
 def test_lengths_are_checked(n, message):

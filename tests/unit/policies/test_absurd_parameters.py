@@ -35,7 +35,7 @@ MAKERS = {
 
 
 def play(policy, n_rounds=5):
-    """What the policy says of its choices: everything it knows has to be a number."""
+    """What the policy says of its choices: everything it knows must be a number."""
     said = []
     for _ in range(n_rounds):
         decision = policy.choose(ACTIONS)
@@ -61,13 +61,13 @@ def test_a_number_is_refused_or_gives_finite_answers(make, value):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: p.KernelUCB(KERNEL, regularization=1e-320), r"has to be positive and finite \(1e-150 to 1e\+150\)"),
-        (lambda: p.KernelUCB(KERNEL, exploration=1e308), r"has to be at most 1e\+150, got 1e\+308"),
-        (lambda: Gaussian(length_scale=1e-300), "has to be at least 1e-150, got 1e-300"),
-        (lambda: p.OFUL(noise_scale=0.1, norm_bound=10**400), "has to be a number that a float can hold"),
-        (lambda: p.EXP4P(EXPERTS, horizon=1e300, seed=0), "The horizon has to be a whole number of at most 10{27}"),
-        (lambda: p.EXP4P(EXPERTS, horizon=50, failure_probability=1e-320, seed=0), "has to be at least 1e-300"),
-        (lambda: p.PACBayes(ACTIONS, n_actions=2**40), "The number of actions has to be .* at most 10000000"),
+        (lambda: p.KernelUCB(KERNEL, regularization=1e-320), r"must be positive and finite \(1e-150 to 1e\+150\)"),
+        (lambda: p.KernelUCB(KERNEL, exploration=1e308), r"must be at most 1e\+150, got 1e\+308"),
+        (lambda: Gaussian(length_scale=1e-300), "must be at least 1e-150, got 1e-300"),
+        (lambda: p.OFUL(noise_scale=0.1, norm_bound=10**400), "must be a number that a float can hold"),
+        (lambda: p.EXP4P(EXPERTS, horizon=1e300, seed=0), "The horizon must be a whole number of at most 10{27}"),
+        (lambda: p.EXP4P(EXPERTS, horizon=50, failure_probability=1e-320, seed=0), "must be at least 1e-300"),
+        (lambda: p.PACBayes(ACTIONS, n_actions=2**40), "The number of actions must be .* at most 10000000"),
         (lambda: p.LinUCB(model="hybrid", shared_columns=3), "`shared_columns` is a list of column numbers, got 3"),
     ],
 )

@@ -208,7 +208,17 @@ class TestListeners:
 
     def test_an_event_is_a_value(self):
         with pytest.raises(AttributeError):
-            Event("learn").kind = "expect"
+            Event("play").kind = "expect"
+
+    @pytest.mark.parametrize("kind", ["forget", "expire", None, 3])
+    def test_an_unknown_kind_is_rejected(self, kind):
+        with pytest.raises(InvalidParameter, match="The kind of an event must be one of 'learn', "):
+            Event(kind)
+
+    @pytest.mark.parametrize("kind", ["learn", "expect", "withdraw", "amend", "unlearn"])
+    def test_an_event_about_a_decision_has_one(self, kind):
+        with pytest.raises(InvalidParameter, match=f"The decision of a '{kind}' event must be a Decision"):
+            Event(kind)
 
 
 class TestExpiry:

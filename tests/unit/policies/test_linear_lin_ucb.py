@@ -47,7 +47,7 @@ def test_the_decision_holds_the_row_and_the_label():
         ({"model": "hybrid", "shared_columns": [0, 0]}, "different numbers from 0"),
         ({"model": "hybrid", "shared_columns": [-1]}, "whole number of at least 0"),
         ({"model": "hybrid", "shared_columns": [1.7]}, "whole number of at least 0"),
-        ({"regularization": 0.0}, "regularization has to be positive"),
+        ({"regularization": 0.0}, "regularization must be positive"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

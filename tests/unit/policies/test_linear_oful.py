@@ -220,7 +220,7 @@ def test_a_refit_while_others_are_awaited_is_as_if_they_were_awaited_after_it():
         ({"noise_scale": -1.0}, "noise scale"),
         ({"norm_bound": np.inf}, "norm bound"),
         ({"failure_probability": 0.0}, "strictly between 0 and 1"),
-        ({"regularization": 0.0}, "regularization has to be positive"),
+        ({"regularization": 0.0}, "regularization must be positive"),
         ({"ties": "first"}, "'lowest' row or to one at 'random'"),
     ],
 )

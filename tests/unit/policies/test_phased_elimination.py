@@ -298,12 +298,12 @@ def test_explanations_come_from_the_plays_of_the_phase():
     [
         ({}, "norm_bound=… \\(or exploration"),
         ({"norm_bound": 1.0, "reward_range": None}, "noise_scale=…, or a reward_range"),
-        ({"norm_bound": -1.0}, "bound on the norm has to be"),
-        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
-        ({"exploration": 1.0, "horizon": 0}, "horizon has to be a whole number"),
+        ({"norm_bound": -1.0}, "bound on the norm must be"),
+        ({"exploration": 0.0}, "exploration must be a finite number above zero"),
+        ({"exploration": 1.0, "horizon": 0}, "horizon must be a whole number"),
         ({"exploration": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
-        ({"exploration": 1.0, "regularization": 0.0}, "regularization has to be positive"),
-        ({"exploration": 1.0, "posterior": "fast"}, "posterior has to be one of"),
+        ({"exploration": 1.0, "regularization": 0.0}, "regularization must be positive"),
+        ({"exploration": 1.0, "posterior": "fast"}, "posterior must be one of"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

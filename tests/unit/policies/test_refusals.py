@@ -247,7 +247,7 @@ def test_levels_that_no_walk_visits_are_refused(stage):
     policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=1.0)
     decision = replace(policy.choose(ROWS), stage=stage)
 
-    with pytest.raises(DecisionError, match=r"evel is a whole number from 1|`stage` of a decision has to be"):
+    with pytest.raises(DecisionError, match=r"evel is a whole number from 1|`stage` of a decision must be"):
         policy.learn(decision, 0.5)
 
     assert policy.stages == ()

@@ -232,12 +232,12 @@ def test_slates_and_warm_starts_have_no_meaning_here():
         ({"norm_bound": -1.0}, "norm"),
         ({"norm_bound": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
         ({"norm_bound": 1.0, "noise_scale": -0.5}, "noise"),
-        ({"norm_bound": 1.0, "reward_range": None}, "reward range has to be declared"),
+        ({"norm_bound": 1.0, "reward_range": None}, "reward range must be declared"),
         ({"norm_bound": 1.0, "mode": "fast"}, "'valid' or 'paper'"),
         ({"norm_bound": 1.0, "unknown_horizon": "guess"}, "'anytime' or 'doubling'"),
         ({"norm_bound": 1.0, "explore": "best"}, "'widest' or 'lowest'"),
-        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
-        ({"norm_bound": 1.0, "regularization": 0.0}, "regularization has to be positive"),
+        ({"exploration": 0.0}, "exploration must be a finite number above zero"),
+        ({"norm_bound": 1.0, "regularization": 0.0}, "regularization must be positive"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

@@ -264,7 +264,7 @@ def test_counts_that_are_no_whole_numbers_are_refused(times):
 
 @pytest.mark.parametrize("regularization", [0.0, -1.0, np.nan, np.inf, "small", None])
 def test_the_regularization_has_to_be_positive(regularization):
-    with pytest.raises(InvalidParameter, match=r"regularization has to be positive.*1\.0 is a good start"):
+    with pytest.raises(InvalidParameter, match=r"regularization must be positive.*1\.0 is a good start"):
         ExactPosterior(Linear(), regularization=regularization)
 
 

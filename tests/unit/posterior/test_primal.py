@@ -95,5 +95,5 @@ def test_a_covariance_that_overflows_is_refused():
 def test_a_point_counts_a_number_of_times_that_a_float_holds(times):
     posterior = PrimalPosterior(Linear(), regularization=0.5)
 
-    with pytest.raises(InvalidParameter, match="`times` has to be at most 9,007,199,254,740,992"):
+    with pytest.raises(InvalidParameter, match="`times` must be at most 9,007,199,254,740,992"):
         posterior.observe(np.eye(3), np.ones(3), times=times)

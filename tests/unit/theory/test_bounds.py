@@ -404,11 +404,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("name", "value", "message"),
         [
-            ("horizon", 1, "The horizon has to be a whole number of at least 2, got 1. With a single round"),
-            ("n_actions", 0, "The number of actions has to be"),
-            ("n_actions", 2.5, "The number of actions has to be"),
-            ("regularization", 0.0, "The regularization has to be"),
-            ("effective_dimension", 0, "The effective dimension has to be"),
+            ("horizon", 1, "The horizon must be a whole number of at least 2, got 1. With a single round"),
+            ("n_actions", 0, "The number of actions must be"),
+            ("n_actions", 2.5, "The number of actions must be"),
+            ("regularization", 0.0, "The regularization must be"),
+            ("effective_dimension", 0, "The effective dimension must be"),
             ("failure_probability", 1.5, "strictly between 0 and 1"),
         ],
     )
@@ -421,11 +421,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda: theorem_1_bound(**PROBLEM, norm=-1.0), "The norm has to be"),
-            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=nan), "The norm bound has to be"),
-            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, noise_scale=-1.0), "The noise scale has to be"),
-            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, largest_gap=0.0), "The largest gap has to be"),
-            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, threshold_unit=0), "The threshold unit has to be"),
+            (lambda: theorem_1_bound(**PROBLEM, norm=-1.0), "The norm must be"),
+            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=nan), "The norm bound must be"),
+            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, noise_scale=-1.0), "The noise scale must be"),
+            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, largest_gap=0.0), "The largest gap must be"),
+            (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, threshold_unit=0), "The threshold unit must be"),
             (lambda: sup_kernel_ucb_bound(**PROBLEM, norm_bound=1.0, realized_span=0.0), "length of the reward range"),
             (
                 lambda: sup_kernel_ucb_scale(horizon=10, n_actions=2, failure_probability=0.1),
@@ -439,18 +439,18 @@ class TestRefusals:
                 lambda: sup_kernel_ucb_anytime_scale(
                     round_index=0, n_actions=2, failure_probability=0.1, norm_bound=1.0
                 ),
-                "The round has to be",
+                "The round must be",
             ),
-            (lambda: n_stages(0), "The horizon has to be a whole number of at least 1"),
-            (lambda: kappa(regularization=-1.0), "The regularization has to be"),
-            (lambda: kappa(regularization=1.0, largest_similarity=inf), "The largest similarity has to be"),
+            (lambda: n_stages(0), "The horizon must be a whole number of at least 1"),
+            (lambda: kappa(regularization=-1.0), "The regularization must be"),
+            (lambda: kappa(regularization=1.0, largest_similarity=inf), "The largest similarity must be"),
             (
                 lambda: kernel_ucb_bound(horizon=10, regularization=1.0, log_det_gain=-1.0, exploration=1.0),
-                "The log-determinant gain has to be",
+                "The log-determinant gain must be",
             ),
             (
                 lambda: kernel_ucb_bound(horizon=10, regularization=1.0, log_det_gain=1.0, exploration=nan),
-                "The exploration has to be",
+                "The exploration must be",
             ),
             (lambda: kernel_ucb_trace_bound([1.0], [1.0, 2.0]), "got 1 and 2 numbers"),
             (lambda: kernel_ucb_trace_bound([1.0], [-1.0]), "zero or above"),
@@ -461,11 +461,11 @@ class TestRefusals:
                 ),
                 "Every stage has one size",
             ),
-            (lambda: balanced_regularization(noise_scale=0.0, norm_bound=1.0, **SMALL), "The noise scale has to be"),
-            (lambda: balanced_regularization(noise_scale=1.0, norm_bound=0.0, **SMALL), "The norm bound has to be"),
-            (lambda: simple_regularization(noise_scale=1.0, norm_bound=0.0), "The norm bound has to be"),
+            (lambda: balanced_regularization(noise_scale=0.0, norm_bound=1.0, **SMALL), "The noise scale must be"),
+            (lambda: balanced_regularization(noise_scale=1.0, norm_bound=0.0, **SMALL), "The norm bound must be"),
+            (lambda: simple_regularization(noise_scale=1.0, norm_bound=0.0), "The norm bound must be"),
             (lambda: simple_regularization(noise_scale=0.0, norm_bound=1.0), "Without noise any small"),
-            (lambda: pseudo_to_realized(horizon=0, failure_probability=0.1), "The horizon has to be"),
+            (lambda: pseudo_to_realized(horizon=0, failure_probability=0.1), "The horizon must be"),
         ],
     )
     def test_everything_else(self, call, message):

@@ -280,9 +280,9 @@ class TestRefusals:
         ("name", "value", "message"),
         [
             ("noise_scale", -0.1, r"The noise scale .* 0\.5 is right for rewards in \[0, 1\]"),
-            ("norm_bound", -1.0, "The norm bound has to be a finite number, zero or above, got -1.0"),
+            ("norm_bound", -1.0, "The norm bound must be a finite number, zero or above, got -1.0"),
             ("norm_bound", inf, "The norm bound"),
-            ("norm_bound", "large", "The norm bound has to be one number, got 'large'"),
+            ("norm_bound", "large", "The norm bound must be one number, got 'large'"),
             ("failure_probability", 0.0, "strictly between 0 and 1, got 0.0"),
             ("failure_probability", 1.0, r"strictly between 0 and 1.*0\.05 is a common choice"),
             ("failure_probability", nan, "strictly between 0 and 1"),
@@ -296,8 +296,8 @@ class TestRefusals:
         ("make", "message"),
         [
             (lambda: FixedDesign(**CLAIM, n_actions=0, horizon=5), "The number of actions .* at least 1, got 0"),
-            (lambda: FixedDesign(**CLAIM, n_actions=3, horizon=1.5), "The horizon has to be a whole number"),
-            (lambda: IGPUCB(**CLAIM, horizon=0), "The horizon has to be a whole number of at least 1"),
+            (lambda: FixedDesign(**CLAIM, n_actions=3, horizon=1.5), "The horizon must be a whole number"),
+            (lambda: IGPUCB(**CLAIM, horizon=0), "The horizon must be a whole number of at least 1"),
             (lambda: GPUCBFinite(failure_probability=0.1, divide_by=0.0), "The divisor of β .* authors use 5.0"),
             (lambda: GPUCBAgnostic(norm_bound=1.0, failure_probability=0.1, divide_by=-1), "The divisor of β"),
             (lambda: GPUCBAgnostic(norm_bound=nan, failure_probability=0.1), "The norm bound"),

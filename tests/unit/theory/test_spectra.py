@@ -404,16 +404,16 @@ class TestRefusals:
 
     @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, inf, "one", None, True])
     def test_regularization(self, value):
-        with pytest.raises(InvalidParameter, match="The regularization has to be"):
+        with pytest.raises(InvalidParameter, match="The regularization must be"):
             log_det_gain(np.eye(2), regularization=value)
 
     @pytest.mark.parametrize("value", [1, 0, 2.5, np.nan])
     def test_horizon(self, value):
-        with pytest.raises(InvalidParameter, match="The horizon has to be a whole number of at least 2"):
+        with pytest.raises(InvalidParameter, match="The horizon must be a whole number of at least 2"):
             effective_dimension(np.eye(2), regularization=1.0, horizon=value)
 
     def test_noise_variance(self):
-        with pytest.raises(InvalidParameter, match="The noise variance has to be a finite number above zero"):
+        with pytest.raises(InvalidParameter, match="The noise variance must be a finite number above zero"):
             information_gain(np.eye(2), noise_variance=0.0)
 
     @pytest.mark.parametrize(
@@ -427,8 +427,8 @@ class TestRefusals:
             ({"spectrum": [1.0], "size": 3}, "Pass `trace` as well"),
             ({"spectrum": []}, "spectrum is empty"),
             ({"spectrum": [2.0, 1.0], "trace": 2.5}, r"trace=2\.5 is less than the 3\.0"),
-            ({"spectrum": [2.0], "trace": -1.0}, "The trace has to be"),
-            ({"spectrum": [2.0, 1.0], "trace": 4.0, "size": 1}, "The size has to be a whole number of at least 2"),
+            ({"spectrum": [2.0], "trace": -1.0}, "The trace must be"),
+            ({"spectrum": [2.0, 1.0], "trace": 4.0, "size": 1}, "The size must be a whole number of at least 2"),
             ({"spectrum": [[1.0]]}, "one row of finite numbers"),
             ({"spectrum": [np.inf]}, "NaN or infinite"),
             ({"gram": np.eye(2), "counts": [1.0]}, "one count, zero or above, for each of the 2 points"),

@@ -194,7 +194,7 @@ def draw_curves(
         Whether the vertical axis begins at zero.
     log_x, log_y
         Whether the axes are logarithmic. The horizontal one then begins at the first round of a curve; values on the
-        vertical one have to be positive.
+        vertical one must be positive.
     top
         End of the vertical axis; by default slightly above everything drawn.
     """

@@ -217,7 +217,7 @@ def _write_images(
 
 def _check_formats(formats: Sequence[str]) -> None:
     if isinstance(formats, str) or not isinstance(formats, Collection):
-        raise InvalidParameter(f"The formats have to be a list, such as ['svg'], got {formats!r}.")
+        raise InvalidParameter(f"The formats must be a list, such as ['svg'], got {formats!r}.")
     unknown = [kind for kind in formats if not isinstance(kind, str) or kind not in FORMATS]
     if unknown:
         raise InvalidParameter(f"Figures are written as {', '.join(FORMATS)}, got {unknown[0]!r}.")

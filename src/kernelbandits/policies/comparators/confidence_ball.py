@@ -41,7 +41,7 @@ def barycentric_spanner(points: Matrix, *, factor: float = 2.0) -> Indices:
     """
     if not check_positive(factor, "The factor of a barycentric spanner") > 1.0:
         raise InvalidParameter(
-            f"The factor of a barycentric spanner has to be above 1, got {factor!r}: a spanner with factor 1 exists, "
+            f"The factor of a barycentric spanner must be above 1, got {factor!r}: a spanner with factor 1 exists, "
             "but finding it can take exponentially many swaps. 2.0 is usual."
         )
     rows = spanning_rows(points)

@@ -160,7 +160,7 @@ def _constant(exploration: float | Constant) -> Constant:
     constant = as_exploration(exploration)
     if not isinstance(constant, Constant):
         raise InvalidParameter(
-            f"The exploration multiplies a schedule that the algorithm prescribes, so it has to be a number, got "
+            f"The exploration multiplies a schedule that the algorithm prescribes, so it must be a number, got "
             f"{exploration!r}."
         )
     return constant

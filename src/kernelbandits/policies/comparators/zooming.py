@@ -363,7 +363,7 @@ class ContextualZooming(Policy):
         if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
             raise DecisionError(
                 f"The memo of a decision names one of the {n_balls} active balls, got {dict(decision.memo)!r:.80}. "
-                "Stored decisions have to be learnt in the order in which they were."
+                "Stored decisions must be learnt in the order in which they were."
             )
         return int(noted[0])
 

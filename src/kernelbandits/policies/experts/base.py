@@ -75,7 +75,7 @@ def checked_experts(experts: Sequence[Expert]) -> tuple[Expert, ...]:
     except TypeError as error:
         raise InvalidParameter(f"A sequence of experts is needed, got {type(experts).__name__}.") from error
     if not listed:
-        raise InvalidParameter("There has to be at least one expert, got none. constant_experts(n_actions) is a start.")
+        raise InvalidParameter("There must be at least one expert, got none. constant_experts(n_actions) is a start.")
     for expert in listed:
         if not isinstance(expert, Expert):
             raise InvalidParameter(

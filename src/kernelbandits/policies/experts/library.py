@@ -144,7 +144,7 @@ class LinearScorer:
         def advice(contexts: Points, n_actions: int) -> Matrix:
             if not (is_sparse(contexts) or isinstance(contexts, np.ndarray)) or contexts.shape[1] != weights.shape[1]:
                 raise InvalidContexts(
-                    f"These linear scorers weigh {weights.shape[1]} columns; actions have to be rows of as many "
+                    f"These linear scorers weigh {weights.shape[1]} columns; actions must be rows of as many "
                     f"numbers, got {type(contexts).__name__}{getattr(contexts, 'shape', '')}."
                 )
             return all_on(best_of_each((contexts @ weights.T).T), n_actions)
@@ -180,7 +180,7 @@ class Stump:
         threshold = check_float(self.threshold, "A stump's threshold")
         if not np.isfinite(threshold):
             raise InvalidParameter(
-                f"A stump's threshold has to be finite, got {threshold}. ConstantExpert(row) never asks."
+                f"A stump's threshold must be finite, got {threshold}. ConstantExpert(row) never asks."
             )
         object.__setattr__(self, "threshold", threshold)
 

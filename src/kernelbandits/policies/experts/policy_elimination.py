@@ -153,6 +153,6 @@ class PolicyElimination(ClassPolicy):
         super()._restore(state)
         active = saved_array(state, "active", "i", (None,), least=0, most=self.n_policies - 1)
         if not len(active) or (np.diff(active) <= 0).any():
-            raise DamagedFile("The active policies in the file have to be distinct, in order and at least one.")
+            raise DamagedFile("The active policies in the file must be distinct, in order and at least one.")
         self._active = active.astype(np.intp)
         self._known_mixture = None

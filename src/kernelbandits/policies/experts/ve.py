@@ -127,7 +127,7 @@ class VE(UnitRewardPolicy):
     def _needed_rounds(self) -> int:
         d, rounds = self.vc_dimension, self.horizon
         if d > rounds:
-            raise InvalidParameter(f"The VC dimension has to be below the horizon, got {d} and {rounds}.")
+            raise InvalidParameter(f"The VC dimension must be below the horizon, got {d} and {rounds}.")
         return ceil(sqrt(rounds * (2.0 * d * log(e * rounds / d) + log(2.0 / self.failure_probability))))
 
     @property

@@ -157,7 +157,7 @@ def test_large_figures_stand_on_the_page_as_png(results, tmp_path, monkeypatch):
     assert (tmp_path / "figures" / "regret-dark.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize(("formats", "message"), [(["gif"], "got 'gif'"), ("png", "have to be a list")])
+@pytest.mark.parametrize(("formats", "message"), [(["gif"], "got 'gif'"), ("png", "must be a list")])
 def test_unknown_formats_are_refused_before_anything_is_written(results, tmp_path, formats, message):
     with pytest.raises(InvalidParameter, match=message):
         report(results, tmp_path / "out", formats=formats)

@@ -152,11 +152,11 @@ def test_one_action_and_one_column_are_enough():
 def test_bad_parameters_actions_and_decisions_are_refused():
     with pytest.raises(InvalidParameter, match="norm 2 or of norm 1"):
         kb.ConfidenceBall(ACTIONS, norm=3)
-    with pytest.raises(InvalidParameter, match="The exploration has to be"):
+    with pytest.raises(InvalidParameter, match="The exploration must be"):
         kb.ConfidenceBall(ACTIONS, exploration=0.0)
     with pytest.raises(InvalidParameter, match="strictly between"):
         kb.ConfidenceBall(ACTIONS, failure_probability=1.0)
-    with pytest.raises(InvalidParameter, match="reward range has to be declared"):
+    with pytest.raises(InvalidParameter, match="reward range must be declared"):
         kb.ConfidenceBall(ACTIONS, reward_range=None)
     with pytest.raises(InvalidContexts, match="are zero"):
         kb.ConfidenceBall(np.zeros((2, 3)))

@@ -112,11 +112,11 @@ def test_one_action_is_tried_and_played():
     [
         ({}, "one of them is needed"),
         ({"n_points": 3, "horizon": 5}, "one of them is needed"),
-        ({"n_points": 0}, "number of points has to be a whole number"),
-        ({"horizon": 1.5}, "horizon has to be a whole number"),
-        ({"horizon": 5, "smoothness": 0.0}, "smoothness has to be a finite number above zero"),
+        ({"n_points": 0}, "number of points must be a whole number"),
+        ({"horizon": 1.5}, "horizon must be a whole number"),
+        ({"horizon": 5, "smoothness": 0.0}, "smoothness must be a finite number above zero"),
         ({"horizon": 5, "smoothness": 2.5}, "at most 2, got 2.5"),
-        ({"horizon": 5, "dimension": 0}, "dimension has to be a whole number"),
+        ({"horizon": 5, "dimension": 0}, "dimension must be a whole number"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

@@ -91,7 +91,7 @@ def test_history_before_the_first_round_is_judged_by_its_own_number_of_plays():
 
 @pytest.mark.parametrize("factor", [-1.0, np.inf, "three"])
 def test_bad_parameters_are_refused(factor):
-    with pytest.raises(InvalidParameter, match=r"factor of ln ln t has to be"):
+    with pytest.raises(InvalidParameter, match=r"factor of ln ln t must be"):
         kb.KLUCB(log_log_factor=factor)
 
 

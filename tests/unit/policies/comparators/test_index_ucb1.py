@@ -146,9 +146,9 @@ def test_a_single_action_is_always_chosen():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"exploration": 0.0}, "exploration has to be a finite number above zero"),
-        ({"exploration": np.nan}, "exploration has to be a finite number above zero"),
-        ({"reward_range": None}, "has to be declared, got reward_range=None"),
+        ({"exploration": 0.0}, "exploration must be a finite number above zero"),
+        ({"exploration": np.nan}, "exploration must be a finite number above zero"),
+        ({"reward_range": None}, "must be declared, got reward_range=None"),
         ({"reward_range": (1.0, 0.0)}, "two finite numbers"),
         ({"ties": "highest"}, "'lowest' row or to one at 'random'"),
     ],
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace():
         policy.learn(kb.Decision(action=0, context="a"), 0.5)
     with pytest.raises(InvalidParameter, match="one per context"):
         policy.warm_start(["a", "b"], [0.5, 0.5], times=[1, 2, 3])
-    with pytest.raises(InvalidParameter, match="`times` has to be whole numbers from 1"):
+    with pytest.raises(InvalidParameter, match="`times` must be whole numbers from 1"):
         policy.warm_start(["a", "b"], [0.5, 0.5], times=[1, 0])
     with pytest.raises(NotLearnt, match="No reward of action 'z'"):
         policy.unlearn(kb.Decision(action=0, context="z", item="z"), 0.5)

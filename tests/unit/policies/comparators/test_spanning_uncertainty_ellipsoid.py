@@ -138,7 +138,7 @@ def test_the_best_action_is_found():
 
 
 def test_bad_parameters_and_rewards_are_refused():
-    with pytest.raises(InvalidParameter, match="has to be a number"):
+    with pytest.raises(InvalidParameter, match="must be a number"):
         kb.UncertaintyEllipsoid(ACTIONS, exploration=Mixture(noise_scale=1.0, norm_bound=1.0, failure_probability=0.1))
     with pytest.raises(InvalidParameter, match="exploration"):
         kb.UncertaintyEllipsoid(ACTIONS, exploration=-1.0)

@@ -215,7 +215,7 @@ def test_what_the_guarantee_does_not_cover_is_said():
         ({"norm_bound": -1.0}, "norm"),
         ({"exploration": 0.0}, "exploration"),
         ({"explore": "best"}, "'widest' or 'lowest'"),
-        ({"reward_range": None}, "reward range has to be declared"),
+        ({"reward_range": None}, "reward range must be declared"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

@@ -225,10 +225,10 @@ def test_it_learns_where_the_best_action_lies():
         ({"kernel": Linear(), "distance": gaussian_distance}, "a kernel or by a distance"),
         ({"distance": 3.0}, "a function of two collections"),
         ({"kernel": Linear(), "kind": Strings()}, "knows the kind of its points"),
-        ({"kernel": Linear(), "horizon": 0}, "horizon has to be a whole number"),
-        ({"kernel": Linear(), "norm_bound": 0.0}, "bound on the norm has to be"),
-        ({"kernel": Linear(), "exploration": -1.0}, "The exploration has to be"),
-        ({"kernel": Linear(), "reward_range": None}, "range has to be declared"),
+        ({"kernel": Linear(), "horizon": 0}, "horizon must be a whole number"),
+        ({"kernel": Linear(), "norm_bound": 0.0}, "bound on the norm must be"),
+        ({"kernel": Linear(), "exploration": -1.0}, "The exploration must be"),
+        ({"kernel": Linear(), "reward_range": None}, "range must be declared"),
     ],
 )
 def test_bad_parameters_are_refused(arguments, message):

@@ -187,7 +187,7 @@ def test_wrong_parameters_are_refused(make_policy, wrong, message):
 def test_factors_and_schedules_are_checked():
     experts = [ConstantExpert(0)]
 
-    with pytest.raises(InvalidParameter, match="The exploration has to be"):
+    with pytest.raises(InvalidParameter, match="The exploration must be"):
         kb.PolicyElimination(experts, n_actions=2, exploration=0.0)
     with pytest.raises(InvalidParameter, match="regret factor"):
         kb.ILOVETOCONBANDITS(experts, n_actions=2, regret_factor=-1.0)
