@@ -115,7 +115,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 MAGIC: Final = b"KBANDITS"
-VERSION: Final = 2
+VERSION: Final = 3
 PREFIX: Final = struct.Struct("<8sIQ")
 DIGEST_SIZE: Final = 32
 DTYPES: Final = {"<f8", "<i8", "|u1"}

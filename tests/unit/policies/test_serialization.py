@@ -107,7 +107,7 @@ def test_a_file_of_a_later_version_says_so(monkeypatch, tmp_path):
     trained().save(tmp_path / "later")
     monkeypatch.undo()
 
-    with pytest.raises(NewerFile, match="format 7; this version of kernelbandits reads up to 2"):
+    with pytest.raises(NewerFile, match="format 7; this version of kernelbandits reads up to 3"):
         kb.load(tmp_path / "later")
 
 

@@ -1,0 +1,1 @@
+"""Files written by this version and every later one, which every later version has to read."""
