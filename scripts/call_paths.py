@@ -1,4 +1,4 @@
-"""Counts the Python calls, modules and packages that a round passes through: the table of docs/architecture.md.
+"""Counts the Python calls, modules and packages that a round and a study pass through: tables of docs/architecture.md.
 
     python -m scripts.call_paths
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,7 +45,46 @@ def main() -> None:
         decision, choose = _traced(lambda policy=policy, contexts=contexts: policy.choose(contexts(N_ROUNDS)))
         _, learn = _traced(lambda policy=policy, decision=decision: policy.learn(decision, 0.5))
         for method, path in (("choose", choose), ("learn", learn)):
-            print(f"| {name}, `{method}` | " + " | ".join(map(str, path)) + " |")
+            _print(f"{name}, `{method}`", path)
+    _count_study()
+
+
+def _print(name: str, path: CallPath) -> None:
+    print(f"| {name} | " + " | ".join(map(str, path)) + " |")
+
+
+STUDY: Final = """
+name = "small"
+horizon = 20
+seeds = [0, 1]
+every = 5
+
+[environments.groups]
+class = "Clustered"
+n_actions = 4
+
+[policies.KernelUCB]
+class = "KernelUCB"
+kernel = { class = "Gaussian", length_scale = 0.3 }
+exploration = 0.3
+
+[policies.Random]
+class = "UniformRandom"
+"""
+
+
+def _count_study() -> None:
+    """Read a study of four jobs, run it in this process and report it."""
+    from kernelbandits.experiments import Study, report, run
+
+    with TemporaryDirectory() as place:
+        file = Path(place) / "study.toml"
+        file.write_text(STUDY)
+        study, reading = _traced(lambda: Study.from_toml(file))
+        results, running = _traced(lambda: run(study, Path(place) / "results", workers=1))
+        _, reporting = _traced(lambda: report(results, Path(place) / "report", formats=["svg"]))
+    for name, path in (("`Study.from_toml`", reading), ("`run`, 4 jobs", running), ("`report`", reporting)):
+        _print(name, path)
 
 
 def _cases() -> dict[str, tuple[Any, Callable[[int], Any]]]:

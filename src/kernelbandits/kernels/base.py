@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -31,6 +31,9 @@ class Kernel(Shared, ABC):
     """
 
     kind: PointKind = Rows()
+
+    is_rotation_invariant: ClassVar[bool] = False
+    """Whether it depends on lengths and angles of rows only; with one length scale, if it has length scales."""
 
     @abstractmethod
     def gram(self, first: Points, second: Points | None = None) -> Matrix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 from typing import Final
@@ -13,7 +12,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels._distances import as_rows
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.composite import Scaled
-from kernelbandits.kernels.stationary import Gaussian, Matern
+from kernelbandits.kernels.stationary import Stationary, declares
 from kernelbandits.types import Matrix, Parameters, Points, Seed
 from kernelbandits.validation import as_generator, check_int, check_size, short_repr
 
@@ -97,6 +96,7 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
 
     Examples
     --------
+    >>> from kernelbandits.kernels import Gaussian
     >>> kernel, points = 2.0 * Gaussian(length_scale=0.5), np.array([[0.1], [0.3]])
     >>> features = random_features(kernel, n_columns=1, n_features=2_000, seed=0).features(points)
     >>> np.abs(features @ features.T - kernel.gram(points)).max() < 0.05
@@ -105,18 +105,18 @@ def random_features(kernel: Kernel, n_columns: int, n_features: int, seed: Seed 
     n_columns, n_features = check_int(n_columns, "The number of columns"), an_even_count(n_features)
     check_size("Random frequencies", n_features // 2, n_columns)
     plain, variance = _unscaled(kernel)
-    if type(plain) not in SPECTRA:
-        names = ", ".join(known.__name__ for known in SPECTRA)
+    if not (isinstance(plain, Stationary) and declares(plain, "sample_frequencies")):
         raise NotSupported(
-            f"Random features are drawn for {names}, or one of these times a number, got {short_repr(kernel)}."
+            f"Random features are drawn for Gaussian, Matern, or one of these times a number, got {short_repr(kernel)}."
         )
-    frequencies = SPECTRA[type(plain)](plain, n_features // 2, n_columns, as_generator(seed))
+    frequencies = plain.sample_frequencies(n_features // 2, n_columns, as_generator(seed))
     return RandomFeatures(kernel, frequencies, variance)
 
 
 def has_random_features(kernel: Kernel) -> bool:
     """Whether `random_features` supports such a kernel."""
-    return type(_unscaled(kernel)[0]) in SPECTRA
+    plain, _ = _unscaled(kernel)
+    return isinstance(plain, Stationary) and declares(plain, "sample_frequencies")
 
 
 def _unscaled(kernel: Kernel) -> tuple[Kernel, float]:
@@ -125,30 +125,6 @@ def _unscaled(kernel: Kernel) -> tuple[Kernel, float]:
         return kernel, 1.0
     plain, factor = _unscaled(kernel.kernel)
     return plain, kernel.factor * factor
-
-
-def _gaussian(kernel: Gaussian, n_waves: int, n_columns: int, rng: np.random.Generator) -> Matrix:
-    return rng.standard_normal((n_waves, n_columns)) / _scales(kernel, n_columns)
-
-
-def _matern(kernel: Matern, n_waves: int, n_columns: int, rng: np.random.Generator) -> Matrix:
-    """Multivariate Student t frequencies: all columns of a frequency share one chi-square variable."""
-    freedom = 2.0 * kernel.smoothness
-    stretch = np.sqrt(freedom / rng.chisquare(freedom, size=(n_waves, 1)))
-    return stretch * rng.standard_normal((n_waves, n_columns)) / _scales(kernel, n_columns)
-
-
-def _scales(kernel: Gaussian | Matern, n_columns: int) -> Matrix:
-    scales = np.atleast_2d(np.asarray(kernel.length_scale, dtype=np.float64))
-    if scales.size not in (1, n_columns):
-        raise InvalidContexts(
-            f"There are {scales.size} length scales for {n_columns} columns. Give one number, or one per column."
-        )
-    return scales
-
-
-SPECTRA: Final[dict[type[Kernel], Callable[..., Matrix]]] = {Gaussian: _gaussian, Matern: _matern}
-"""Samplers of n frequencies per kernel class: (kernel, n, n_columns, rng) → one row per frequency."""
 
 
 MOST_FEATURES: Final = 1_000_000

@@ -13,12 +13,10 @@ from kernelbandits.kernels._distances import dense, squared_norms
 from kernelbandits.kernels.base import Kernel, a_kernel
 from kernelbandits.kernels.composite import Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta
-from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
 from kernelbandits.kernels.pairs import PairPoints, PairRows
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.kernels.sequences import Ids
-from kernelbandits.kernels.stationary import Gaussian, Matern, RationalQuadratic
 from kernelbandits.types import Indices, Matrix, Points, Vector
 from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list
 
@@ -78,7 +76,6 @@ class LabeledLinear(Kernel):
         return np.asarray(np.einsum("nd,nd->n", rows, rows))
 
 
-ROTATION_INVARIANT: Final = (Constant, Cosine, Gaussian, Linear, Matern, Polynomial, RationalQuadratic)
 COMPOSITES: Final = (Normalized, Product, Scaled, Sum)
 
 
@@ -97,6 +94,7 @@ class Blocks(Kernel):
         `Polynomial`, `Cosine`, and kernels composed of these.
 
     >>> from kernelbandits.types import Pairs
+    >>> from kernelbandits.kernels import Matern
     >>> kernel = Blocks(Matern(smoothness=0.5, length_scale=1.0))
     >>> kernel.gram(Pairs([0.6, 0.8], ["left", "right"])).round(3)
     array([[1.   , 0.243],
@@ -135,7 +133,7 @@ def _reject_directions(kernel: Any) -> None:
     if isinstance(kernel, COMPOSITES):
         for part in kernel._parts():
             _reject_directions(part)
-    elif not isinstance(kernel, ROTATION_INVARIANT) or not isinstance(getattr(kernel, "length_scale", 1.0), float):
+    elif not kernel.is_rotation_invariant or not isinstance(getattr(kernel, "length_scale", 1.0), float):
         raise InvalidParameter(
             f"Blocks need a kernel of rows that sees lengths and angles only, with one length scale, got {kernel!r}. "
             "Encode the rows yourself, or use PairProduct(kernel, Delta()) for independent labels."

@@ -37,6 +37,8 @@ class Linear(Kernel):
     array([[11.]])
     """
 
+    is_rotation_invariant = True
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return inner_products(*row_pair(first, second))
 
@@ -57,6 +59,8 @@ class Polynomial(Kernel):
     >>> Polynomial(degree=2).gram([[1.0]], [[2.0]])
     array([[9.]])
     """
+
+    is_rotation_invariant = True
 
     degree: int
     offset: float = 1.0
@@ -113,6 +117,8 @@ class Cosine(Kernel):
     array([[1., 0.]])
     """
 
+    is_rotation_invariant = True
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         first, second = row_pair(first, second)
         return inner_products(_unit(first), _unit(second))
@@ -152,6 +158,8 @@ def _divided_by(lengths: Vector, rows: Points) -> Points:
 @dataclass(frozen=True)
 class Constant(Kernel):
     """Constant kernel: `kernel + Constant(c)` lets the model learn an offset."""
+
+    is_rotation_invariant = True
 
     value: float = 1.0
     kind: PointKind = field(default=Rows(), repr=False)  # any kind of point is accepted

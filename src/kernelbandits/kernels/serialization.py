@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -11,50 +12,16 @@ from numpy.typing import NDArray
 from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, ForeignFile
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.composite import Columns, Normalized, Product, Scaled, Sum
-from kernelbandits.kernels.discrete import Delta, Jaccard
 from kernelbandits.kernels.kinds import unpack_kind
-from kernelbandits.kernels.labeled import Blocks, LabeledLinear
-from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
-from kernelbandits.kernels.pairs import PairProduct, PairSum
 from kernelbandits.kernels.precomputed import Precomputed
 from kernelbandits.kernels.similarity_table import SimilarityTable
-from kernelbandits.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic
-from kernelbandits.kernels.strings import Positionwise, Spectrum, TfIdf
 from kernelbandits.types import Parameters
 from kernelbandits.validation import check_mapping
 
-__all__ = ["unpack_kernel"]
+__all__ = ["known", "unpack_kernel"]
 
-KNOWN: Final[dict[str, type[Kernel]]] = {
-    known.__name__: known
-    for known in (
-        Blocks,
-        Columns,
-        Constant,
-        Cosine,
-        Delta,
-        Gaussian,
-        Jaccard,
-        LabeledLinear,
-        Laplacian,
-        Linear,
-        Matern,
-        Normalized,
-        PairProduct,
-        PairSum,
-        Polynomial,
-        Positionwise,
-        Precomputed,
-        Product,
-        RationalQuadratic,
-        Scaled,
-        Spectrum,
-        Sum,
-        TfIdf,
-    )
-}
-"""All kernel classes that a file can contain, by name. Nothing is ever imported by a name from a file."""
+BY_NAME_ONLY: Final = ("FromCallable", "FromScikitLearn")
+"""Kernels that a file names and does not contain."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -73,15 +40,24 @@ def unpack_kernel(parameters: Parameters, arrays: Arrays) -> Kernel:
     )
 
 
+@cache
+def known() -> dict[str, type[Kernel]]:
+    """All kernel classes that a file can contain, by name. Nothing is ever imported by a name from a file."""
+    from kernelbandits import kernels
+
+    named = {name: getattr(kernels, name) for name in kernels.__all__ if name not in (*BY_NAME_ONLY, "Kernel")}
+    return {name: one for name, one in named.items() if isinstance(one, type) and issubclass(one, Kernel)}
+
+
 def _unpack(parameters: Parameters, arrays: Arrays, tables: dict[bytes, SimilarityTable]) -> Kernel:
     name = parameters.get("class")
-    if not isinstance(name, str) or name not in KNOWN:
+    if not isinstance(name, str) or name not in known():
         raise ForeignFile(
             f"The file holds a kernel that this version does not know: {name!r}. It may come from a later version."
         )
     values = {field: _unpack_value(value, field, arrays, tables) for field, value in parameters.items()}
     try:
-        kernel = KNOWN[name].unpack(values, arrays)
+        kernel = known()[name].unpack(values, arrays)
     except (DamagedFile, KeyError, TypeError) as error:
         raise ForeignFile(
             f"The file describes a {name} kernel in a way this version does not know: {error}."

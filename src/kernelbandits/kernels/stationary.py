@@ -9,23 +9,41 @@ from typing import Final
 
 import numpy as np
 
-from kernelbandits.errors import InvalidContexts, InvalidParameter
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, row_pair, squared_distances
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
 from kernelbandits.validation import as_generator, check_float, check_int, check_list, check_positive, short_repr
 
-__all__ = ["Gaussian", "Laplacian", "Matern", "RationalQuadratic", "feature_distances", "median_length_scale"]
+__all__ = [
+    "Gaussian",
+    "Laplacian",
+    "Matern",
+    "RationalQuadratic",
+    "Stationary",
+    "declares",
+    "feature_distances",
+    "median_length_scale",
+]
 
 LengthScale = float | Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Stationary(Kernel):
+class Stationary(Kernel):
     """Base class of kernels with k(x, x) = 1 that divide differences by a length scale."""
 
     length_scale: LengthScale
+
+    @property
+    def radial_profile(self) -> int | None:
+        """Number of its profile in the compiled kernels (`_profile` of selection/_screening_loops.py), if any."""
+        return None
+
+    def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+        """Sample its spectral density: one row per frequency."""
+        raise NotSupported(f"The spectral density of {type(self).__name__} is not implemented.")
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
@@ -61,9 +79,18 @@ class _Stationary(Kernel):
             )
         return np.asarray(self.length_scale)
 
+    def _scales(self, n_columns: int) -> Matrix:
+        """All length scales as one row."""
+        scales = np.atleast_2d(np.asarray(self.length_scale, dtype=np.float64))
+        if scales.size not in (1, n_columns):
+            raise InvalidContexts(
+                f"There are {scales.size} length scales for {n_columns} columns. Give one number, or one per column."
+            )
+        return scales
+
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(_Stationary):
+class Gaussian(Stationary):
     """Gaussian (RBF) kernel: k(x, z) = exp(−‖x − z‖² / 2ℓ²).
 
     `length_scale` is one number, or one per column.
@@ -72,6 +99,15 @@ class Gaussian(_Stationary):
     array([[1.    , 0.6065]])
     """
 
+    is_rotation_invariant = True
+
+    @property
+    def radial_profile(self) -> int:
+        return 0
+
+    def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+        return rng.standard_normal((n_frequencies, n_columns)) / self._scales(n_columns)
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         exponents = self._squared_distances(first, second)
         exponents *= -0.5
@@ -79,9 +115,10 @@ class Gaussian(_Stationary):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RationalQuadratic(_Stationary):
+class RationalQuadratic(Stationary):
     """Mixture of Gaussian kernels of many length scales: k(x, z) = (1 + ‖x − z‖² / 2αℓ²)^(−α), α = `mixture`."""
 
+    is_rotation_invariant = True
     mixture: float = 1.0
 
     def __post_init__(self) -> None:
@@ -94,7 +131,7 @@ class RationalQuadratic(_Stationary):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplacian(_Stationary):
+class Laplacian(Stationary):
     """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm use Matern(smoothness=0.5)."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -113,10 +150,21 @@ VANISHING: Final = 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matern(_Stationary):
+class Matern(Stationary):
     """Matérn kernel, less smooth than the Gaussian: smoothness 1/2 (exp(−‖x − z‖₂ / ℓ)), 3/2 or 5/2."""
 
+    is_rotation_invariant = True
     smoothness: float
+
+    @property
+    def radial_profile(self) -> int:
+        return round(self.smoothness + 0.5)
+
+    def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+        """Multivariate Student t frequencies: all columns of a frequency share one chi-square variable."""
+        freedom = 2.0 * self.smoothness
+        stretch = np.sqrt(freedom / rng.chisquare(freedom, size=(n_frequencies, 1)))
+        return stretch * rng.standard_normal((n_frequencies, n_columns)) / self._scales(n_columns)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,6 +180,16 @@ class Matern(_Stationary):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))
+
+
+def declares(kernel: Kernel, name: str) -> bool:
+    """Whether the class that defines `gram` of this kernel also defines `name`: a subclass may compute something else.
+
+    >>> declares(Gaussian(length_scale=1.0), "radial_profile"), declares(Laplacian(length_scale=1.0), "radial_profile")
+    (True, False)
+    """
+    owner = next(base for base in type(kernel).__mro__ if "gram" in vars(base))
+    return name in vars(owner)
 
 
 def median_length_scale(points: Points, *, sample: int = 1_000, seed: Seed = None) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._threads import for_each_part, limit_blas_threads
-from kernelbandits.kernels import Gaussian, Kernel, Matern, PairProduct, Scaled
+from kernelbandits.kernels import Kernel, PairProduct, Scaled
 from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.kernels.stationary import Stationary, declares
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.selection._screening_loops import screening_loops
 from kernelbandits.types import Indices, Matrix, Points, Vector
@@ -311,13 +312,11 @@ def profile_of(kernel: Kernel) -> Profile | None:
     while type(kernel) is Scaled:
         factor *= kernel.factor
         kernel = kernel.kernel
-    if type(kernel) is Gaussian:  # a subclass may compute something else
-        number = 0
-    elif type(kernel) is Matern:
-        number = round(kernel.smoothness + 0.5)
-    else:
+    if not (isinstance(kernel, Stationary) and declares(kernel, "radial_profile")):
         return None
-    scale = kernel.length_scale
+    number, scale = kernel.radial_profile, kernel.length_scale
+    if number is None:
+        return None
     return Profile(number, scale if isinstance(scale, float) else np.asarray(scale), factor)
 
 

@@ -28,7 +28,7 @@ from kernelbandits.kernels import (
     repair,
     unpack_kernel,
 )
-from kernelbandits.kernels.serialization import KNOWN
+from kernelbandits.kernels.serialization import known
 from kernelbandits.types import Pairs
 
 TABLE = SimilarityTable(np.array([[1.0, 0.3], [0.3, 2.0]]), ids=["a", "b"])
@@ -133,4 +133,4 @@ def test_every_kernel_of_ours_can_be_loaded():
     ours = {name for name in kernels.__all__ if isinstance(getattr(kernels, name), type)}
     ours = {name for name in ours if issubclass(getattr(kernels, name), kernels.Kernel)}
 
-    assert set(KNOWN) == ours - {"Kernel", "FromCallable", "FromScikitLearn"}
+    assert set(known()) == ours - {"Kernel", "FromCallable", "FromScikitLearn"}
