@@ -109,11 +109,6 @@ class CatalogEngine(Selector):
         return self._items.n_rebuilds
 
     @property
-    def n_active_sets(self) -> int:
-        """Number of active sets built so far."""
-        return self._active_sets.n_made
-
-    @property
     def checks_drift(self) -> bool:
         """Whether rounding errors trigger a rebuild; tests switch it off."""
         return self._items.checks_drift
@@ -165,7 +160,7 @@ class CatalogEngine(Selector):
         """Synchronize all items with the active set and drop it."""
         if self._active_set is not None:
             active, self._active_set = self._active_set, None
-            self._active_sets.catch_up_with(active)
+            self._active_sets.synchronize_with(active)
 
     # -- selection -------------------------------------------------------------------------------------------------
 
