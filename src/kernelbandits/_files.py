@@ -174,7 +174,7 @@ def read_container(path: str | PathLike[str]) -> Any:
             raise ValueError(f"a head of {head_size} bytes is longer than the file")
         head = json.loads(data[PREFIX.size : start])
         body = memoryview(data)[start:-DIGEST_SIZE]
-        _refuse_overlap(_extents(head), len(body))
+        _check_no_overlap(_extents(head), len(body))
         return _with_arrays(head, body)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedFile(f"{os.fspath(path)!r} cannot be read: {error}.") from error
@@ -240,7 +240,7 @@ def _checked_note(value: dict[str, Any]) -> tuple[str, list[int], int]:
     return dtype, shape, offset
 
 
-def _refuse_overlap(extents: list[tuple[int, int]], length: int) -> None:
+def _check_no_overlap(extents: list[tuple[int, int]], length: int) -> None:
     """Raise ValueError unless the arrays fill the file without gaps or overlaps."""
     end = 0
     for first, last in sorted(extents):

@@ -121,7 +121,7 @@ def check_positive(value: float, name: str, hint: str = "", *, may_be_tiny: bool
     number = check_float(value, name)
     if not 0.0 < number < inf:  # also rejects NaN
         raise InvalidParameter(f"{name} must be a finite number above zero, got {short_repr(value)}.{_tail(hint)}")
-    _refuse_large(number, name, hint)
+    _check_moderate(number, name, hint)
     if number < 1.0 / LARGEST and not may_be_tiny:
         raise InvalidParameter(f"{name} must be at least {1.0 / LARGEST:g}, got {short_repr(value)}.{_tail(hint)}")
     return number
@@ -132,7 +132,7 @@ def check_nonnegative(value: float, name: str, hint: str = "") -> float:
     number = check_float(value, name)
     if not 0.0 <= number < inf:
         raise InvalidParameter(f"{name} must be a finite number, zero or above, got {short_repr(value)}.{_tail(hint)}")
-    _refuse_large(number, name, hint)
+    _check_moderate(number, name, hint)
     return number
 
 
@@ -372,7 +372,7 @@ def pluralize(n: int, noun: str, many: str = "") -> str:
     return f"{n:,} {noun if n == 1 else many or f'{noun}s'}"
 
 
-def _refuse_large(number: float, name: str, hint: str) -> None:
+def _check_moderate(number: float, name: str, hint: str) -> None:
     if number > LARGEST:
         raise InvalidParameter(f"{name} must be at most {LARGEST:g}, got {short_repr(number)}.{_tail(hint)}")
 

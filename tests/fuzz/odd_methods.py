@@ -19,8 +19,6 @@ from kernelbandits.types import Decision
 
 __all__ = ["method_calls", "method_outcome"]
 
-N_COLUMNS = 3
-
 LEARNED = 3
 """Rounds that a living policy has learnt."""
 

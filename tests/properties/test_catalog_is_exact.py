@@ -12,7 +12,7 @@ from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection import CatalogEngine, batch_updates, tied_for_best
-from kernelbandits.selection import active_set as fronts_module
+from kernelbandits.selection import active_set as active_set_module
 from kernelbandits.selection.active_set import ActiveSet
 from kernelbandits.selection.column_log import ColumnLog
 
@@ -50,13 +50,13 @@ def passes():
 
 
 @pytest.fixture
-def early_fronts(monkeypatch):
+def early_active_sets(monkeypatch):
     """ActiveSets from the first rounds on, and small ones, so that small problems go through them."""
-    monkeypatch.setattr(fronts_module, "LEAST_ITEMS", 16)
-    monkeypatch.setattr(fronts_module, "MANY_ITEMS", 16)
-    monkeypatch.setattr(fronts_module, "LEAST_FRONT", 12)
-    monkeypatch.setattr(fronts_module, "SHORT", 1.0)
-    monkeypatch.setattr(fronts_module, "PAUSE", 3)
+    monkeypatch.setattr(active_set_module, "LEAST_ITEMS", 16)
+    monkeypatch.setattr(active_set_module, "MANY_ITEMS", 16)
+    monkeypatch.setattr(active_set_module, "LEAST_ACTIVE", 12)
+    monkeypatch.setattr(active_set_module, "SHORT", 1.0)
+    monkeypatch.setattr(active_set_module, "PAUSE", 3)
 
 
 class Watched:
@@ -129,7 +129,7 @@ def test_every_choice_is_that_of_brute_force(world, regime, passes):
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("world", WORLDS)
-def test_so_is_every_choice_from_an_active_set(world, regime, early_fronts, passes):
+def test_so_is_every_choice_from_an_active_set(world, regime, early_active_sets, passes):
     rng = np.random.default_rng(len(world))
     regularization, exploration = REGIMES[regime]
     kernel, items = WORLDS[world](rng, 120)
@@ -165,7 +165,7 @@ def test_whatever_happens_to_the_record_is_followed(events, seed, regularization
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_so_it_is_with_an_active_set(events, seed, regularization, early_fronts):
+def test_so_it_is_with_an_active_set(events, seed, regularization, early_active_sets):
     follow(events, seed, regularization)
 
 
@@ -251,7 +251,7 @@ def test_a_wrong_update_is_noticed(monkeypatch, no_compiled_rounds):
 
 
 @pytest.mark.parametrize("loosened", ["factor", "factor_by_sums", "rest"])
-def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_fronts, loosened):
+def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_active_sets, loosened):
     """Negative control: items outside the active would win unseen."""
     monkeypatch.setattr(ActiveSet, loosened, (lambda *_: -np.inf) if loosened == "rest" else lambda _, beta: 0.2 * beta)
 
@@ -259,7 +259,7 @@ def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_fronts, loosened)
         test_so_is_every_choice_from_an_active_set("gaussian", "D", None, None)
 
 
-def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch, early_fronts):
+def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch, early_active_sets):
     """Negative control."""
     admit = ActiveSet._admit
 

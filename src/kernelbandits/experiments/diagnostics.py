@@ -18,7 +18,7 @@ from kernelbandits.evaluation._inputs import points_of
 from kernelbandits.kernels import Kernel
 from kernelbandits.policies.base import Policy
 from kernelbandits.theory import effective_dimension
-from kernelbandits.theory.spectra import NEGLIGIBLE, certified_dimension
+from kernelbandits.theory.spectra import PIVOT_TOLERANCE, certified_dimension
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["checkpoints", "effective_dimensions", "has_kernel"]
@@ -124,6 +124,6 @@ def _spectrum(gram: Matrix, counts: Vector) -> Vector:
     largest = float(weighted.diagonal().max())
     if not largest > 0.0:
         return np.zeros(1)
-    factor, _, rank, _ = dpstrf(weighted, lower=1, tol=NEGLIGIBLE * largest)
+    factor, _, rank, _ = dpstrf(weighted, lower=1, tol=PIVOT_TOLERANCE * largest)
     columns = np.tril(factor)[:, :rank]
     return np.maximum(np.linalg.eigvalsh(columns.T @ columns), 0.0)

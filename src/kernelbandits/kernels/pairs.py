@@ -77,9 +77,9 @@ class PairPoints(Shared):
             self.context.from_trusted(point.context), self.action.from_trusted(point.actions), is_shared=False
         )
 
-    def refuse_unlike(self, known: PairRows, points: PairRows) -> None:
-        self.context.refuse_unlike(known.contexts, points.contexts)
-        self.action.refuse_unlike(known.actions, points.actions)
+    def validate_comparable(self, known: PairRows, points: PairRows) -> None:
+        self.context.validate_comparable(known.contexts, points.contexts)
+        self.action.validate_comparable(known.actions, points.actions)
 
     def stack(self, *collections: PairRows) -> PairRows:
         pairs = [self._spread(points) for points in collections]

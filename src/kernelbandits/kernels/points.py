@@ -62,7 +62,7 @@ class PointKind(Protocol):
     def from_trusted(self, point: Point) -> Points:
         """`as_collection` without validation, for an unmodified point returned by `one`."""
 
-    def refuse_unlike(self, known: Points, points: Points) -> None:
+    def validate_comparable(self, known: Points, points: Points) -> None:
         """Raise InvalidContexts if points are incompatible with the known ones, such as rows of another length."""
 
     def stack(self, *collections: Points) -> Points:

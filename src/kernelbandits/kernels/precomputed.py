@@ -68,7 +68,7 @@ class TableIds(Shared):
     def from_trusted(self, point: Point) -> TableRows:
         return self.check([point])
 
-    def refuse_unlike(self, known: TableRows, points: TableRows) -> None:
+    def validate_comparable(self, known: TableRows, points: TableRows) -> None:
         """Accept anything: any two items of a table are compatible."""
 
     def stack(self, *collections: TableRows) -> TableRows:

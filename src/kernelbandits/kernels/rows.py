@@ -91,7 +91,7 @@ class Rows(Shared):
     def stack(self, *collections: Points) -> Points:
         first, *others = collections
         for points in others:
-            self.refuse_unlike(first, points)
+            self.validate_comparable(first, points)
         if is_sparse(first):
             from scipy.sparse import vstack
 
@@ -108,7 +108,7 @@ class Rows(Shared):
     def grow(self, store: Any, count: int, points: Points) -> Any:
         if store is None:
             return _SparseStore(points) if is_sparse(points) else points.copy()
-        self.refuse_unlike(store, points)
+        self.validate_comparable(store, points)
         if isinstance(store, _SparseStore):
             store.put(count, points)
             return store
@@ -155,7 +155,7 @@ class Rows(Shared):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def refuse_unlike(self, known: Any, points: Points) -> None:
+    def validate_comparable(self, known: Any, points: Points) -> None:
         if known.shape[1] != points.shape[1]:
             raise InvalidContexts(
                 f"These contexts have {points.shape[1]} columns; those learnt before have {known.shape[1]}. "

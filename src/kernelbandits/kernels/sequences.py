@@ -76,7 +76,7 @@ class SequenceKind(Shared, ABC, Generic[Item]):
     def from_trusted(self, point: Point) -> list[Item]:
         return [point]
 
-    def refuse_unlike(self, known: Points, points: Points) -> None:
+    def validate_comparable(self, known: Points, points: Points) -> None:
         """Accept anything: any two items are compatible."""
 
     def stack(self, *collections: Points) -> list[Item]:

@@ -289,14 +289,14 @@ class ShiftGrowth(GrowthRule):
         try:
             corner = _cholesky(shifted)
         except np.linalg.LinAlgError as error:
-            raise NotPositiveSemidefinite(self._refusal(known, to_known, among_new)) from error
+            raise NotPositiveSemidefinite(self._rejection(known, to_known, among_new)) from error
 
         spectrum = np.asarray(np.linalg.eigvalsh(unexplained), dtype=np.float64)
         report = RepairReport.of(spectrum, self.method, limit=self._slack, change=self._shift)
         rule = ShiftGrowth(self._shift, slack=self._slack, factor=factor.grown(whitened.T, 0.0, corner))
         return Growth(to_known, among_new + self._shift * np.eye(len(among_new)), report, rule)
 
-    def _refusal(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> str:
+    def _rejection(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> str:
         raw = known - self._shift * np.eye(len(known))
         lowest = float(np.linalg.eigvalsh(np.block([[raw, to_known.T], [to_known, among_new]])).min())
         return (

@@ -243,7 +243,7 @@ class OFUL(UpperConfidencePolicy):
     def _points(self, contexts: Points, ids: Sequence[ItemId] | None) -> Points:
         points = super()._points(contexts, ids)
         if self._later:  # not fitted yet, but later points must be compatible with it
-            self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
+            self.posterior.kernel.kind.validate_comparable(self._later[0], points)
         return points
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class OFUL(UpperConfidencePolicy):
     def _growth_with(self, points: Points) -> _Growth:
         """Return the growth of the determinant including these points; reject incompatible points."""
         if self._later:
-            self.posterior.kernel.kind.refuse_unlike(self._later[0], points)
+            self.posterior.kernel.kind.validate_comparable(self._later[0], points)
         growth = self._growth
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected at the refit
             if growth is None:

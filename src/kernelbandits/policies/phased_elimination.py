@@ -115,7 +115,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     def _setup(self) -> None:
         super()._setup()
-        self._refuse_unknown_scale()
+        self._check_scale()
         self._begin_phase()
         if self.posterior.capabilities.forgets:
             raise InvalidParameter(
@@ -139,7 +139,7 @@ class PhasedElimination(FixedActionsPolicy):
         self.posterior = posterior  # type: ignore[assignment]  # the argument of this name makes it
         """Posterior given the rewards of this phase."""
 
-    def _refuse_unknown_scale(self) -> None:
+    def _check_scale(self) -> None:
         if self.exploration is None and self.norm_bound is None:
             raise InvalidParameter(
                 "A valid width needs a bound on the norm of the reward function: norm_bound=… (or exploration=… by "

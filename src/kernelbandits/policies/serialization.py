@@ -127,7 +127,7 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
             rebuild=lambda inner: _unpacked(inner, chosen, known),
         )
     )
-    _refuse_another(description, policy.describe(), but_kernel=kernel is not None)
+    _check_same(description, policy.describe(), but_kernel=kernel is not None)
     _check_probe(policy, saved_value(content, "probe"))
     policy._restore(saved_part(content, "model"))
     policy._ledger.restore(saved_part(content, "ledger"))
@@ -140,7 +140,7 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
     return policy
 
 
-def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:
+def _check_same(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:
     """Raise DamagedFile if the description of the rebuilt policy differs from the one in the file.
 
     A kernel passed by the caller is checked by its similarities instead.
@@ -148,10 +148,10 @@ def _refuse_another(saved: Any, built: Any, *, but_kernel: bool, name: str = "po
     if isinstance(saved, dict) and isinstance(built, dict):
         for key, value in saved.items():
             if not (but_kernel and key.endswith("kernel")):
-                _refuse_another(value, built.get(key, MISSING), but_kernel=but_kernel, name=key)
+                _check_same(value, built.get(key, MISSING), but_kernel=but_kernel, name=key)
     elif isinstance(saved, list) and isinstance(built, list | tuple) and len(saved) == len(built):
         for one, other in zip(saved, built, strict=True):
-            _refuse_another(one, other, but_kernel=but_kernel, name=name)
+            _check_same(one, other, but_kernel=but_kernel, name=name)
     elif isinstance(saved, bool) != isinstance(built, bool) or saved != built:
         raise DamagedFile(f"{name!r:.60} in the file is {saved!r:.60}, and the policy made of it has {built!r:.60}.")
 

@@ -182,7 +182,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         if not self._draws_paths(points, n_actions):
             return self._joint_draws(points, self.posterior._estimate(points).mean, n_draws, rng)
         if self.posterior.size:
-            self._kind(points).refuse_unlike(self.posterior.support()[0], points)
+            self._kind(points).validate_comparable(self.posterior.support()[0], points)
         pending, times = self._pending_tally().distinct() if self._ledger.pending else (None, 1)
         paths = draw_paths(
             self.posterior,

@@ -24,8 +24,8 @@ __all__ = ["AutoPosterior"]
 
 logger: Final = logging.getLogger(__name__)
 
-FIRST_LOOK: Final = 128
-LOOK_AGAIN: Final = 1.5
+FIRST_MEASUREMENT: Final = 128
+MEASUREMENT_GROWTH: Final = 1.5
 """Growth factor of the size between two measurements of the rank; the first is made when a query finds 128 distinct
 points."""
 
@@ -34,8 +34,8 @@ HIGH_RANK: Final = 0.7
 """Fractions of the size at which the form changes: a query costs about 3r² in the compressed form and size² in the
 exact one, and a change of the form has its own cost."""
 
-QUESTIONS: Final = 64
-POINTS_OF_A_QUESTION: Final = 16
+MOST_QUERIES: Final = 64
+POINTS_PER_QUERY: Final = 16
 """Number of queries remembered before the rank is measured, and the approximate number of points per query: these
 points must lie in the basis, too."""
 
@@ -68,8 +68,8 @@ class AutoPosterior(Posterior):
         self.kernel = kernel
         self.regularization = self._form.regularization
         self._may_have_features = type(kernel).n_features is not Kernel.n_features
-        self._next_look = FIRST_LOOK
-        self._asked: list[Points] = []  # some of the latest query points
+        self._next_measurement = FIRST_MEASUREMENT
+        self._queried: list[Points] = []  # some of the latest query points
 
     @property
     def form(self) -> str:
@@ -86,7 +86,7 @@ class AutoPosterior(Posterior):
         # There are never more distinct points than observations, which are counted at no cost.
         if points is None or type(form) is PrimalPosterior:
             return form
-        if type(form) is not ExactPosterior or form.record.n_observations >= self._next_look - QUESTIONS:
+        if type(form) is not ExactPosterior or form.record.n_observations >= self._next_measurement - MOST_QUERIES:
             self._take_lower_rank()
             self._remember(points)
         return self._form
@@ -170,27 +170,30 @@ class AutoPosterior(Posterior):
         if type(form) is PrimalPosterior:
             return
         if isinstance(form, ExactPosterior):
-            if self._form.record.size < self._next_look:
+            if self._form.record.size < self._next_measurement:
                 return
             with limit_blas_threads(self._form.record.size**2.5):  # many small products
-                compressed = LowRankPosterior.over(form, self._asked, most=LOW_RANK * self._form.record.size)
+                compressed = LowRankPosterior.over(form, self._queried, most=LOW_RANK * self._form.record.size)
             if compressed is not None:
                 self._replace_form(compressed)
         elif isinstance(form, LowRankPosterior) and self._is_too_much_for(form):
             self._replace_form(form.whole)
         else:
             return
-        self._next_look, self._asked = int(LOOK_AGAIN * self._form.record.size), []
+        self._next_measurement, self._queried = int(MEASUREMENT_GROWTH * self._form.record.size), []
 
     def _is_too_much_for(self, form: LowRankPosterior) -> bool:
         return form.needs_exact_fallback or form.shows or form.rank > HIGH_RANK * self._form.record.size
 
     def _remember(self, points: Points) -> None:
         """Store some of the points for the next measurement of the rank."""
-        if len(self._asked) < QUESTIONS and self._next_look - QUESTIONS <= self._form.record.size < self._next_look:
+        if (
+            len(self._queried) < MOST_QUERIES
+            and self._next_measurement - MOST_QUERIES <= self._form.record.size < self._next_measurement
+        ):
             n_points = self.kernel.kind.count(points)
-            some = np.arange(0, n_points, 1 + n_points // POINTS_OF_A_QUESTION)
-            self._asked.append(self.kernel.kind.take(points, some))
+            some = np.arange(0, n_points, 1 + n_points // POINTS_PER_QUERY)
+            self._queried.append(self.kernel.kind.take(points, some))
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)

@@ -29,11 +29,11 @@ __all__ = [
     "SMALLEST_REGULARIZATION",
     "Capabilities",
     "Posterior",
+    "check_no_overflow",
     "checked_regularization",
     "checked_rewards",
     "checked_times",
     "least_regularization",
-    "refuse_overflow",
     "too_small",
 ]
 
@@ -277,7 +277,7 @@ class Posterior(Transactional, ABC):
         """Restore a saved state; only before any observation."""
 
 
-def refuse_overflow(*arrays: NDArray[np.float64]) -> None:
+def check_no_overflow(*arrays: NDArray[np.float64]) -> None:
     """Raise InvalidContexts unless all numbers are finite: finite contexts can still have infinite similarities."""
     for array in arrays:
         if np.isfinite(array).all():

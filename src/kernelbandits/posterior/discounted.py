@@ -389,14 +389,14 @@ class OrderedPosterior(Posterior):
             points, counts, sums, _ = saved_totals(self.kernel.kind, state)
             if order.max() >= len(counts):
                 raise DamagedFile(f"The file orders point {order.max()} of {len(counts)}.")
-            self._refuse_other_totals(order, rewards, counts, sums)
+            self._check_totals(order, rewards, counts, sums)
             self._start(points)
             self._inner.restore(state)
             keys = self.kernel.kind.keys(points)
         entries = [(keys[place], reward) for place, reward in zip(order.tolist(), rewards.tolist(), strict=True)]
         self._history.restore(numbers.tolist(), entries, last)
 
-    def _refuse_other_totals(self, order: Indices, rewards: Vector, counts: Vector, sums: Vector) -> None:
+    def _check_totals(self, order: Indices, rewards: Vector, counts: Vector, sums: Vector) -> None:
         """Raise DamagedFile if a saved history does not yield the saved counts and sums."""
         if not len(order) <= self._most:
             raise DamagedFile(f"The file holds {len(order)} observations in order, and {self._most:g} are remembered.")

@@ -18,8 +18,8 @@ from kernelbandits.posterior.base import (
     SLACK,
     SMALLEST_REGULARIZATION,
     Capabilities,
+    check_no_overflow,
     least_regularization,
-    refuse_overflow,
     too_small,
 )
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
@@ -164,7 +164,7 @@ class ExactPosterior(RecordedPosterior):
         else:
             self._observe_located(point, reward, key, slot)
 
-    def _follow(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         """Synchronize immediately if the batch may be rejected, or if no such points have been seen by the kernel."""
         expected = self._expected
         if (
@@ -189,13 +189,13 @@ class ExactPosterior(RecordedPosterior):
             self.record = self.record.compacted()
             self._forget_factor()
 
-    def _fade(self, rate: float) -> None:
+    def _discounted(self, rate: float) -> None:
         """Drop the factor, since all counts have changed; it is rebuilt without empty slots."""
         if self.record.size < self.record.n_slots:
-            is_at_home = self._may_wait and self.record.size > 0
+            had_factor = self._may_wait and self.record.size > 0
             self.record = self.record.compacted()
             self._forget_factor()
-            self._had_factor = is_at_home
+            self._had_factor = had_factor
 
     def _undone(self, n_slots: int) -> None:
         """Drop the rows of removed slots; counts and sums are compared when the factor is next needed."""
@@ -215,10 +215,10 @@ class ExactPosterior(RecordedPosterior):
             return
         self._expected = None
         self._journal.note(self._forget_factor)  # it is changed in place: an interrupted update makes it invalid
-        self._follow_counts(self.record.n_slots)
+        self._apply_counts(self.record.n_slots)
         self._journal.drop(self._forget_factor)
 
-    def _follow_counts(self, n_slots: int) -> None:
+    def _apply_counts(self, n_slots: int) -> None:
         counts, size = self.record.counts, self._factor.size
         if not np.array_equal(self.record.sums[:size], self._targeted):
             self._whitened_targets = None
@@ -304,7 +304,7 @@ class ExactPosterior(RecordedPosterior):
             cross = np.ascontiguousarray(old_roots[:, None] * self.kernel.gram(old, new) * roots)
         within = self.kernel.gram(new) * roots[:, None] * roots
         within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularization
-        refuse_overflow(cross, within)
+        check_no_overflow(cross, within)
         # The limit of the strictest panel, if there are several.
         starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
         largest = float(np.maximum.reduceat(diagonal[first:last] * counts[first:last], starts).min())

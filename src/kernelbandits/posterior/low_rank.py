@@ -14,7 +14,7 @@ from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._basis import Coordinates
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Batch
@@ -254,7 +254,7 @@ class LowRankPosterior(RecordedPosterior):
 
     # -- synchronization -----------------------------------------------------------------------------------------------
 
-    def _follow(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         """Record a new batch; apply it immediately only if it may be rejected or the kernel is not validated yet."""
         is_old = batch.slots < self._slots.n_slots  # the others are added with their totals in the record
         if is_old.any():
@@ -292,7 +292,7 @@ class LowRankPosterior(RecordedPosterior):
         prior = self.kernel.diagonal(new)
         coordinates = self._basis.coordinates(new)
         outside, residual = self._basis.outside(coordinates, prior)
-        refuse_overflow(residual)
+        check_no_overflow(residual)
         if len(outside):
             self._admit(kind.take(new, outside))
             coordinates = self._basis.coordinates(new)
@@ -340,7 +340,7 @@ class LowRankPosterior(RecordedPosterior):
         self._catch_up()
         if self._ridge is None:
             counts, sums = self.record.counts, self.record.sums
-            with self._refusing():
+            with self._clear_errors():
                 self._ridge = RidgeRoot(self._slots.columns, counts, sums, regularization=self.regularization)
         elif self._has_other_sums:
             self._journal.note(self._start)
@@ -404,7 +404,7 @@ class LowRankPosterior(RecordedPosterior):
         """Coordinates and residuals, after points outside were added; None if the exact form is required."""
         coordinates = self._basis.coordinates(points)
         outside, residual = self._basis.outside(coordinates, prior)
-        refuse_overflow(residual)
+        check_no_overflow(residual)
         tries = ROUNDS + len(outside) // BLOCK
         while len(outside) and self.rank < self._most():
             if not tries:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
-from kernelbandits.posterior.base import checked_regularization, checked_rewards, refuse_overflow
+from kernelbandits.posterior.base import check_no_overflow, checked_regularization, checked_rewards
 from kernelbandits.types import Indices, Matrix, Parameters, Points, Seed, Vector
 from kernelbandits.validation import as_generator, check_int, check_list, is_one_of, short_repr
 
@@ -77,7 +77,7 @@ def fit_kernel(
         checked = kernel.kind.check(points)
         targets = checked_rewards(rewards, kernel.kind.count(checked))
         gram = kernel.gram(checked)
-        refuse_overflow(gram)
+        check_no_overflow(gram)
         if criterion == "marginal_likelihood":
             values = _log_likelihoods(gram, targets, gammas)
         else:

@@ -22,10 +22,10 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import (
     Capabilities,
     Posterior,
+    check_no_overflow,
     checked_regularization,
     checked_rewards,
     checked_times,
-    refuse_overflow,
 )
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.pending import Pending
@@ -154,7 +154,7 @@ class PartitionedPosterior(Posterior):
         return prediction if pending is None else Pending(self, pending).narrowed(pairs, prediction)
 
     def _estimate(self, points: Points) -> Prediction:
-        self._refuse_unlike(points)
+        self._validate_comparable(points)
         n_points = self.kernel.kind.count(points)
         mean, width = np.empty(n_points), np.empty(n_points)
         for key, rows, contexts in self._split(points):
@@ -162,11 +162,11 @@ class PartitionedPosterior(Posterior):
             mean[rows], width[rows] = prediction.mean, prediction.width
         return Prediction(mean, width)
 
-    def _refuse_unlike(self, points: PairRows) -> None:
+    def _validate_comparable(self, points: PairRows) -> None:
         """Reject contexts that cannot be compared with the learned ones, whatever their label."""
         for part in self._parts.values():
             if part.record.n_slots:
-                self.kernel.context.kind.refuse_unlike(part.record.points, points.contexts)
+                self.kernel.context.kind.validate_comparable(part.record.points, points.contexts)
                 return
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
@@ -302,7 +302,7 @@ class PerActionPosterior(RecordedPosterior):
         self._shared_precision: Matrix = self.regularization * np.eye(len(shared))  # A₀
         self._shared_moments: Vector = np.zeros(len(shared))  # b₀
 
-    def _follow(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         parts: list[tuple[PairRows, Vector, Vector]] = []
         if batch.keys:
             parts.append((batch.points, batch.counts, batch.sums))
@@ -312,7 +312,7 @@ class PerActionPosterior(RecordedPosterior):
         for points, _, _ in parts:
             rows = self._rows(points)
             self.kernel.columns(rows.shape[1])
-            refuse_overflow(rows * rows)
+            check_no_overflow(rows * rows)
         for points, counts, sums in parts:
             self._absorb_rows(points, counts, sums)
             if not self._is_well_posed:
@@ -358,7 +358,7 @@ class PerActionPosterior(RecordedPosterior):
         """Mark the sums as stale: single observations cannot be undone in them, so they are recomputed when needed."""
         self._is_stale = True
 
-    def _settle(self) -> None:
+    def _synchronize(self) -> None:
         if self._is_stale:
             if not self.record.size and self._merged is None:
                 self._n_columns = None
@@ -412,7 +412,7 @@ class PerActionPosterior(RecordedPosterior):
                 "_shared_moments": moments.copy(),
             }
             for name in ("_own_precision", "_shared_precision"):
-                _refuse_indefinite(self._merged[name])
+                _check_positive_definite(self._merged[name])
             self._start_over()
             state = {name: array for name, array in state.items() if not name.startswith("merged.")}
         super().restore(state)
@@ -432,7 +432,7 @@ class PerActionPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         others = points if others is None else self.kernel.kind.check(others)
-        self._settle()
+        self._synchronize()
         if self._n_columns is None:
             return self.kernel.gram(points, others) / self.regularization
         _, solved, u, _ = self._eliminated(points)
@@ -446,7 +446,7 @@ class PerActionPosterior(RecordedPosterior):
 
     @property
     def log_det_gain(self) -> float:
-        self._settle()
+        self._synchronize()
         _, own = np.linalg.slogdet(self._own_precision[: 1 + len(self._labels)] / self.regularization)
         _, shared = np.linalg.slogdet(self._shared_precision / self.regularization)
         return float(own.sum() + shared)
@@ -454,7 +454,7 @@ class PerActionPosterior(RecordedPosterior):
     @property
     def norm(self) -> float:
         """RKHS norm of the mean function: the norm of β and θ_a = A_a⁻¹(b_a − B_a β)."""
-        self._settle()
+        self._synchronize()
         if self._n_columns is None:
             return 0.0
         shared = np.linalg.solve(self._shared_precision, self._shared_moments)
@@ -486,7 +486,7 @@ class PerActionPosterior(RecordedPosterior):
         return rows
 
 
-def _refuse_indefinite(matrices: Matrix) -> None:
+def _check_positive_definite(matrices: Matrix) -> None:
     """Raise DamagedFile unless all matrices are symmetric and positive definite."""
     try:
         np.linalg.cholesky(matrices)

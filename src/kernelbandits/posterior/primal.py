@@ -15,7 +15,7 @@ from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, refuse_overflow
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, check_no_overflow
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
@@ -157,7 +157,7 @@ class PrimalPosterior(RecordedPosterior):
         if self._turns_left <= 0:
             self._upper = self._weights = None
 
-    def _follow(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         if batch.keys:
             self._add(batch.points, batch.counts, batch.sums)
         if len(batch.slots):
@@ -177,7 +177,7 @@ class PrimalPosterior(RecordedPosterior):
         with limit_blas_threads(float(features.size) * features.shape[1]):
             precision = precision + scaled.T @ scaled
             moments = self._moments + sums @ features
-        refuse_overflow(precision)
+        check_no_overflow(precision)
         self._precision, self._moments = precision, moments
         self._upper = self._weights = None
 
@@ -209,7 +209,7 @@ class PrimalPosterior(RecordedPosterior):
         self.record = self.record.compacted(without=n_oldest)
         self._merged, self.n_merged = (squares, moments), self.n_merged + round(float(counts.sum()))
 
-    def _fade(self, rate: float) -> None:
+    def _discounted(self, rate: float) -> None:
         """C ← rate·C + (1 − rate)·γI; the remaining weight of dropped points is discounted further in it."""
         if self._merged is not None:
             self._journal.note(setattr, self, "_merged", self._merged)
@@ -226,7 +226,7 @@ class PrimalPosterior(RecordedPosterior):
         """Mark the sums as stale: single observations cannot be undone in them, so they are recomputed when needed."""
         self._is_stale = True
 
-    def _settle(self) -> None:
+    def _synchronize(self) -> None:
         if self._is_stale:
             self._sum_up()
             self._is_stale = False
@@ -252,7 +252,7 @@ class PrimalPosterior(RecordedPosterior):
         None before any observation, on overflow, and if more rows are tied than can be listed.
         """
         if self._is_stale:
-            self._settle()
+            self._synchronize()
         if self._precision is None or exploration < 0.0:
             return None
         is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
@@ -290,7 +290,7 @@ class PrimalPosterior(RecordedPosterior):
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
         n_points, done = rounds.shape[1], 0
-        self._settle()
+        self._synchronize()
         self._journal.note(self._roll_back, self.record, 0, self._largest_similarity)
         is_moderate = rewards.max(initial=0.0) < LARGEST and rewards.min(initial=0.0) > -LARGEST
         if self.supports_batch_play and exploration >= 0.0 and is_moderate:
@@ -328,20 +328,20 @@ class PrimalPosterior(RecordedPosterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         others = points if others is None else self.kernel.kind.check(others)
-        self._settle()
+        self._synchronize()
         if self._precision is None:
             return self.kernel.gram(points, others) / self.regularization
         left, right = self._features(points), self._features(others)
         with limit_blas_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
             covariance = self._whiten(left).T @ self._whiten(right)
-        refuse_overflow(covariance)
+        check_no_overflow(covariance)
         return covariance
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """See `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v is its covariance with a point."""
         kind = self.kernel.kind
         points, others = kind.check(points), kind.check(others)
-        self._settle()
+        self._synchronize()
         if self._precision is None:
             return summed_similarity(self.kernel, points, weights, others) / self.regularization
         n_features = len(self._precision)
@@ -351,7 +351,7 @@ class PrimalPosterior(RecordedPosterior):
 
     @property
     def log_det_gain(self) -> float:
-        self._settle()
+        self._synchronize()
         if self._precision is None:
             return 0.0
         diagonal = np.diagonal(self._factor())
@@ -360,7 +360,7 @@ class PrimalPosterior(RecordedPosterior):
     @property
     def norm(self) -> float:
         """RKHS norm of the mean function: the norm of its weights."""
-        self._settle()
+        self._synchronize()
         return float(np.linalg.norm(self._mean_weights())) if self.size else 0.0
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -389,7 +389,7 @@ class PrimalPosterior(RecordedPosterior):
             state = {name: array for name, array in state.items() if not name.startswith("merged.")}
         super().restore(state)
         if self._merged is not None:
-            with self._refusing():
+            with self._clear_errors():
                 self._sum_up()
                 self._factor()  # now, while the file can still be rejected
 
@@ -400,7 +400,7 @@ class PrimalPosterior(RecordedPosterior):
         if is_plain and points.shape[1] == len(self._precision) and points.flags.c_contiguous:
             return points  # type: ignore[no-any-return]
         if type(points) is not type(self._known):
-            self.kernel.kind.refuse_unlike(self._known, points)
+            self.kernel.kind.validate_comparable(self._known, points)
         features = np.ascontiguousarray(self.kernel.features(points))  # as required by the compiled kernels
         if features.shape[1] != len(self._precision):
             raise InvalidContexts(
@@ -422,7 +422,7 @@ class PrimalPosterior(RecordedPosterior):
             # `size` would group the buffered observations; there are never fewer observations than points.
             if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
-            with self._refusing(), limit_blas_threads(float(len(self._precision)) ** 3):
+            with self._clear_errors(), limit_blas_threads(float(len(self._precision)) ** 3):
                 self._upper = np.ascontiguousarray(cholesky(self._precision).T)
             self._spare = np.zeros(len(self._upper))
             self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))

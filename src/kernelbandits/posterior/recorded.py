@@ -21,10 +21,10 @@ from kernelbandits.posterior.base import (
     SMALLEST_REGULARIZATION,
     Capabilities,
     Posterior,
+    check_no_overflow,
     checked_regularization,
     checked_rewards,
     checked_times,
-    refuse_overflow,
     too_small,
 )
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING, Batch, Observations
@@ -70,7 +70,7 @@ class RecordedPosterior(Posterior):
         return self._is_certified and self.regularization >= SMALLEST_REGULARIZATION * self._largest_similarity
 
     @abstractmethod
-    def _follow(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         """Update the algebra after a batch was added to the record, or raise."""
 
     @property
@@ -78,14 +78,14 @@ class RecordedPosterior(Posterior):
         """Whether the algebra may be synchronized later, since nothing can be rejected."""
         return False
 
-    def _follow_one(self, point: Points, slot: int, reward: float) -> None:
+    def _apply_one(self, point: Points, slot: int, reward: float) -> None:
         """Update the algebra after a single observation of a point, which is new if its slot was −1."""
         count, total, error = np.ones(1), np.array([reward]), np.zeros(1)
         none = (NO_SLOTS, NOTHING, NOTHING, NOTHING)
         if slot < 0:
-            self._follow(Batch(self.kernel.kind.keys(point), point, count, total, error, *none, 1))
+            self._apply(Batch(self.kernel.kind.keys(point), point, count, total, error, *none, 1))
         else:
-            self._follow(Batch([], None, NOTHING, NOTHING, NOTHING, np.array([slot]), count, total, error, 1))
+            self._apply(Batch([], None, NOTHING, NOTHING, NOTHING, np.array([slot]), count, total, error, 1))
 
     @abstractmethod
     def _observations_removed(self) -> None:
@@ -103,12 +103,12 @@ class RecordedPosterior(Posterior):
     """Whether the record was rolled back and the algebra, which is not synchronized automatically, must be
     recomputed."""
 
-    def _settle(self) -> None:
+    def _synchronize(self) -> None:
         """Recompute the algebra if needed."""
 
     def _note(self) -> None:
         """Record that the algebra must be rolled back with the record; called before the record notes its change."""
-        self._settle()
+        self._synchronize()
         self._journal.note(self._roll_back, self.record, self.record.n_slots, self._largest_similarity)
 
     def _roll_back(self, record: Observations, n_slots: int, largest_similarity: float) -> None:
@@ -136,10 +136,10 @@ class RecordedPosterior(Posterior):
             with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
                 largest = self.kernel.diagonal(point).item()
             if not largest <= before:
-                refuse_overflow(np.array([largest]))
+                check_no_overflow(np.array([largest]))
                 self._warn_if_ill_conditioned(largest)
         if self._is_stale:
-            self._settle()
+            self._synchronize()
         may_wait = slot >= 0 and self._may_wait
         if not may_wait:  # else the algebra is unchanged; the record notes its change
             self._journal.notes.append((self._roll_back, (record, record.n_slots, before)))
@@ -147,8 +147,8 @@ class RecordedPosterior(Posterior):
             self._largest_similarity = largest
         record.add_one(point, key, slot, reward)  # rejects a sum of a known point that overflows
         if not (may_wait or self._may_wait):
-            with self._refusing(), np.errstate(over="ignore", invalid="ignore"):
-                self._follow_one(point, slot, reward)
+            with self._clear_errors(), np.errstate(over="ignore", invalid="ignore"):
+                self._apply_one(point, slot, reward)
 
     def absorb(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> None:
         """Adopt distinct points with their totals; only before any observation."""
@@ -157,15 +157,15 @@ class RecordedPosterior(Posterior):
     def _update(self, batch: Batch, *, is_new: bool = True) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             diagonal = self.kernel.diagonal(batch.points) if batch.keys else np.zeros(1)
-            refuse_overflow(diagonal)
+            check_no_overflow(diagonal)
             largest = float(diagonal.max())
             if is_new:
                 self._warn_if_ill_conditioned(largest)
             self._note()
             self.record.add(batch)
             self._largest_similarity = max(self._largest_similarity, largest)
-            with self._refusing():
-                self._follow(batch)
+            with self._clear_errors():
+                self._apply(batch)
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         points = self.kernel.kind.check(points)
@@ -186,7 +186,7 @@ class RecordedPosterior(Posterior):
             raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
         self._note()
         self.record.subtract(slots, values)
-        with self._refusing():
+        with self._clear_errors():
             self._observations_removed()
 
     def _find(self, points: Points) -> Indices:
@@ -210,22 +210,22 @@ class RecordedPosterior(Posterior):
         """Set the counts and reward sums of known points; a count of 0 removes the point."""
         self._note()
         self.record.set_totals(keys, counts, sums)
-        with self._refusing():
+        with self._clear_errors():
             self._observations_removed()
 
     def discount(self, rate: float, gone: Sequence[Hashable]) -> None:
         """Multiply the weights of all observations by `rate`, and remove these points, whose weight is negligible."""
         self._note()
         self.record.discount(rate, gone)
-        with self._refusing():
-            self._fade(rate)
+        with self._clear_errors():
+            self._discounted(rate)
 
-    def _fade(self, rate: float) -> None:
+    def _discounted(self, rate: float) -> None:
         """Update the algebra after the record was discounted."""
         self._observations_removed()
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _clear_errors(self) -> Iterator[None]:
         """Convert a failed factorization into a clear error."""
         try:
             yield
@@ -243,12 +243,12 @@ class RecordedPosterior(Posterior):
         return Pending(self, pending).narrowed(points, prediction)
 
     def _estimate(self, points: Points) -> Prediction:
-        self._settle()
+        self._synchronize()
         if self.record.n_slots:
-            self.kernel.kind.refuse_unlike(self.record.points, points)
+            self.kernel.kind.validate_comparable(self.record.points, points)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
             mean, squared = self._predict(points)
-        refuse_overflow(mean, squared)
+        check_no_overflow(mean, squared)
         return Prediction(mean, np.sqrt(squared))
 
     @property
@@ -261,7 +261,7 @@ class RecordedPosterior(Posterior):
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """See `Posterior`; γα = s − n f, with f the fit at the observed points."""
-        self._settle()
+        self._synchronize()
         points, counts, sums = self.record.kept()
         fit, _ = self._predict(points)
         return points, (sums - counts * fit) / self.regularization, counts, sums

@@ -33,7 +33,7 @@ AHEAD: Final = 1.0
 """Multiple of the expected innovation bound H used to select the actions that join at a refresh: those whose bound
 reaches the best score."""
 
-FRONT_SLACK: Final = 1e-9
+BOUND_SLACK: Final = 1e-9
 """Fraction of a score by which the inactive bound must lie below the best: far above its rounding error."""
 
 
@@ -189,13 +189,13 @@ class ActiveSet:
 
     def holds_best(self, beta: float, best: float) -> bool:
         """Whether the inactive bound lies below `best`, the best score of the active set."""
-        bar = worst_tied(best) - FRONT_SLACK * max(1.0, abs(best))
-        if self.rest(self.factor_by_sums(beta)) < bar:
+        threshold = worst_tied(best) - BOUND_SLACK * max(1.0, abs(best))
+        if self.inactive_bound(self.factor_by_sums(beta)) < threshold:
             return True
         with limit_blas_threads(SMALL_PRODUCT):
-            return self.rest(self.factor(beta)) < bar
+            return self.inactive_bound(self.factor(beta)) < threshold
 
-    def rest(self, factor: float) -> float:
+    def inactive_bound(self, factor: float) -> float:
         """Upper bound on max μ_s + sqrt(v_s) · factor over the inactive actions."""
         place = bisect_right(self._factors, factor)
         if place == len(self._factors):
@@ -269,8 +269,8 @@ MANY_ENTRIES: Final = 1_500_000
 a third of it the active set is dropped."""
 
 SHARE: Final = 8
-LEAST_FRONT: Final = 512
-MOST_FRONT: Final = 8192
+LEAST_ACTIVE: Final = 512
+MOST_ACTIVE: Final = 8192
 """Limits of the initial size of an active set, which is an eighth of all items."""
 
 MOST_BEHIND: Final = 96
@@ -294,7 +294,6 @@ class ActiveSets:
         self._period = LONG  # running mean of the pulls that a bound lasted
         self._reach = 0.0  # running mean of H at the time of a refresh
         self._rests_until = 0
-        self.n_made = 0
 
     @property
     def n_bytes(self) -> int:
@@ -316,13 +315,12 @@ class ActiveSets:
     def make(self, beta: float) -> ActiveSet:
         """Build an active set of the items with the highest bounds; all items must be up to date."""
         items = self._items
-        size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_FRONT), MOST_FRONT)
+        size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_ACTIVE), MOST_ACTIVE)
         active = ActiveSet(
             items.log, items.n_items, size, beta, self._expected_reach(beta), items.between, self._memory
         )
         active.points = items.kernel.kind.take(items.points, active.rows)
         self._memory = active.log.rows
-        self.n_made += 1
         return active
 
     def refresh(self, active: ActiveSet, beta: float, n_rounds: int) -> bool:
@@ -350,7 +348,7 @@ class ActiveSets:
     def _expected_reach(self, beta: float) -> float:
         return max(self._reach, 0.02 * beta * beta, 1e-6)
 
-    def catch_up_with(self, active: ActiveSet) -> None:
+    def synchronize_with(self, active: ActiveSet) -> None:
         """Synchronize the full log with an active set, by matrix-matrix products; the set is invalid afterwards."""
         items, log, taken = self._items, self._items.log, active.log.applied
         log.state[READ] = active.log.state[READ]

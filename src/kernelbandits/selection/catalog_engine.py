@@ -109,11 +109,6 @@ class CatalogEngine(Selector):
         return self._items.n_rebuilds
 
     @property
-    def n_active_sets(self) -> int:
-        """Number of active sets built so far."""
-        return self._active_sets.n_made
-
-    @property
     def checks_drift(self) -> bool:
         """Whether rounding errors trigger a rebuild; tests switch it off."""
         return self._items.checks_drift
@@ -147,7 +142,7 @@ class CatalogEngine(Selector):
             active.log.meet(active.places_of(places))
         items.meet(places)
 
-    def _settle(self) -> None:
+    def _update_all(self) -> None:
         """Bring all items up to date; drops the active set, which would not pay off if this is needed often."""
         if self._active_set is not None:
             self._drop_active_set()
@@ -165,7 +160,7 @@ class CatalogEngine(Selector):
         """Synchronize all items with the active set and drop it."""
         if self._active_set is not None:
             active, self._active_set = self._active_set, None
-            self._active_sets.catch_up_with(active)
+            self._active_sets.synchronize_with(active)
 
     # -- selection -------------------------------------------------------------------------------------------------
 
@@ -289,7 +284,7 @@ class CatalogEngine(Selector):
                 scores = _scores(self._active_set.log, beta, places[inside])
                 if self._active_set.holds_best(beta, float(scores.max())):
                     return rows[inside[tied_for_best(scores)]], float(scores.max())
-        self._settle()
+        self._update_all()
         self._is_from_active_set = False
         scores = _scores(self._items.log, beta, rows)
         return rows[tied_for_best(scores)], float(scores.max())
@@ -351,7 +346,7 @@ class CatalogEngine(Selector):
         if rows is not None and len(rows) == 1:
             mean, width = self.estimate_one(int(rows[0]))
             return Prediction(np.array([mean]), np.array([width]))
-        self._settle()
+        self._update_all()
         log, chosen = self._items.log, slice(0, self.n_items) if rows is None else np.asarray(rows)
         widths = np.sqrt(np.maximum(log.variance[chosen], 0.0) / self.regularization)
         return Prediction(log.mean[chosen].copy(), widths)
@@ -363,7 +358,7 @@ class CatalogEngine(Selector):
         if active is not None:
             place = active.place(row) if self._record.version == self._version else -1
         if place < 0 or active is None:
-            self._settle()
+            self._update_all()
             log, place = self._items.log, row
         else:
             log = active.log
@@ -373,7 +368,7 @@ class CatalogEngine(Selector):
     def grow(self, points: Points) -> None:
         """Add catalog items: `points` are all items, the previous ones first and unchanged."""
         if self.kernel.kind.count(points) > self.n_items:
-            self._settle()
+            self._update_all()
             self._items.grow(points)
             self.n_items = self._items.n_items
 

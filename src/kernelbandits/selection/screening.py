@@ -218,7 +218,7 @@ class Screening(Selector):
         points, n_actions, whitening = actions.points, actions.n_actions, exact.whitening()
         if whitening is None:
             return None
-        exact.kernel.kind.refuse_unlike(whitening.points, points)
+        exact.kernel.kind.validate_comparable(whitening.points, points)
         self.is_finished = False
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
             scores = self._search(exact, whitening, points, exploration)
@@ -334,7 +334,7 @@ def tied_in_each(
     whitening = posterior.whitening()  # may use many threads
     if whitening is None:
         return None
-    posterior.kernel.kind.refuse_unlike(whitening.points, points)
+    posterior.kernel.kind.validate_comparable(whitening.points, points)
     work = float(posterior.size) ** 2 * len(sizes)
     with limit_blas_threads(work), np.errstate(over="ignore", invalid="ignore"):
         candidates = _Candidates(posterior, whitening, points, np.repeat(exploration, sizes))

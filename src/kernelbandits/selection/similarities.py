@@ -23,8 +23,8 @@ __all__ = [
     "FARTHEST",
     "SIMILARITY_ERROR",
     "AnyKernel",
-    "Collection",
     "Distances",
+    "FixedPoints",
     "Scan",
     "SharedContext",
     "Similarities",
@@ -330,7 +330,7 @@ ITEMS_AT_ONCE: Final = 16_384
 """Items passed to a kernel or compiled loop at a time: temporary arrays stay in cache, and threads share the parts."""
 
 
-class Collection:
+class FixedPoints:
     """Fixed points, such as the items of a catalog, and k(x, ·) with all of them.
 
     For Gaussian and Matérn kernels on numeric rows a compiled kernel computes k(x, ·). It needs a second copy of the

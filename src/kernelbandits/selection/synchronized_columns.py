@@ -13,7 +13,7 @@ from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import batch_updates, column_log
 from kernelbandits.selection._catalog_loops import DRIFT, UPDATES, loops
 from kernelbandits.selection.column_log import DRIFT_LIMIT, ColumnLog
-from kernelbandits.selection.similarities import Collection
+from kernelbandits.selection.similarities import FixedPoints
 from kernelbandits.types import Indices, Matrix, Points
 
 __all__ = ["RowIndex", "SynchronizedColumns"]
@@ -117,7 +117,7 @@ class SynchronizedColumns:
         self.checks_drift = True
         self.n_rebuilds = 0
         self._outside: Points | None = None
-        self._collection = Collection(kernel, points)
+        self._fixed_points = FixedPoints(kernel, points)
         self._largest = float(self.log.prior.max())
         self._index: RowIndex | None = None
         self.next_check = float(UPDATES_PER_CHECK)
@@ -125,7 +125,7 @@ class SynchronizedColumns:
     @property
     def n_bytes(self) -> int:
         """Memory in bytes."""
-        held = self.log.n_bytes + self._collection.n_bytes
+        held = self.log.n_bytes + self._fixed_points.n_bytes
         return held + (0 if self._index is None else self._index.n_bytes)
 
     def start(self, record: Observations) -> None:
@@ -163,7 +163,7 @@ class SynchronizedColumns:
         new = self.kernel.kind.take(points, np.arange(self.n_items, n_items))
         self._insert(self.n_items, new)
         self.points, self.n_items, self._index = points, n_items, None
-        self._collection = Collection(self.kernel, points)
+        self._fixed_points = FixedPoints(self.kernel, points)
 
     def _insert(self, place: int, points: Points) -> None:
         """Insert columns for more points."""
@@ -240,7 +240,7 @@ class SynchronizedColumns:
     def similarities(self, slots: Indices, out: Matrix) -> None:
         """Write k(·, x) of these slots' points with all items, followed by the points that are not items."""
         points = self.slot_points(slots)
-        self._collection.write(points, out[:, : self.n_items])
+        self._fixed_points.write(points, out[:, : self.n_items])
         if self._outside is not None:
             out[:, self.n_items :] = self.kernel.gram(points, self._outside)
 

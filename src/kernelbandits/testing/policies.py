@@ -179,7 +179,7 @@ class PolicyContract:
         """A policy that needs a fixed set rejects them with a clear error message."""
         policy, rng = make_policy(), np.random.default_rng(2)
         if policy.needs_fixed_actions:
-            self._refuses_another_set(policy, make_round)
+            self._rejects_another_set(policy, make_round)
             return
 
         for n_actions in (1, 7, 3, 1, 2):
@@ -189,7 +189,7 @@ class PolicyContract:
 
         assert policy.round_index == 6
 
-    def _refuses_another_set(self, policy: Policy, make_round: MakeRound) -> None:
+    def _rejects_another_set(self, policy: Policy, make_round: MakeRound) -> None:
         contexts = make_round(np.random.default_rng(2), 1)
         other = list(contexts)[:-1]
 

@@ -224,7 +224,7 @@ class PosteriorContract:
             lambda: posterior.remove(unknown, [1.0]),
             lambda: posterior.remove(_take(posterior, points, [rows[0]] * 11), np.ones(11)),
         ):
-            _assert_refused(call)
+            _assert_rejected(call)
 
         self._assert_equals_definition(posterior, points, rows[:10], rewards[:10])
         posterior.observe(_take(posterior, points, rows[10:]), rewards[10:])
@@ -253,7 +253,7 @@ class PosteriorContract:
         assert posterior.size == len(set(posterior.kernel.kind.keys(_take(posterior, points, rows))))
 
 
-def _assert_refused(call: Callable[[], None]) -> None:
+def _assert_rejected(call: Callable[[], None]) -> None:
     try:
         call()
     except KernelBanditError:

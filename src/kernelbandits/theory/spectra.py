@@ -52,7 +52,7 @@ from kernelbandits.types import Matrix, Points, Vector
 from kernelbandits.validation import check_array, check_int, check_nonnegative, check_positive, check_vector
 
 __all__ = [
-    "NEGLIGIBLE",
+    "PIVOT_TOLERANCE",
     "certified_dimension",
     "effective_dimension",
     "information_gain",
@@ -125,7 +125,11 @@ def effective_dimension(
     step = regularization * log(horizon)
 
     # Tails after j = 1 … k, summed from the small end to avoid cancellation.
-    tails = known.rest + np.append(np.cumsum(known.leading[:0:-1])[::-1], 0.0) if known.leading.size else np.empty(0)
+    tails = (
+        known.residual_trace + np.append(np.cumsum(known.leading[:0:-1])[::-1], 0.0)
+        if known.leading.size
+        else np.empty(0)
+    )
     places = np.arange(1, tails.size + 1)
     passed = np.flatnonzero(places * step >= tails)
     if passed.size:
@@ -231,35 +235,35 @@ class _Known:
     leading: Vector
     """Decreasing, nonnegative; each at most the true eigenvalue of the same index."""
 
-    rest: float
+    residual_trace: float
     """Trace minus the sum of `leading`; zero for a whole spectrum."""
 
     n_rest: float
-    """Number of eigenvalues that share `rest`; infinite if unknown."""
+    """Number of eigenvalues that share `residual_trace`; infinite if unknown."""
 
     def first_beyond(self, step: float) -> int:
         """Smallest j > k with j · step ≥ (bound on the tail after j), k the number of leading values."""
         k = self.leading.size
         if self.n_rest == inf:
-            return max(k + 1, ceil(self.rest / step))
+            return max(k + 1, ceil(self.residual_trace / step))
         # Even distribution: rest (n − j)/(n − k) with n = k + n_rest, a falling line that meets a rising one.
         n = k + int(self.n_rest)
-        crossing = self.rest * n / (step * self.n_rest + self.rest)
+        crossing = self.residual_trace * n / (step * self.n_rest + self.residual_trace)
         return min(n, max(k + 1, ceil(crossing)))
 
     def largest_sum(self, term: Callable[[Vector], Vector], *, slope: float) -> float:
         """Largest Σ term(μᵢ) of such a spectrum, `term` concave with term(0) = 0 and the given slope there."""
-        if self.rest == 0.0:
+        if self.residual_trace == 0.0:
             return float(np.sum(term(self.leading)))
         if self.n_rest == inf:
-            return float(np.sum(term(self.leading)) + slope * self.rest)
+            return float(np.sum(term(self.leading)) + slope * self.residual_trace)
         level, n_raised = self._water_level()
         untouched = self.leading[: self.leading.size - n_raised]
         return float(np.sum(term(untouched)) + (self.n_rest + n_raised) * term(np.array([level]))[0])
 
     def _water_level(self) -> tuple[float, int]:
         """Level w with Σ max(mᵢ, w) = trace, and the number of leading values below it."""
-        level, mass, n_raised = self.rest / self.n_rest, self.rest, 0
+        level, mass, n_raised = self.residual_trace / self.n_rest, self.residual_trace, 0
         for value in self.leading[::-1]:
             if value >= level:
                 break
@@ -306,12 +310,12 @@ def _known_from_spectrum(spectrum: ArrayLike, trace: float | None, size: int | N
             "sum of the Gram matrix's diagonal."
         )
     n_rest = inf if size is None else check_int(size, "The size", least=max(1, leading.size)) - leading.size
-    rest = max(trace - total, 0.0)
+    residual = max(trace - total, 0.0)
     if n_rest == 0:
-        if rest > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: the last one gets the missing mass
-            return _Known(leading[:-1], rest + float(leading[-1]), 1)
-        rest = 0.0
-    return _Known(leading, rest, n_rest)
+        if residual > TRACE_SLACK * trace:  # under-estimates of every eigenvalue: the last one gets the missing mass
+            return _Known(leading[:-1], residual + float(leading[-1]), 1)
+        residual = 0.0
+    return _Known(leading, residual, n_rest)
 
 
 def _square(gram: ArrayLike) -> Matrix:
@@ -370,7 +374,7 @@ def _without_rounding(values: Vector, largest: float, size: int) -> Vector:
 TRACE_TOLERANCE: Final = 1e-6
 """Fraction of γ ln T below which the residual trace can hardly change d̃."""
 
-NEGLIGIBLE: Final = 1e-13
+PIVOT_TOLERANCE: Final = 1e-13
 """Fraction of the largest similarity below which the residual of a point is rounding."""
 
 
@@ -403,10 +407,10 @@ def certified_dimension(
     1
     """
     step = regularization * log(horizon)
-    factor, rest = _factor(kernel, points, counts, enough=TRACE_TOLERANCE * step, most=most)
+    factor, residual_trace = _factor(kernel, points, counts, enough=TRACE_TOLERANCE * step, most=most)
     spectrum = np.maximum(np.linalg.eigvalsh(factor.T @ factor), 0.0) if factor.size else np.zeros(1)
     least = effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)
-    trace = float(spectrum.sum()) + rest
+    trace = float(spectrum.sum()) + residual_trace
     greatest = effective_dimension(spectrum=spectrum, trace=trace, regularization=regularization, horizon=horizon)
     return least if least == greatest else None
 
@@ -415,7 +419,7 @@ def _factor(kernel: Kernel, points: Points, counts: Vector, *, enough: float, mo
     """Columns L and the trace of D^½ K D^½ − L Lᵀ, once that is small enough, or there are `most` columns."""
     roots = np.sqrt(counts)
     left = counts * kernel.diagonal(points)  # residual diagonal per point
-    rounding = NEGLIGIBLE * float(left.max())
+    rounding = PIVOT_TOLERANCE * float(left.max())
     columns = np.empty((len(counts), min(most, len(counts))), order="F")
     rank = 0
     while rank < columns.shape[1] and left.sum() > enough and left.max() > rounding:

@@ -338,7 +338,7 @@ def test_without_the_look_at_falling_sums_the_trace_stays(monkeypatch):
 
 def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
     """With a active, which takes all rewards in before the others do."""
-    for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_FRONT": 40}.items():
+    for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_ACTIVE": 40}.items():
         monkeypatch.setattr(active_set, name, value)
     points = np.random.default_rng(5).uniform(size=(300, 2))
     catalog, policy, plain = kb.Catalog(points), made(), made()

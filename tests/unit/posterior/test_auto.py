@@ -38,7 +38,7 @@ def test_a_large_batch_goes_straight_to_the_cheaper_form(monkeypatch):
     def refuse(*args):
         raise AssertionError("a batch larger than the features was factored over points")
 
-    monkeypatch.setattr("kernelbandits.posterior.exact.ExactPosterior._follow", refuse)
+    monkeypatch.setattr("kernelbandits.posterior.exact.ExactPosterior._apply", refuse)
     posterior = AutoPosterior(Linear(), regularization=0.3)
 
     posterior.observe(CONTEXTS, REWARDS)

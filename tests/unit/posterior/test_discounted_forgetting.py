@@ -143,7 +143,7 @@ def test_it_remembers_what_counts_at_least_a_hundred_millionth():
 
 @pytest.mark.parametrize("form", ["exact", "primal", "compressed"])
 def test_every_form_fades_alike(monkeypatch, form):
-    monkeypatch.setattr(auto, "FIRST_LOOK", 20)
+    monkeypatch.setattr(auto, "FIRST_MEASUREMENT", 20)
     kernel, rng = (Linear() if form == "primal" else Gaussian(length_scale=2.0)), np.random.default_rng(4)
     if form == "exact":
         monkeypatch.setattr(auto, "LOW_RANK", 0.0)

@@ -57,7 +57,7 @@ class Scene:
     def refresh(self, reach=0.5, best=np.inf):
         self.active.refresh(BETA, reach, best, self.behind.similarities)
 
-    def rest(self):
+    def inactive(self):
         return np.setdiff1d(np.arange(N_ITEMS), self.active.rows)
 
     def scores(self):
@@ -74,7 +74,7 @@ def test_the_rest_stays_below_its_bounds(seed):
         by_sums, factor = scene.active.factor_by_sums(BETA), scene.active.factor(BETA)
 
         assert by_sums >= factor * (1.0 - 1e-8)
-        assert scene.scores()[scene.rest()].max() <= scene.active.rest(factor) + 1e-12
+        assert scene.scores()[scene.inactive()].max() <= scene.active.inactive_bound(factor) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -84,9 +84,9 @@ def test_and_so_it_does_after_the_means_were_refreshed(seed):
     for n_pulls in (4, 10, 10):
         scene.pull_some(n_pulls, among=15)
         scene.refresh()
-        assert scene.scores()[scene.rest()].max() <= scene.active.rest(scene.active.factor(BETA)) + 1e-12
+        assert scene.scores()[scene.inactive()].max() <= scene.active.inactive_bound(scene.active.factor(BETA)) + 1e-12
         scene.pull_some(6, among=15)
-        assert scene.scores()[scene.rest()].max() <= scene.active.rest(scene.active.factor(BETA)) + 1e-12
+        assert scene.scores()[scene.inactive()].max() <= scene.active.inactive_bound(scene.active.factor(BETA)) + 1e-12
 
 
 def test_an_active_set_that_was_not_refreshed_would_be_noticed(monkeypatch):
@@ -97,27 +97,27 @@ def test_an_active_set_that_was_not_refreshed_would_be_noticed(monkeypatch):
     scene.pull_some(20)
     scene.refresh()
 
-    assert scene.scores()[scene.rest()].max() > scene.active.rest(BETA)
+    assert scene.scores()[scene.inactive()].max() > scene.active.inactive_bound(BETA)
 
 
 def test_the_bound_is_convex_between_the_points_of_its_grid():
     scene = Scene()
-    log, rest = scene.behind.log, scene.rest()
+    log, rest = scene.behind.log, scene.inactive()
 
     for factor in np.linspace(0.5 * BETA, 1.4 * BETA, 23):
         highest = (log.mean[rest] + factor * np.sqrt(log.variance[rest])).max()
-        assert scene.active.rest(factor) >= highest - 1e-12
-    assert scene.active.rest(100.0) == np.inf
+        assert scene.active.inactive_bound(factor) >= highest - 1e-12
+    assert scene.active.inactive_bound(100.0) == np.inf
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_those_who_join_are_exact_and_so_is_the_front_afterwards(seed):
     scene = Scene(seed)
     scene.pull_some(12)
-    scene.refresh(best=scene.scores()[scene.rest()].max())
+    scene.refresh(best=scene.scores()[scene.inactive()].max())
     joined = scene.active.log.size - SIZE
     scene.pull_some(12, among=SIZE + joined)
-    scene.refresh(best=scene.scores()[scene.rest()].max())
+    scene.refresh(best=scene.scores()[scene.inactive()].max())
     scene.pull_some(5, among=scene.active.log.size)
 
     rows, log = scene.active.rows, scene.active.log

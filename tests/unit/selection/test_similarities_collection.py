@@ -6,7 +6,7 @@ from kernelbandits import _compile
 from kernelbandits.kernels import Gaussian, Laplacian, Matern, Spectrum
 from kernelbandits.selection import similarities as collection_module
 from kernelbandits.selection._screening_loops import WORK_BEFORE_COMPILE, screening_loops
-from kernelbandits.selection.similarities import Collection
+from kernelbandits.selection.similarities import FixedPoints
 
 ITEMS = np.random.default_rng(0).normal(size=(700, 5))
 KERNELS = [
@@ -32,7 +32,7 @@ def form(request, monkeypatch):
 def test_similarities_are_those_of_the_kernel(kernel, form, monkeypatch):
     monkeypatch.setattr(collection_module, "ITEMS_AT_ONCE", 256)  # several parts
     points = np.vstack([ITEMS[:2], np.random.default_rng(1).normal(size=(2, 5))])
-    collection, out = Collection(kernel, ITEMS), np.zeros((4, 720))
+    collection, out = FixedPoints(kernel, ITEMS), np.zeros((4, 720))
 
     collection.write(points, out[:, :700])
 
@@ -45,7 +45,7 @@ def test_items_far_away_are_left_to_the_kernel():
     screening_loops.ensure()
     kernel, out = Gaussian(length_scale=1e-6), np.zeros((1, 700))
 
-    Collection(kernel, ITEMS).write(ITEMS[3:4], out)
+    FixedPoints(kernel, ITEMS).write(ITEMS[3:4], out)
 
     assert_allclose(out, kernel.gram(ITEMS[3:4], ITEMS))
 
@@ -53,7 +53,7 @@ def test_items_far_away_are_left_to_the_kernel():
 def test_other_points_than_rows():
     words, out = ["red boat", "blue boat", "goat"], np.zeros((1, 3))
 
-    Collection(Spectrum(n=2), words).write(["boat"], out)
+    FixedPoints(Spectrum(n=2), words).write(["boat"], out)
 
     assert_allclose(out, Spectrum(n=2).gram(["boat"], words))
 
@@ -64,7 +64,7 @@ def test_much_work_begins_the_compiling(monkeypatch):
     begun = []
     monkeypatch.setattr(chosen, "compile", lambda: begun.append(1))
     monkeypatch.setattr(collection_module, "screening_loops", chosen)
-    collection, out = Collection(Gaussian(length_scale=1.0), ITEMS), np.zeros((1, 700))
+    collection, out = FixedPoints(Gaussian(length_scale=1.0), ITEMS), np.zeros((1, 700))
 
     collection.write(ITEMS[:1], out)
     assert not begun

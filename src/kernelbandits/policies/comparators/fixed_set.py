@@ -146,12 +146,12 @@ class RowTally:
 
     def amend(self, row: int, was: float, now: float) -> None:
         """Replace a reward of a row; raise NotLearnt if the row has none."""
-        self._refuse_unlearnt(row)
+        self._require_learned(row)
         self._put(row, self.counts.item(row), -was, now)
 
     def take_back(self, row: int, reward: float) -> None:
         """Remove a reward of a row; raise NotLearnt if the row has none."""
-        self._refuse_unlearnt(row)
+        self._require_learned(row)
         self._put(row, self.counts.item(row) - 1, -reward)
 
     def _put(self, row: int, count: int, *changes: float) -> None:
@@ -163,7 +163,7 @@ class RowTally:
     def _put_back(self, row: int, count: int, total: float, error: float) -> None:
         self.counts[row], self.sums[row], self._errors[row] = count, total, error
 
-    def _refuse_unlearnt(self, row: int) -> None:
+    def _require_learned(self, row: int) -> None:
         if not self.counts[row]:
             raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
 

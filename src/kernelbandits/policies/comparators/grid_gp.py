@@ -15,7 +15,7 @@ from kernelbandits.kernels import Kernel, KernelLike, PointKind
 from kernelbandits.kernels.stationary import feature_distances
 from kernelbandits.policies.base import KERNEL, REWARD_RANGE
 from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy, RowTally
-from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Parameters, Points, Selection
@@ -44,7 +44,7 @@ def spread_rows(kernel: Kernel, points: Points, n_points: int) -> Indices:
             rows[place] = np.argmax(nearest)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected below with a clear error message
             column = feature_distances(kernel, points, kind.take(points, rows[place : place + 1]))[:, 0]
-        refuse_overflow(column)
+        check_no_overflow(column)
         np.minimum(nearest, column, out=nearest)
         nearest[rows[place]] = -1.0  # not selected twice, even with rounding errors
     return rows

@@ -146,7 +146,7 @@ class SupLinRel(LevelPolicy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _walk(self, points: Points, n_actions: int) -> Any:
-        _refuse_long(points)
+        _check_length(points)
         return super()._walk(points, n_actions)
 
     def _step(self, stage: int, active: Indices, prediction: Prediction, rules: Any) -> StageStep:
@@ -164,7 +164,7 @@ class SupLinRel(LevelPolicy):
 
     def _validate_decision(self, decision: Decision) -> None:
         super()._validate_decision(decision)
-        _refuse_long(self._point(decision))
+        _check_length(self._point(decision))
 
     def _note_model(self) -> None:
         super()._note_model()
@@ -187,10 +187,10 @@ class SupLinRel(LevelPolicy):
         super()._restore(state)
         for level in self._levels:
             if level.posterior.size:
-                _refuse_long(level.posterior.support()[0])
+                _check_length(level.posterior.support()[0])
 
 
-def _refuse_long(points: Points) -> None:
+def _check_length(points: Points) -> None:
     """Raise InvalidContexts for contexts longer than 1."""
     with np.errstate(over="ignore"):  # overflow means longer
         longest = float(Linear().diagonal(points).max())

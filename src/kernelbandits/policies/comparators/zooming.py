@@ -26,7 +26,7 @@ from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.kernels.stationary import feature_distances
 from kernelbandits.policies.base import KERNEL, REWARD_RANGE, Policy
-from kernelbandits.posterior.base import refuse_overflow
+from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
@@ -83,7 +83,7 @@ class Balls:
 
     def distances(self, points: Points) -> Matrix:
         """Return the distances from every center to every point; raise InvalidContexts for incompatible points."""
-        self._kind.refuse_unlike(self.centers, points)
+        self._kind.validate_comparable(self.centers, points)
         return self._metric(self.centers, points)
 
     def domains(self, distances: Matrix) -> NDArray[np.bool_]:
@@ -156,7 +156,7 @@ class _Closeness:
                 distances = feature_distances(self._kernel, first, second)
             else:
                 distances = self._checked(first, second)
-            refuse_overflow(distances)
+            check_no_overflow(distances)
             return np.minimum(1.0, self._factor * distances)
 
     def _checked(self, first: Points, second: Points) -> Matrix:
