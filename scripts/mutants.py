@@ -1,0 +1,300 @@
+"""Mutation testing: change one operator or constant of the source at a time, and see whether a test fails.
+
+python -m scripts.mutants --count 500
+
+The mutants are a seeded sample of all single changes in policies/, posterior/, selection/ and theory/. Each one is
+written into a copy of the repository. The tests of its module run first, then all tests of its package, the properties
+and the golden traces. A mutant is killed if a test fails, or if the tests take more CPU time than the limit. Results
+are appended to a file as they come, so that a run may be interrupted and continued. docs/mutants.md has the last
+results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE: Final = Path("src") / "kernelbandits"
+PACKAGES: Final = ("policies", "posterior", "selection", "theory")
+COMMON: Final = ("tests/unit/test_errata.py", "tests/properties", "tests/golden")
+COPIED: Final = ("src", "tests", "docs", "scripts", "studies", "conftest.py", "pyproject.toml", "README.md")
+
+OPERATORS: Final[dict[type[ast.AST], type[ast.AST]]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+NAMES: Final = {
+    "min": "max",
+    "max": "min",
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "any": "all",
+    "all": "any",
+    "argmin": "argmax",
+    "argmax": "argmin",
+    "floor": "ceil",
+    "ceil": "floor",
+}
+
+MEMORY: Final = 8 * 2**30
+"""Bytes of address space of a test run: a mutated size must not take the machine's memory."""
+
+UNTESTED: Final = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
+"""Error messages, assertions for the type checker and formatted text."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one expression."""
+
+    key: str
+    path: str
+    function: str
+    line: int
+    original: str
+    mutated: str
+    span: tuple[int, int]
+    """Bytes of the source that `mutated` replaces."""
+
+    def apply(self, source: bytes) -> bytes:
+        return source[: self.span[0]] + self.mutated.encode() + source[self.span[1] :]
+
+
+# -- mutants ---------------------------------------------------------------------------------------------------------
+
+
+def sample(root: Path, *, seed: int, count: int) -> list[Mutant]:
+    """The `count` mutants with the lowest hash of seed, place and change: stable while other lines are edited."""
+    paths = [path for package in PACKAGES for path in sorted((root / SOURCE / package).rglob("*.py"))]
+    return sorted((mutant for path in paths for mutant in mutants(root, path, seed)), key=lambda one: one.key)[:count]
+
+
+def mutants(root: Path, path: Path, seed: int) -> Iterator[Mutant]:
+    """All mutants of a module, in the order of the source."""
+    source = path.read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    seen: Counter[tuple[str, str, str]] = Counter()
+    name = str(path.relative_to(root))
+    for node, function in _expressions(ast.parse(source), ""):
+        assert isinstance(node, ast.expr | ast.AugAssign)
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        span = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        original = ast.unparse(node)
+        for changed in _changes(node):
+            mutated = ast.unparse(changed)
+            if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.UnaryOp):
+                mutated = f"({mutated})"
+            place = function, original, mutated
+            seen[place] += 1
+            key = sha256(repr((seed, name, *place, seen[place])).encode()).hexdigest()[:16]
+            yield Mutant(key, name, function, node.lineno, original, mutated, span)
+
+
+def _expressions(node: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
+    """Expressions that can be mutated, with the names of the classes and functions around them."""
+    if isinstance(node, UNTESTED) or (isinstance(node, ast.Call) and "warn" in ast.unparse(node.func)):
+        return
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        function = f"{function}.{node.name}".removeprefix(".")
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.expr | ast.AugAssign):
+        yield node, function
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "bases"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _expressions(child, function)
+
+
+def _changes(node: ast.expr | ast.AugAssign) -> Iterator[ast.AST]:
+    if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in OPERATORS:
+        yield _with(node, "op", OPERATORS[type(node.op)]())
+    elif isinstance(node, ast.Compare):
+        for place, op in enumerate(node.ops):
+            ops = list(node.ops)
+            ops[place] = OPERATORS[type(op)]()  # type: ignore[call-overload]
+            yield _with(node, "ops", ops)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+        yield ast.Constant(_other_number(node.value))
+    elif isinstance(node, ast.Name) and node.id in NAMES:
+        yield _with(node, "id", NAMES[node.id])
+    elif isinstance(node, ast.Attribute) and node.attr in NAMES:
+        yield _with(node, "attr", NAMES[node.attr])
+
+
+def _other_number(value: bool | int | float) -> bool | int | float:
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int) else 2.0 * value or 1.0
+
+
+def _with(node: ast.AST, field: str, value: object) -> ast.AST:
+    changed = deepcopy(node)
+    setattr(changed, field, value)
+    return changed
+
+
+# -- tests -----------------------------------------------------------------------------------------------------------
+
+
+def stages(root: Path, path: str) -> list[list[str]]:
+    """Tests of a module: those that mirror it with its doctests, then those of its package and the common ones."""
+    package, *folders, file = Path(path).relative_to(SOURCE).parts
+    unit = root / "tests" / "unit" / package
+    stem = file.removesuffix(".py").strip("_")
+    mirrored = sorted(str(found.relative_to(root)) for found in unit.joinpath(*folders).glob(f"test_{stem}*.py"))
+    return [[*mirrored, path], [str(unit.relative_to(root)), *COMMON]]
+
+
+def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str]:
+    """Whether the tests "survived", "killed" or ran out of time, and the first failure."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MPLBACKEND": "Agg",
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--no-header"]
+    try:
+        done = subprocess.run(
+            [*command, "--tb=no", *tests],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=10 * cpu_seconds,
+            preexec_fn=lambda: _limit(cpu_seconds),
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+    if done.returncode < 0 and -done.returncode in (9, 24):  # SIGKILL, SIGXCPU
+        return "timeout", ""
+    if done.returncode == 0:
+        return "survived", ""
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return "killed", found[1] if found else f"exit status {done.returncode}"
+
+
+def _limit(cpu_seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def judge(root: Path, mutant: Mutant, *, cpu_seconds: int) -> tuple[str, str]:
+    """Run the tests on a mutant in the copy of the repository at `root`, which is as before afterwards."""
+    path = root / mutant.path
+    source = path.read_bytes()
+    path.write_bytes(mutant.apply(source))
+    try:
+        for tests in stages(root, mutant.path):
+            status, by = run_tests(root, tests, cpu_seconds=cpu_seconds)
+            if status != "survived":
+                return status, by
+        return "survived", ""
+    finally:
+        path.write_bytes(source)
+
+
+def copy_repository(target: Path) -> Path:
+    """Fresh copy of what the tests need; mutants never touch the working tree."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+# -- command ---------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--count", type=int, default=500, help="size of the sample (default 500)")
+    parser.add_argument("--seed", type=int, default=14, help="seed of the sample (default 14)")
+    parser.add_argument("--cpu-seconds", type=int, default=300, help="CPU time per run of pytest (default 300)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copy")
+    parser.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
+    parser.add_argument("--only", default="", help="mutants of paths that contain this text only")
+    parser.add_argument("--report", action="store_true", help="print the results so far and run nothing")
+    arguments = parser.parse_args()
+
+    chosen = [one for one in sample(ROOT, seed=arguments.seed, count=arguments.count) if arguments.only in one.path]
+    results = arguments.folder / "results.jsonl"
+    known = {record["key"]: record for record in map(json.loads, _lines(results))}
+    if not arguments.report:
+        copy = copy_repository(arguments.folder / "copy")
+        for mutant in chosen:
+            if mutant.key in known and not (arguments.again and known[mutant.key]["status"] == "survived"):
+                continue
+            status, by = judge(copy, mutant, cpu_seconds=arguments.cpu_seconds)
+            known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(known[mutant.key]) + "\n")
+            print(f"{status:8} {mutant.path}:{mutant.line} {mutant.original} → {mutant.mutated}", flush=True)
+    print(report(chosen, known))
+
+
+def report(chosen: Sequence[Mutant], known: dict[str, dict[str, str]]) -> str:
+    """Score by package, and the survivors."""
+    found = [(one, known[one.key]["status"]) for one in chosen if one.key in known]
+    lines = []
+    for package in (*PACKAGES, ""):
+        ran = [status for one, status in found if one.path.startswith(str(SOURCE / package))]
+        n_survived = ran.count("survived")
+        share = f"{1.0 - n_survived / len(ran):.1%}" if ran else "-"
+        lines.append(f"{package or 'all':10} {len(ran):4} run {n_survived:4} survived  score {share}")
+    survivors = [one for one, status in found if status == "survived"]
+    lines += [f"{one.path}:{one.line} in {one.function}: {one.original} → {one.mutated}" for one in survivors]
+    return "\n".join(lines)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+if __name__ == "__main__":
+    main()
