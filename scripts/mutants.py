@@ -18,15 +18,19 @@ import os
 import re
 import resource
 import shutil
-import subprocess
+import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = Path("src") / "kernelbandits"
@@ -72,6 +76,12 @@ NAMES: Final = {
 MEMORY: Final = 8 * 2**30
 """Bytes of address space of a test run: a mutated size must not take the machine's memory."""
 
+PATIENCE: Final = 20
+"""Seconds of time per second of CPU time after which a run of the tests is stopped."""
+
+IMPORTED: Final = ("numba", "numpy.testing", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg", "scipy.stats")
+"""Modules that the tests need, imported once."""
+
 UNTESTED: Final = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 """Error messages, assertions for the type checker and formatted text."""
 
@@ -112,7 +122,8 @@ def mutants(root: Path, path: Path, seed: int) -> Iterator[Mutant]:
     name = str(path.relative_to(root))
     for node, function in _expressions(ast.parse(source), ""):
         assert isinstance(node, ast.expr | ast.AugAssign)
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         span = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         original = ast.unparse(node)
         for changed in _changes(node):
@@ -186,39 +197,51 @@ def stages(root: Path, path: str) -> list[list[str]]:
 
 
 def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str]:
-    """Whether the tests "survived", "killed" or ran out of time, and the first failure."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MPLBACKEND": "Agg",
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--no-header"]
-    try:
-        done = subprocess.run(
-            [*command, "--tb=no", *tests],
-            cwd=root,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=10 * cpu_seconds,
-            preexec_fn=lambda: _limit(cpu_seconds),
-        )
-    except subprocess.TimeoutExpired:
+    """Whether the tests "survived", were "killed" or ran into the limit, and the first failure.
+
+    They run in a fork of this process, which has imported what takes time, but nothing of the library.
+    """
+    output = root.parent / "output.txt"
+    child = os.fork()
+    if not child:
+        _test_in_child(root, tests, output, cpu_seconds)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM):
         return "timeout", ""
-    if done.returncode < 0 and -done.returncode in (9, 24):  # SIGKILL, SIGXCPU
-        return "timeout", ""
-    if done.returncode == 0:
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
         return "survived", ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return "killed", found[1] if found else f"exit status {done.returncode}"
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return "killed", found[1] if found else f"status {status}"
 
 
-def _limit(cpu_seconds: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: int) -> None:
+    """Run pytest with limits on CPU time, time and memory, and exit."""
+    code = 99
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        signal.alarm(PATIENCE * cpu_seconds)  # kills a test that waits for ever
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.chdir(root)
+        os.environ["PYTHONPATH"] = str(root / "src")  # for processes that tests start
+        sys.path[:] = [str(root / "src"), *(entry for entry in sys.path if entry not in ("", str(ROOT)))]
+        code = int(pytest.main(["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=no", *tests]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def first_failure(root: Path, path: str, *, cpu_seconds: int, n_stages: int | None = None) -> tuple[str, str]:
+    """Run the tests of a module, stage by stage, until one fails."""
+    for tests in stages(root, path)[:n_stages]:
+        status, by = run_tests(root, tests, cpu_seconds=cpu_seconds)
+        if status != "survived":
+            return status, by
+    return "survived", ""
 
 
 def judge(root: Path, mutant: Mutant, *, cpu_seconds: int) -> tuple[str, str]:
@@ -227,11 +250,7 @@ def judge(root: Path, mutant: Mutant, *, cpu_seconds: int) -> tuple[str, str]:
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        for tests in stages(root, mutant.path):
-            status, by = run_tests(root, tests, cpu_seconds=cpu_seconds)
-            if status != "survived":
-                return status, by
-        return "survived", ""
+        return first_failure(root, mutant.path, cpu_seconds=cpu_seconds)
     finally:
         path.write_bytes(source)
 
@@ -252,6 +271,7 @@ def copy_repository(target: Path) -> Path:
 
 
 def main() -> None:
+    """Run the mutants that have no result yet, and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=500, help="size of the sample (default 500)")
     parser.add_argument("--seed", type=int, default=14, help="seed of the sample (default 14)")
@@ -266,10 +286,19 @@ def main() -> None:
     results = arguments.folder / "results.jsonl"
     known = {record["key"]: record for record in map(json.loads, _lines(results))}
     if not arguments.report:
-        copy = copy_repository(arguments.folder / "copy")
+        os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MPLBACKEND="Agg", PYTHONDONTWRITEBYTECODE="1")
+        sys.dont_write_bytecode = True
+        for name in IMPORTED:
+            import_module(name)
+        copy, sound = copy_repository(arguments.folder / "copy"), set[str]()
         for mutant in chosen:
             if mutant.key in known and not (arguments.again and known[mutant.key]["status"] == "survived"):
                 continue
+            if mutant.path not in sound:  # the tests have to pass on the code as it is
+                failure = first_failure(copy, mutant.path, cpu_seconds=arguments.cpu_seconds, n_stages=1)
+                if failure[0] != "survived":
+                    sys.exit(f"The tests of {mutant.path} fail without a mutant: {failure}.")
+                sound.add(mutant.path)
             status, by = judge(copy, mutant, cpu_seconds=arguments.cpu_seconds)
             known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
             with results.open("a", encoding="utf-8") as file:
