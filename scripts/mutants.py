@@ -196,8 +196,8 @@ def stages(root: Path, path: str) -> list[list[str]]:
     return [[*mirrored, path], [str(unit.relative_to(root)), *COMMON]]
 
 
-def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str]:
-    """Whether the tests "survived", were "killed" or ran into the limit, and the first failure.
+def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str, float]:
+    """Whether the tests "survived", were "killed" or ran into the limit, the first failure, and the CPU time.
 
     They run in a fork of this process, which has imported what takes time, but nothing of the library.
     """
@@ -205,13 +205,14 @@ def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[st
     child = os.fork()
     if not child:
         _test_in_child(root, tests, output, cpu_seconds)
-    _, status = os.waitpid(child, 0)
+    _, status, usage = os.wait4(child, 0)
+    seconds = usage.ru_utime + usage.ru_stime
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM):
-        return "timeout", ""
+        return "timeout", "", seconds
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
-        return "survived", ""
+        return "survived", "", seconds
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    return "killed", found[1] if found else f"status {status}"
+    return "killed", found[1] if found else f"status {status}", seconds
 
 
 def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: int) -> None:
@@ -235,22 +236,20 @@ def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: 
         os._exit(code)
 
 
-def first_failure(root: Path, path: str, *, cpu_seconds: int, n_stages: int | None = None) -> tuple[str, str]:
-    """Run the tests of a module, stage by stage, until one fails."""
-    for tests in stages(root, path)[:n_stages]:
-        status, by = run_tests(root, tests, cpu_seconds=cpu_seconds)
-        if status != "survived":
-            return status, by
-    return "survived", ""
+def judge(root: Path, mutant: Mutant, usual: float, *, cpu_seconds: int) -> tuple[str, str]:
+    """Run the tests on a mutant in the copy of the repository at `root`, which is as before afterwards.
 
-
-def judge(root: Path, mutant: Mutant, *, cpu_seconds: int) -> tuple[str, str]:
-    """Run the tests on a mutant in the copy of the repository at `root`, which is as before afterwards."""
+    `usual` is the CPU time of the tests of its module without a mutant; three times that much is a failure.
+    """
     path = root / mutant.path
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        return first_failure(root, mutant.path, cpu_seconds=cpu_seconds)
+        for tests, limit in zip(stages(root, mutant.path), (int(3 * usual) + 20, cpu_seconds), strict=True):
+            status, by, _ = run_tests(root, tests, cpu_seconds=limit)
+            if status != "survived":
+                return status, by
+        return "survived", ""
     finally:
         path.write_bytes(source)
 
@@ -290,16 +289,16 @@ def main() -> None:
         sys.dont_write_bytecode = True
         for name in IMPORTED:
             import_module(name)
-        copy, sound = copy_repository(arguments.folder / "copy"), set[str]()
+        copy, usual = copy_repository(arguments.folder / "copy"), dict[str, float]()
         for mutant in chosen:
             if mutant.key in known and not (arguments.again and known[mutant.key]["status"] == "survived"):
                 continue
-            if mutant.path not in sound:  # the tests have to pass on the code as it is
-                failure = first_failure(copy, mutant.path, cpu_seconds=arguments.cpu_seconds, n_stages=1)
-                if failure[0] != "survived":
-                    sys.exit(f"The tests of {mutant.path} fail without a mutant: {failure}.")
-                sound.add(mutant.path)
-            status, by = judge(copy, mutant, cpu_seconds=arguments.cpu_seconds)
+            if mutant.path not in usual:  # the tests have to pass on the code as it is
+                tests = stages(copy, mutant.path)[0]
+                status, by, usual[mutant.path] = run_tests(copy, tests, cpu_seconds=arguments.cpu_seconds)
+                if status != "survived":
+                    sys.exit(f"The tests of {mutant.path} fail without a mutant: {status} {by}.")
+            status, by = judge(copy, mutant, usual[mutant.path], cpu_seconds=arguments.cpu_seconds)
             known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(known[mutant.key]) + "\n")
