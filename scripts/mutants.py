@@ -76,6 +76,8 @@ NAMES: Final = {
 MEMORY: Final = 8 * 2**30
 """Bytes of address space of a test run: a mutated size must not take the machine's memory."""
 
+NO_TESTS: Final = int(pytest.ExitCode.NO_TESTS_COLLECTED)
+
 PATIENCE: Final = 20
 """Seconds of time per second of CPU time after which a run of the tests is stopped."""
 
@@ -209,7 +211,7 @@ def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[st
     seconds = usage.ru_utime + usage.ru_stime
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM):
         return "timeout", "", seconds
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) in (0, NO_TESTS):
         return "survived", "", seconds
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     return "killed", found[1] if found else f"status {status}", seconds
