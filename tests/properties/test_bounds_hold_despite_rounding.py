@@ -62,22 +62,34 @@ def test_a_threshold_misses_no_tied_action(bar_of):
     assert misses(worst_tied) > 100  # without the margin
 
 
-def test_a_whole_round_in_one_call_misses_no_tied_action():
+@pytest.mark.parametrize("is_pulled", [False, True])
+def test_a_whole_round_in_one_call_misses_no_tied_action(is_pulled):
     """The tied action stands in another block than the leader, which is searched only if the threshold says so."""
+    exploration, gamma = 0.7, 0.3
+    pulled = sqrt(1.0 * gamma / (1.0 + gamma))  # deviation of an action of variance 1 after one pull
     for score, mean, variance in scores_at_the_edge(n=300):
         items = np.full((2, 1025), -1e6)
         items[1] = 0.0
-        items[:, 0], items[:, 1024] = (score, 0.0), (mean, variance)
-        state, hits, tied = np.zeros(10), np.zeros(2, dtype=np.uint8), np.zeros(8, dtype=np.int64)
-        none = np.zeros(0)
+        items[:, 1024] = mean, variance
+        counts = sums = np.zeros(0)
+        if is_pulled:  # its reward makes the first action the leader
+            reward = (score - exploration * pulled) * (1.0 + gamma)
+            counts, sums, items[:, 0] = np.ones(1), np.array([reward]), (0.0, 1.0)
+        else:
+            items[:, 0] = score, 0.0
+        rows = np.zeros((2, 1025))
+        rows[0, 0] = 1.0  # the first action resembles only itself
+        slots = np.array([[0], [-1]])[:, : len(counts)].copy()
+        hits, tied = np.zeros(2, dtype=np.uint8), np.zeros(8, dtype=np.int64)
 
         n_tied = round_loop(
-            none, none, np.zeros((2, 0)), np.zeros((2, 0), dtype=np.int64), np.zeros((3, 1), dtype=np.int64),
-            np.zeros((7, 1)), np.zeros((1, 1025)), items, hits, tied, state, 0, 1025, 1025, 0, 8, False, 0.7, 0.3,
+            counts, sums, np.zeros((2, len(counts))), slots, np.zeros((3, 2), dtype=np.int64), np.zeros((7, 2)), rows,
+            items, hits, tied, np.zeros(10), 0, 1025, 1025, 0, 8, True, exploration, gamma,
         )  # fmt: skip
 
-        assert n_tied == 2
-        assert tied[:2].tolist() == [0, 1024]
+        scores = items[0] + exploration * np.sqrt(items[1])
+        assert tied[:n_tied].tolist() == np.flatnonzero(scores >= worst_tied(float(scores.max()))).tolist()
+        assert 0 in tied[:n_tied]
 
 
 def test_the_best_of_a_catalog_is_the_best_score_to_the_last_digit():
