@@ -3,8 +3,8 @@
 python -m scripts.mutants --count 500
 
 The mutants are a seeded sample of all single changes in policies/, posterior/, selection/ and theory/. Each one is
-written into a copy of the repository. The tests of its module run first, then all tests of its package, the properties
-and the golden traces. A mutant is killed if a test fails, or if the tests take more CPU time than the limit. Results
+written into a copy of the repository. The tests of its module run first, then the golden traces, then all tests of its
+package and the properties. All of them have to pass without a mutant. A mutant is killed if a test fails, or if the tests take more CPU time than the limit. Results
 are appended to a file as they come, so that a run may be interrupted and continued. docs/mutants.md has the last
 results.
 """
@@ -35,7 +35,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = Path("src") / "kernelbandits"
 PACKAGES: Final = ("policies", "posterior", "selection", "theory")
-COMMON: Final = ("tests/unit/test_errata.py", "tests/properties", "tests/golden")
+COMMON: Final = ("tests/unit/test_errata.py", "tests/properties")
 COPIED: Final = ("src", "tests", "docs", "scripts", "studies", "conftest.py", "pyproject.toml", "README.md")
 
 OPERATORS: Final[dict[type[ast.AST], type[ast.AST]]] = {
@@ -75,6 +75,9 @@ NAMES: Final = {
 
 MEMORY: Final = 8 * 2**30
 """Bytes of address space of a test run: a mutated size must not take the machine's memory."""
+
+DESELECTED: Final[list[str]] = []
+"""Tests that fail without a mutant, by the command line."""
 
 NO_TESTS: Final = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -190,12 +193,12 @@ def _with(node: ast.AST, field: str, value: object) -> ast.AST:
 
 
 def stages(root: Path, path: str) -> list[list[str]]:
-    """Tests of a module: those that mirror it with its doctests, then those of its package and the common ones."""
+    """Tests of a module: those that mirror it with its doctests, the golden traces, those of its package and others."""
     package, *folders, file = Path(path).relative_to(SOURCE).parts
     unit = root / "tests" / "unit" / package
     stem = file.removesuffix(".py").strip("_")
     mirrored = sorted(str(found.relative_to(root)) for found in unit.joinpath(*folders).glob(f"test_{stem}*.py"))
-    return [[*mirrored, path], [str(unit.relative_to(root)), *COMMON]]
+    return [[*mirrored, path], ["tests/golden"], [str(unit.relative_to(root)), *COMMON]]
 
 
 def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str, float]:
@@ -230,7 +233,8 @@ def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: 
         os.chdir(root)
         os.environ["PYTHONPATH"] = str(root / "src")  # for processes that tests start
         sys.path[:] = [str(root / "src"), *(entry for entry in sys.path if entry not in ("", str(ROOT)))]
-        code = int(pytest.main(["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=no", *tests]))
+        options = ["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=no"]
+        code = int(pytest.main([*options, *(f"--deselect={name}" for name in DESELECTED), *tests]))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -238,22 +242,37 @@ def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: 
         os._exit(code)
 
 
-def judge(root: Path, mutant: Mutant, usual: float, *, cpu_seconds: int) -> tuple[str, str]:
-    """Run the tests on a mutant in the copy of the repository at `root`, which is as before afterwards.
+class Judge:
+    """Runs the tests on mutants, in a copy of the repository."""
 
-    `usual` is the CPU time of the tests of its module without a mutant; three times that much is a failure.
-    """
-    path = root / mutant.path
-    source = path.read_bytes()
-    path.write_bytes(mutant.apply(source))
-    try:
-        for tests, limit in zip(stages(root, mutant.path), (int(3 * usual) + 20, cpu_seconds), strict=True):
-            status, by, _ = run_tests(root, tests, cpu_seconds=limit)
+    def __init__(self, root: Path, cpu_seconds: int) -> None:
+        self._root, self._cpu_seconds = root, cpu_seconds
+        self._usual: dict[tuple[str, ...], int] = {}
+
+    def verdict(self, mutant: Mutant) -> tuple[str, str]:
+        """Status of a mutant, and the test that killed it; the copy is as before afterwards."""
+        for tests in stages(self._root, mutant.path):
+            limit = self._limit(tests)
+            path = self._root / mutant.path
+            source = path.read_bytes()
+            path.write_bytes(mutant.apply(source))
+            try:
+                status, by, _ = run_tests(self._root, tests, cpu_seconds=limit)
+            finally:
+                path.write_bytes(source)
             if status != "survived":
                 return status, by
         return "survived", ""
-    finally:
-        path.write_bytes(source)
+
+    def _limit(self, tests: Sequence[str]) -> int:
+        """Three times the CPU time of these tests without a mutant, which they have to pass."""
+        key = tuple(tests)
+        if key not in self._usual:
+            status, by, seconds = run_tests(self._root, tests, cpu_seconds=self._cpu_seconds)
+            if status != "survived":
+                sys.exit(f"Without a mutant the tests {', '.join(tests)} fail: {status} {by}.")
+            self._usual[key] = int(3.0 * seconds) + 20
+        return self._usual[key]
 
 
 def copy_repository(target: Path) -> Path:
@@ -276,10 +295,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=500, help="size of the sample (default 500)")
     parser.add_argument("--seed", type=int, default=14, help="seed of the sample (default 14)")
-    parser.add_argument("--cpu-seconds", type=int, default=300, help="CPU time per run of pytest (default 300)")
+    parser.add_argument(
+        "--cpu-seconds", type=int, default=600, help="CPU time of the tests without a mutant at most (default 600)"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copy")
     parser.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
     parser.add_argument("--only", default="", help="mutants of paths that contain this text only")
+    parser.add_argument("--deselect", action="append", default=[], help="a test that fails without a mutant")
     parser.add_argument("--report", action="store_true", help="print the results so far and run nothing")
     arguments = parser.parse_args()
 
@@ -291,16 +313,12 @@ def main() -> None:
         sys.dont_write_bytecode = True
         for name in IMPORTED:
             import_module(name)
-        copy, usual = copy_repository(arguments.folder / "copy"), dict[str, float]()
+        DESELECTED.extend(arguments.deselect)
+        judge = Judge(copy_repository(arguments.folder / "copy"), arguments.cpu_seconds)
         for mutant in chosen:
             if mutant.key in known and not (arguments.again and known[mutant.key]["status"] == "survived"):
                 continue
-            if mutant.path not in usual:  # the tests have to pass on the code as it is
-                tests = stages(copy, mutant.path)[0]
-                status, by, usual[mutant.path] = run_tests(copy, tests, cpu_seconds=arguments.cpu_seconds)
-                if status != "survived":
-                    sys.exit(f"The tests of {mutant.path} fail without a mutant: {status} {by}.")
-            status, by = judge(copy, mutant, usual[mutant.path], cpu_seconds=arguments.cpu_seconds)
+            status, by = judge.verdict(mutant)
             known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(known[mutant.key]) + "\n")

@@ -6,6 +6,7 @@ a negative control: without its margin the bound fails for some of the same inpu
 
 from fractions import Fraction
 from math import sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.posterior._primal_loops import bound_rows
 from kernelbandits.posterior.pending import _factor_beside_identity
-from kernelbandits.selection import dual_weights, screening, ties
-from kernelbandits.selection._catalog_loops import best_loop, round_loop
-from kernelbandits.selection.active_set import Front
-from kernelbandits.selection.dual_weights import DualWeights
-from kernelbandits.selection.screening import PanelTable
+from kernelbandits.selection import screening, ties
+from kernelbandits.selection._catalog_loops import N_RUN, N_STATE, LogArrays, RoundLimits, best_loop, round_loop
+from kernelbandits.selection._screening_loops import threshold_of
+from kernelbandits.selection.active_set import ActiveSet
+from kernelbandits.selection.screening import DualWeights, PanelTable, bound_terms
 from kernelbandits.selection.similarities import AnyKernel
 from kernelbandits.selection.ties import worst_tied
 
@@ -55,7 +56,9 @@ def misses(bar_of, exploration=0.7):
 
 
 @pytest.mark.parametrize(
-    "bar_of", [ties.lowered, lambda score: screening._bar(score, screening.SAFETY)], ids=["lowered", "screening"]
+    "bar_of",
+    [ties.lowered, lambda score: threshold_of(score, SimpleNamespace(safety=screening.SAFETY))],
+    ids=["lowered", "screening"],
 )
 def test_a_threshold_misses_no_tied_action(bar_of):
     assert misses(bar_of) == 0
@@ -80,12 +83,21 @@ def test_a_whole_round_in_one_call_misses_no_tied_action(is_pulled):
         rows = np.zeros((2, 1025))
         rows[0, 0] = 1.0  # the first action resembles only itself
         slots = np.array([[0], [-1]])[:, : len(counts)].copy()
-        hits, tied = np.zeros(2, dtype=np.uint8), np.zeros(8, dtype=np.int64)
+        tied = np.zeros(8, dtype=np.int64)
+        arrays = LogArrays(
+            applied=np.zeros((2, len(counts))),
+            slots=slots,
+            marks=np.zeros((3, 2), dtype=np.int64),
+            runs=np.zeros((N_RUN, 2)),
+            rows=rows,
+            items=items,
+            block_flags=np.zeros(2, dtype=np.uint8),
+            tied=tied,
+            state=np.zeros(N_STATE),
+        )
+        limits = RoundLimits(n_runs=0, size=1025, n_items=1025, frozen_runs=0, most_read=8, is_filled=True)
 
-        n_tied = round_loop(
-            counts, sums, np.zeros((2, len(counts))), slots, np.zeros((3, 2), dtype=np.int64), np.zeros((7, 2)), rows,
-            items, hits, tied, np.zeros(10), 0, 1025, 1025, 0, 8, True, exploration, gamma,
-        )  # fmt: skip
+        n_tied = round_loop(arrays, counts, sums, limits, exploration, gamma)
 
         scores = items[0] + exploration * np.sqrt(items[1])
         assert tied[:n_tied].tolist() == np.flatnonzero(scores >= worst_tied(float(scores.max()))).tolist()
@@ -124,20 +136,20 @@ def drift_and_reach(seed, regularization, rewards):
         if n_new:
             posterior.observe(rng.uniform(size=(1, 2)), rewards * rng.normal(size=1))
         whitening = posterior.whitening()
-        weights.follow(posterior, whitening, table.of(whitening.factor), 0.6)
-    last = list(whitening.factor.panels())[-1]
-    (target, corner) = exactly([whitening.targets[-1], last[3][last[1] - 1, last[1] - 1]])
+        weights.synchronize(whitening, table.of(whitening.factor), regularization, 0.6)
+    last = whitening.factor.panels[-1]
+    target, corner = exactly([whitening.targets[-1], last.corner[last.n_rows - 1, last.n_rows - 1]])
     innovation = target**2
     beta = Fraction(0.6 / sqrt(regularization))
     return weights, innovation * (1 - Fraction(regularization) / corner**2), innovation, beta
 
 
 def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
-    monkeypatch.setattr(dual_weights, "STALE", np.inf)
+    monkeypatch.setattr(screening, "STALE", np.inf)
     n_failed = 0
     for seed in range(60):
         weights, drift, innovation, _ = drift_and_reach(seed, regularization=100.0, rewards=1.0)
-        bound = Fraction(weights.drift) ** 2
+        bound = Fraction(weights.mean_drift) ** 2
         assert drift <= bound <= drift + Fraction(1e-11) * innovation
         loss = Fraction(1e-12 + 4.0 * np.finfo(float).eps * sqrt(1.0 + 0.06)) * innovation
         n_failed += bound - loss < drift
@@ -145,12 +157,12 @@ def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
 
 
 def test_the_reach_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
-    monkeypatch.setattr(dual_weights, "STALE", np.inf)
+    monkeypatch.setattr(screening, "STALE", np.inf)
     n_close = 0
     for seed in range(60):
         weights, _, innovation, beta = drift_and_reach(seed, regularization=1.0, rewards=0.05)
-        by_innovation = Fraction(weights.reach) ** 2
-        if weights.reach < float(beta) + weights.drift:
+        by_innovation = Fraction(weights.innovation_bound) ** 2
+        if weights.innovation_bound < float(beta) + weights.mean_drift:
             assert by_innovation >= beta**2 + innovation
             n_close += by_innovation < (beta**2 + innovation) * (1 + Fraction(1e-11))
     assert n_close > 20
@@ -180,8 +192,8 @@ def screened(seed, regularization):
     posterior.observe(points, rewards)
     whitening = posterior.whitening()
     weights = DualWeights()
-    weights.follow(posterior, whitening, PanelTable().of(whitening.factor), 0.6)
-    terms = screening.Terms(*screening.Terms.vector(posterior, weights, 0.0, 0.6))
+    weights.synchronize(whitening, PanelTable().of(whitening.factor), regularization, 0.6)
+    terms = bound_terms(whitening, weights, regularization, 0.0, 0.6)
     similarity = kernel.gram(posterior.record.points, queries)
     explained = np.square(whitening.factor.solve(similarity.copy())).sum(axis=0)
     matrix = [exactly(row) for row in kernel.gram(posterior.record.points)]
@@ -211,15 +223,13 @@ def test_means_and_variances_of_screening_are_bounded_in_exact_arithmetic():
 
 def test_similarities_far_from_the_origin_have_the_error_that_their_scan_claims():
     rng = np.random.default_rng(2)
-    kernel = Gaussian(length_scale=50.0)
-    posterior = ExactPosterior(kernel, regularization=0.4)
-    posterior.observe(1e4 + 20.0 * rng.normal(size=(20, 3)), rng.normal(size=20))
+    kernel, known = Gaussian(length_scale=50.0), 1e4 + 20.0 * rng.normal(size=(20, 3))
     points, weights, shares = 1e4 + 20.0 * rng.normal(size=(30, 3)), rng.normal(size=20), np.full(20, 1.0 / 1.4)
 
-    scan = AnyKernel(kernel, posterior.record).scan(points, weights, shares)
+    scan = AnyKernel(kernel).scan(points, known, weights, shares)
 
     long = np.longdouble
-    distances = ((points.astype(long)[:, None] - posterior.record.points.astype(long)) ** 2).sum(axis=2)
+    distances = ((points.astype(long)[:, None] - known.astype(long)) ** 2).sum(axis=2)
     exact = np.exp(-distances / (2 * long(50.0) ** 2))
     off = np.abs(scan.mean - exact @ weights.astype(long))
     assert np.all(off <= scan.error * np.abs(weights).sum())
@@ -289,11 +299,11 @@ def test_pending_points_of_huge_variance_have_a_factor():
 
 def test_an_active_set_is_left_before_the_inactive_bound_reaches_the_best(monkeypatch):
     """The bound and the best score are rounded: a bound just below the ties proves nothing."""
-    front = object.__new__(Front)
-    monkeypatch.setattr(Front, "factor_by_sums", lambda self, beta: beta)
-    monkeypatch.setattr(Front, "factor", lambda self, beta: beta)
+    active = object.__new__(ActiveSet)
+    monkeypatch.setattr(ActiveSet, "factor_by_sums", lambda self, beta: beta)
+    monkeypatch.setattr(ActiveSet, "factor", lambda self, beta: beta)
     for best in (-40.0, 0.3, 7.0):
         for below, expected in ((0.0, False), (1e-13, False), (1e-8, True)):
             bound = worst_tied(best) - below * max(1.0, abs(best))
-            monkeypatch.setattr(Front, "rest", lambda self, factor, bound=bound: bound)
-            assert front.holds_best(0.5, best) is expected
+            monkeypatch.setattr(ActiveSet, "rest", lambda self, factor, bound=bound: bound)
+            assert active.holds_best(0.5, best) is expected
