@@ -4,9 +4,9 @@ python -m scripts.mutants --count 500
 
 The mutants are a seeded sample of all single changes in policies/, posterior/, selection/ and theory/. Each one is
 written into a copy of the repository. The tests of its module run first, then the golden traces, then all tests of its
-package and the properties. All of them have to pass without a mutant. A mutant is killed if a test fails, or if the tests take more CPU time than the limit. Results
-are appended to a file as they come, so that a run may be interrupted and continued. docs/mutants.md has the last
-results.
+package and the properties. All of them have to pass without a mutant. A mutant is killed if a test fails, or if the
+tests take three times their usual CPU time. Results are appended to a file as they come, so that a run may be
+interrupted and continued. docs/mutants.md has the last results.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="size of the sample (default 500)")
     parser.add_argument("--seed", type=int, default=14, help="seed of the sample (default 14)")
     parser.add_argument(
-        "--cpu-seconds", type=int, default=600, help="CPU time of the tests without a mutant at most (default 600)"
+        "--cpu-seconds", type=int, default=600, help="most CPU time of a run without a mutant (default 600)"
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copy")
     parser.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
