@@ -249,9 +249,13 @@ class Judge:
         self._root, self._cpu_seconds = root, cpu_seconds
         self._usual: dict[tuple[str, ...], int] = {}
 
-    def verdict(self, mutant: Mutant) -> tuple[str, str]:
-        """Status of a mutant, and the test that killed it; the copy is as before afterwards."""
-        for tests in stages(self._root, mutant.path):
+    def verdict(self, mutant: Mutant, *, is_quick: bool = False) -> tuple[str, str]:
+        """Status of a mutant, and the test that killed it; the copy is as before afterwards.
+
+        Quick: a mutant that survives the first stages stays "open", and the last one is left for another run.
+        """
+        all_stages = stages(self._root, mutant.path)
+        for tests in all_stages[:-1] if is_quick else all_stages:
             limit = self._limit(tests)
             path = self._root / mutant.path
             source = path.read_bytes()
@@ -262,7 +266,7 @@ class Judge:
                 path.write_bytes(source)
             if status != "survived":
                 return status, by
-        return "survived", ""
+        return "open" if is_quick else "survived", ""
 
     def _limit(self, tests: Sequence[str]) -> int:
         """Three times the CPU time of these tests without a mutant, which they have to pass."""
@@ -300,6 +304,7 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copy")
     parser.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
+    parser.add_argument("--quick", action="store_true", help="leave the last stage of tests for another run")
     parser.add_argument("--only", default="", help="mutants of paths that contain this text only")
     parser.add_argument("--deselect", action="append", default=[], help="a test that fails without a mutant")
     parser.add_argument("--report", action="store_true", help="print the results so far and run nothing")
@@ -316,9 +321,12 @@ def main() -> None:
         DESELECTED.extend(arguments.deselect)
         judge = Judge(copy_repository(arguments.folder / "copy"), arguments.cpu_seconds)
         for mutant in chosen:
-            if mutant.key in known and not (arguments.again and known[mutant.key]["status"] == "survived"):
+            before = known.get(mutant.key, {"status": ""})["status"]
+            if before in ("killed", "timeout") or (before == "survived" and not arguments.again):
                 continue
-            status, by = judge.verdict(mutant)
+            if before == "open" and arguments.quick:
+                continue
+            status, by = judge.verdict(mutant, is_quick=arguments.quick)
             known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(known[mutant.key]) + "\n")
@@ -332,11 +340,14 @@ def report(chosen: Sequence[Mutant], known: dict[str, dict[str, str]]) -> str:
     lines = []
     for package in (*PACKAGES, ""):
         ran = [status for one, status in found if one.path.startswith(str(SOURCE / package))]
-        n_survived = ran.count("survived")
-        share = f"{1.0 - n_survived / len(ran):.1%}" if ran else "-"
-        lines.append(f"{package or 'all':10} {len(ran):4} run {n_survived:4} survived  score {share}")
-    survivors = [one for one, status in found if status == "survived"]
-    lines += [f"{one.path}:{one.line} in {one.function}: {one.original} → {one.mutated}" for one in survivors]
+        n_survived, n_open = ran.count("survived"), ran.count("open")
+        n_judged = len(ran) - n_open
+        share = f"{1.0 - n_survived / n_judged:.1%}" if n_judged else "-"
+        lines.append(f"{package or 'all':10} {n_judged:4} judged {n_survived:4} survived  score {share}, {n_open} open")
+    survivors = [(one, status) for one, status in found if status in ("survived", "open")]
+    lines += [
+        f"{status} {one.path}:{one.line} in {one.function}: {one.original} → {one.mutated}" for one, status in survivors
+    ]
     return "\n".join(lines)
 
 
