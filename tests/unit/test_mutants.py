@@ -81,5 +81,5 @@ def test_a_report_counts_and_lists_survivors(tmp_path, module):
 
     text = report(found, known)
 
-    assert "all           3 judged    1 survived  score 66.7%, 0 open" in text
+    assert "all           3 run    2 killed    1 survived    0 open  score 66.7% to 66.7%" in text
     assert text.endswith(f"{found[1].original} → {found[1].mutated}")
