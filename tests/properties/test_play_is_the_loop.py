@@ -164,3 +164,20 @@ def test_a_long_run_stays_close_to_the_definition():
     assert_allclose(prediction.mean, asked @ np.linalg.solve(precision, chosen.T @ plays.reward), atol=1e-9)
     squared = np.einsum("nd,nd->n", asked @ np.linalg.inv(precision), asked)
     assert_allclose(prediction.width**2 * 1e-3, squared * 1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda: kb.UCB1(), lambda: kb.KernelThompson(kb.kernels.Linear(), seed=0)])
+def test_policies_without_a_loop_of_their_own_count_their_rounds(make):
+    rng = np.random.default_rng(3)
+    rounds, rewards = np.tile(rng.normal(size=(4, 2)), (12, 1, 1)), rng.uniform(size=(12, 4))
+    played, looped = make(), make()
+
+    plays = played.play(rounds, rewards)
+
+    actions = []
+    for contexts, values in zip(rounds, rewards, strict=True):
+        decision = looped.choose(contexts)
+        looped.learn(decision, values[decision.action])
+        actions.append(decision.action)
+    assert plays.action.tolist() == actions
+    assert played.round_index == looped.round_index == 13

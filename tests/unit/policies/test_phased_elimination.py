@@ -80,6 +80,22 @@ def test_the_choice_is_the_definition(case, horizon):
     assert len(policy.active) < 15
 
 
+@pytest.mark.parametrize("horizon", [300, None])
+def test_phase_i_spends_a_share_of_one_in_i_times_i_plus_one_of_the_failure_probability(horizon):
+    policy = kb.PhasedElimination(
+        KERNEL, ACTIONS, regularization=0.04, horizon=horizon, reward_range=(-3.0, 3.0), **CASES["valid"][0]
+    )
+    for _ in range(120):
+        decision = policy.choose(ACTIONS)
+        policy.learn(decision, float(VALUES[decision.action]))
+        expected = valid_scale(policy.phase, len(policy.active))
+        assert policy.scale == pytest.approx(expected, rel=1e-12)
+
+    assert policy.phase >= 3
+    too_much = 0.15 * sqrt(2 * log(2 * len(policy.active) * policy.phase / 0.2)) + sqrt(0.04) * 1.5  # δ/i
+    assert policy.scale > too_much * 1.01
+
+
 def actions_played(rewards_of, n_rounds=200):
     policy = kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.04, horizon=300, exploration=0.3)
     rows, phases = [], []

@@ -119,6 +119,39 @@ def test_thresholds_are_in_units_of_the_reward_range():
     assert len(small.stages) > 1
 
 
+THRESHOLDS = {
+    "horizon": ({"horizon": 300, "n_actions": 6, "exploration": 0.4}, 4.0, lambda t: 300),
+    "paper": ({"horizon": 300, "n_actions": 6, "exploration": 0.1, "mode": "paper"}, 1.0, lambda t: 300),
+    "anytime by hand": ({"exploration": 0.4}, 4.0, lambda t: t),
+    "anytime": ({"norm_bound": 0.05, "noise_scale": 0.05}, 4.0, lambda t: t),
+    "doubling": ({"exploration": 0.4, "unknown_horizon": "doubling"}, 4.0, lambda t: 2 ** (t.bit_length() - 1)),
+}
+
+
+@pytest.mark.parametrize("case", THRESHOLDS)
+def test_a_level_exploits_below_one_over_the_root_of_the_horizon_and_narrows_below_its_own_width(case):
+    """In units of the reward range, except in paper mode; without a horizon, of the rounds so far."""
+    parameters, unit, horizon_at = THRESHOLDS[case]
+    policy = kb.SupKernelUCB(KERNEL, regularization=0.5, reward_range=(-1.0, 3.0), **parameters)
+    wrong = {"1/t for 1/sqrt(t)": 0, "without the range": 0, "with the range": 0}
+    for t, (contexts, rewards) in enumerate(islice(world(5), 300), start=1):
+        root = sqrt(horizon_at(t))
+        for step in policy.walk(contexts):
+            widest, coarse = step.scaled_width.max(), unit * 2.0**-step.stage
+            below = "narrow" if widest <= coarse else "explore"
+            assert step.outcome == ("exploit" if widest <= unit / root else below)
+            is_exploit, is_narrow = step.outcome == "exploit", step.outcome == "narrow"
+            wrong["1/t for 1/sqrt(t)"] += is_exploit != (widest <= unit / root**2)
+            for name, other in (("without the range", 1.0), ("with the range", 4.0)):
+                wrong[name] += is_exploit != (widest <= other / root)
+                wrong[name] += is_narrow != (other / root < widest <= other * 2.0**-step.stage)
+        decision = policy.choose(contexts)
+        policy.learn(decision, rewards[decision.action])
+
+    wrong.pop("without the range" if unit == 1.0 else "with the range")
+    assert all(wrong.values()), wrong  # each of the wrong rules would have been noticed
+
+
 def test_a_decision_is_learnt_by_its_own_level_only():
     policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, exploration=0.1, regularization=0.5)
 

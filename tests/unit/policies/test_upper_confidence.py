@@ -170,7 +170,11 @@ def test_a_ranking_is_sorted_by_score():
 
 @pytest.mark.parametrize("n_awaited", [0, 1, 4])
 def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_awaited):
-    for exploration in (0.7, schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)):
+    for exploration in (
+        0.7,
+        schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1),
+        schedules.GPUCBFinite(failure_probability=0.1),  # depends on the round and on how many actions are left
+    ):
         policy, stepwise = warm(exploration), warm(exploration)
         for either in (policy, stepwise):
             for row in range(n_awaited):

@@ -136,6 +136,17 @@ def test_the_warning_comes_when_similarities_grow_into_it():
         posterior.observe([[1e3]], [1.0])
 
 
+def test_a_single_observation_warns_and_is_refused_as_many_are():
+    """Policies learn one reward at a time, by a shorter path."""
+    posterior = ExactPosterior(Linear(), regularization=1e-6)
+    posterior._observe_one(np.array([[1.0]]), 1.0)
+
+    with pytest.raises(InvalidContexts, match="overflow"):
+        posterior._observe_one(np.array([[1e200]]), 1.0)
+    with pytest.warns(IllConditioned, match="lose their digits"):
+        posterior._observe_one(np.array([[1e3]]), 1.0)
+
+
 def test_a_regularization_below_rounding_is_refused_in_words():
     points = np.linspace(0, 1e-6, 60)[:, None]
     posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-18)

@@ -49,3 +49,21 @@ def test_a_direction_that_is_not_quite_of_length_one_bounds_too(n_off):
 
     exact = (n_features - Fraction(n_rows * n_features**2) / (Fraction(gamma) + n_rows * n_features)) / Fraction(gamma)
     assert exact <= above <= exact * Fraction(1.01)
+
+
+def test_the_smallest_eigenvalue_of_a_huge_matrix_is_not_believed():
+    """Beside 1e12 it is rounding, far above γ; along a direction that no row has, width² is ‖φ‖²/γ exactly."""
+    gamma, unseen, n_above = 1e-6, np.array([1.0, 1.0, -2.0]), 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        directions = np.array([[1, 1, 1], [1, -1, 0]])
+        rows = 1e5 * rng.integers(1, 9, size=(40, 1)) * directions[rng.integers(2, size=40)]
+        precision = gamma * np.eye(3) + rows.T @ rows
+        assert np.all(rows @ unseen == 0.0)
+
+        bound = minorant_of(precision, gamma)
+
+        along = sum(Fraction(float(part)) * Fraction(float(q)) for part, q in zip(unseen, bound.direction, strict=True))
+        assert 6 * Fraction(bound.flat) - Fraction(bound.peak) * along**2 >= 6 / Fraction(gamma)
+        n_above += np.linalg.eigvalsh(precision)[0] > 2 * gamma
+    assert n_above > 5  # it would have been believed

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -87,6 +89,36 @@ def test_and_so_it_does_after_the_means_were_refreshed(seed):
         assert scene.scores()[scene.inactive()].max() <= scene.active.inactive_bound(scene.active.factor(BETA)) + 1e-12
         scene.pull_some(6, among=15)
         assert scene.scores()[scene.inactive()].max() <= scene.active.inactive_bound(scene.active.factor(BETA)) + 1e-12
+
+
+def long_means(scene):
+    """Means of all items in extended precision."""
+    long, record = np.longdouble, scene.record
+    matrix = scene.kernel.gram(record.points).astype(long)
+    matrix[np.diag_indices(record.n_slots)] += long(REGULARIZATION) / record.counts
+    rows = np.column_stack([matrix, record.sums.astype(long) / record.counts])
+    for place in range(len(rows)):  # Gauss; the matrix is positive definite
+        rows[place] /= rows[place, place]
+        others = np.arange(len(rows)) != place
+        rows[others] -= rows[others, place][:, None] * rows[place]
+    return scene.kernel.gram(scene.items, record.points).astype(long) @ rows[:, -1]
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_refreshed_means_are_raised_by_their_rounding_error(monkeypatch, is_raised):
+    """Without exploration the bound is the highest mean itself; the negative control takes the margin out."""
+    if not is_raised:
+        monkeypatch.setattr(front_module.np, "finfo", lambda kind: SimpleNamespace(eps=0.0))
+    n_failed = 0
+    for seed in range(12):
+        scene = Scene(seed)
+        scene.active = ActiveSet(scene.behind.log, N_ITEMS, SIZE, 0.0, 0.5, scene.behind.between)
+        scene.active.points = scene.items[scene.active.rows]
+        scene.pull_some(12, among=15)
+        scene.active.refresh(0.0, 0.5, np.inf, scene.behind.similarities)
+        n_failed += scene.active.rest(0.0) < long_means(scene)[scene.rest()].max()
+
+    assert (n_failed == 0) if is_raised else (n_failed > 2)
 
 
 def test_an_active_set_that_was_not_refreshed_would_be_noticed(monkeypatch):

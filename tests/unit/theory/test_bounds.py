@@ -214,13 +214,17 @@ class TestTheorem1:
 
     def test_no_regularization_removes_the_norm(self):
         """Erratum E20: 2‖θ*‖ sqrt(d̃T) stays whatever γ is, so γ ~ 1/L cannot bring sqrt(L d̃ T)."""
-        for norm in (1e6, 1e8):
-            best = min(
+        best = [
+            min(
                 theorem_1_bound(**{**PROBLEM, "regularization": gamma}, norm=norm)
                 for gamma in np.geomspace(1e-9, 1e3, 60)
             )
+            for norm in (1e6, 1e8)
+        ]
 
-            assert best >= 2 * norm * sqrt(4 * 700)
+        assert best[0] >= 2 * 1e6 * sqrt(4 * 700)
+        assert best[1] >= 2 * 1e8 * sqrt(4 * 700)
+        assert best[1] > 50 * best[0]  # a bound of order sqrt(L) would grow tenfold
 
 
 class TestSupKernelUCB:
@@ -371,6 +375,7 @@ class TestRealizedRegret:
         luck = np.abs(np.sum(best.astype(float) - played - 0.1, axis=1))
 
         assert np.mean(luck > pseudo_to_realized(horizon=horizon, failure_probability=0.1)) <= 0.1
+        assert np.mean(luck > 0) > 0.9  # taken for one another, as printed, they differ in nearly every run
 
 
 class TestRegularization:

@@ -88,6 +88,7 @@ class TestFormulas:
         ]
 
         assert_allclose(values[1], 2 * values[0], rtol=1e-12)
+        assert values[1] < 3 * values[0]  # and not quadratically, as printed
 
     @pytest.mark.parametrize("schedule", SCHEDULES)
     def test_rounding_below_zero_in_the_gain_is_ignored(self, schedule):

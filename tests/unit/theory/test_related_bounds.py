@@ -63,6 +63,7 @@ class TestFormulas:
         logarithms = [1 + log(2 * n_actions * 3000 * log(3000)) for n_actions in (10, 10**9)]
 
         assert_allclose((many / few) ** 2, (logarithms[1] / logarithms[0]) ** 3, rtol=1e-9)
+        assert (many / few) ** 2 > 1.3 * (logarithms[1] / logarithms[0]) ** 1.5  # as printed, inside the root
 
     def test_oful(self):
         found = oful_bound(

@@ -71,6 +71,19 @@ class TestDefinitions:
 
             assert found == slow_effective_dimension(spectrum, regularization, horizon)
 
+    @pytest.mark.parametrize("n_leading", [1, 2, 3])
+    def test_a_tail_of_exactly_j_gamma_ln_t_is_small_enough(self, n_leading):
+        """The definition has j γ ln T ≥ tail, not >."""
+        step = 0.5 * log(10)
+        spectrum = [30.0 + step] * n_leading + [n_leading * step]
+        problem = {"regularization": 0.5, "horizon": 10}
+
+        assert effective_dimension(spectrum=spectrum, **problem) == n_leading
+        assert effective_dimension(np.diag(spectrum), **problem) == n_leading
+        assert effective_dimension(spectrum=spectrum[:-1], trace=sum(spectrum), **problem) == n_leading
+        above = [*spectrum[:-1], spectrum[-1] * (1 + 1e-12)]
+        assert effective_dimension(spectrum=above, **problem) == n_leading + 1
+
     @pytest.mark.parametrize("regularization", REGULARIZATIONS)
     def test_statistical_dimension_is_a_trace(self, regularization):
         gram = random_gram(3, 20)
@@ -105,7 +118,9 @@ class TestDefinitions:
         found = information_gain(gram, noise_variance=noise_variance)
 
         assert_allclose(found, entropy_of_rewards - entropy_of_noise, rtol=1e-9)
-        assert_allclose(found, log_det_gain(gram, regularization=noise_variance) / 2, rtol=1e-12)
+        printed = log_det_gain(gram, regularization=noise_variance)
+        assert_allclose(found, printed / 2, rtol=1e-12)
+        assert printed > 1.5 * (entropy_of_rewards - entropy_of_noise)
 
     @pytest.mark.parametrize("regularization", [0.2, 3.0])
     def test_counts_stand_for_repeats_written_out(self, regularization):
