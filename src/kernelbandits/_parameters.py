@@ -35,7 +35,7 @@ from typing import (
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidParameter, KernelBanditError
 from kernelbandits.validation import short_repr
 
 __all__ = ["Parameter", "Parametrized", "ValueType", "described", "did_you_mean", "one_of", "parameter"]
@@ -116,7 +116,14 @@ class Parameter(Generic[Given, Held]):
 
     def checked(self, value: Any) -> Any:
         """Return the value to hold; None for a parameter that is None by default."""
-        return None if value is None and self.is_optional else self.type.check(value)
+        if value is None and self.is_optional:
+            return None
+        try:
+            return self.type.check(value)
+        except KernelBanditError:
+            raise
+        except (TypeError, ValueError, OverflowError) as error:  # of a check such as `float`
+            raise InvalidParameter(f"The parameter {self.name!r} got {short_repr(value)}: {error}.") from error
 
     def described(self, value: Any) -> Any:
         """Return the description of a held value."""
@@ -180,10 +187,15 @@ class Parametrized:
 
     _own_parameters: ClassVar[Mapping[str, Parameter[Any, Any]]] = {}
     _declared: ClassVar[Mapping[str, Parameter[Any, Any]]] = {}
+    _reserved: ClassVar[frozenset[str]] = frozenset()
+    """Attributes of instances that no parameter may take."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
+        for name in cls._declared.keys() & vars(cls).keys() - own.keys():
+            if not isinstance(vars(cls)[name], property):
+                raise TypeError(f"{cls.__name__}.{name} hides a parameter. Declare it: {name} = parameter(…).")
         with suppress(NameError):  # an annotation that cannot be evaluated yet
             for name, annotation in inspect.get_annotations(cls).items():
                 if name in own:
@@ -193,6 +205,8 @@ class Parametrized:
                 raise TypeError(
                     f"{cls.__name__} has a method {declared.attribute}: name another attribute for {name!r}."
                 )
+            if declared.attribute in cls._reserved or callable(getattr(super(cls, cls), name, None)):
+                raise TypeError(f"{cls.__name__} cannot have a parameter {name!r}: its base class uses that name.")
             if declared.is_public:
                 setattr(cls, name, _property(declared))
             else:
@@ -318,11 +332,21 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def _property(declared: Parameter[Any, Any]) -> property:
     getter = attrgetter(declared.attribute)  # compiled: reading a parameter calls no Python function
-    if not declared.is_assignable:
-        return property(getter)
+
+    def reject(model: Any, _value: Any) -> None:
+        name = declared.name
+        raise AttributeError(
+            f"{type(model).__name__}.{name} cannot be assigned. Before anything is learned: set_params({name}=…); a "
+            f"new policy with this value: clone({name}=…)."
+        )
 
     def assign(model: Any, value: Any) -> None:
-        model._assign(declared, declared.type.check(value))  # None is for constructors
+        if value is None:  # None is for constructors
+            declared.type.check(value)
+        model._assign(declared, declared.checked(value))
+
+    if not declared.is_assignable:
+        return property(getter, reject)
 
     return property(getter, assign)
 
@@ -394,4 +418,4 @@ def _is_default(value: Any, declared: Parameter[Any, Any]) -> bool:
         return False
     if value is None or declared.default is None:
         return value is declared.default
-    return bool(declared.described(value) == declared.described(declared.checked(declared.default)))
+    return bool(np.all(declared.described(value) == declared.described(declared.checked(declared.default))))

@@ -305,5 +305,5 @@ def test_an_active_set_is_left_before_the_inactive_bound_reaches_the_best(monkey
     for best in (-40.0, 0.3, 7.0):
         for below, expected in ((0.0, False), (1e-13, False), (1e-8, True)):
             bound = worst_tied(best) - below * max(1.0, abs(best))
-            monkeypatch.setattr(ActiveSet, "rest", lambda self, factor, bound=bound: bound)
+            monkeypatch.setattr(ActiveSet, "inactive_bound", lambda self, factor, bound=bound: bound)
             assert active.holds_best(0.5, best) is expected

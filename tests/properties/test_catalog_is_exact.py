@@ -250,10 +250,12 @@ def test_a_wrong_update_is_noticed(monkeypatch, no_compiled_rounds):
         test_every_choice_is_that_of_brute_force("gaussian", "D", None)
 
 
-@pytest.mark.parametrize("loosened", ["factor", "factor_by_sums", "rest"])
+@pytest.mark.parametrize("loosened", ["factor", "factor_by_sums", "inactive_bound"])
 def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_active_sets, loosened):
     """Negative control: items outside the active would win unseen."""
-    monkeypatch.setattr(ActiveSet, loosened, (lambda *_: -np.inf) if loosened == "rest" else lambda _, beta: 0.2 * beta)
+    monkeypatch.setattr(
+        ActiveSet, loosened, (lambda *_: -np.inf) if loosened == "inactive_bound" else lambda _, beta: 0.2 * beta
+    )
 
     with pytest.raises(AssertionError):
         test_so_is_every_choice_from_an_active_set("gaussian", "D", None, None)

@@ -248,3 +248,89 @@ def test_descriptions_are_nested():
     assert described["policy"]["kernel"] == KERNEL.describe()
     assert described["policy"]["posterior"] == {"name": "windowed", "length": 9}
     assert described["policy"]["exploration"]["failure_probability"] == 0.05
+
+
+class TestFoundByUsers:
+    """Mistakes that were made once, each with what has to happen instead."""
+
+    KERNEL = kb.kernels.Gaussian(length_scale=0.4)
+    ROUND = np.random.default_rng(0).uniform(size=(6, 2))
+
+    @pytest.mark.parametrize(
+        ("policy", "changes", "name", "expected"),
+        [
+            (kb.GPUCB(KERNEL, noise_variance=0.1), {"failure_probability": 0.01}, "exploration", None),
+            (kb.KernelThompson(KERNEL, regularization=0.1), {"regularization": 4.0}, "exploration", None),
+            (
+                kb.SupKernelUCB(KERNEL, regularization=0.1, norm_bound=1.0),
+                {"reward_range": (0.0, 10.0)},
+                "noise_scale",
+                5.0,
+            ),
+        ],
+    )
+    def test_what_was_given_as_none_is_none_after_loading(self, policy, changes, name, expected, tmp_path):
+        policy.save(tmp_path / "policy.kb")
+        loaded = kb.load(tmp_path / "policy.kb")
+
+        assert loaded.get_params()[name] is None
+        assert getattr(loaded.clone(**changes), name) == getattr(policy.clone(**changes), name)
+        assert expected is None or loaded.clone(**changes).noise_scale == expected
+        assert loaded.describe() == policy.describe()
+
+    def test_a_decision_from_before_set_params_is_foreign_also_after_an_assignment(self):
+        policy = kb.KernelUCB(self.KERNEL)
+        decision = policy.choose(self.ROUND)
+        policy.exploration = 0.2
+        policy.fingerprint  # noqa: B018 – remembers the fingerprint before the assignment
+
+        policy.set_params(regularization=5.0)
+
+        with pytest.raises(kb.errors.ForeignDecision):
+            policy.learn(decision, 1.0)
+
+    def test_a_wrapper_keeps_its_policy(self):
+        inner = kb.KernelUCB(self.KERNEL)
+        inner.warm_start(self.ROUND, np.ones(6))
+        policy = kb.Mixed(inner, epsilon=0.1)
+
+        with pytest.raises(kb.errors.NotSupported, match="keeps the policy that it wraps"):
+            policy.set_params(policy=kb.LinUCB())
+        with pytest.raises(kb.errors.NotSupported, match="only while nothing was learnt"):
+            policy.set_params(epsilon=0.3)
+        assert kb.Mixed(kb.KernelUCB(self.KERNEL), epsilon=0.1).set_params(epsilon=0.3).epsilon == 0.3
+
+    def test_a_wrapper_that_is_refused_leaves_the_policy_as_it_was(self):
+        policy = kb.EXP4(kb.policies.experts.constant_experts(3), horizon=10)
+
+        with pytest.raises(kb.errors.NotSupported):
+            kb.Mixed(policy, epsilon=0.1)
+
+        assert policy.set_params(horizon=20).horizon == 20
+
+    @pytest.mark.parametrize("name", ["rewards", "random", "ledger", "journal", "choose", "learn"])
+    def test_a_parameter_cannot_take_a_name_that_policies_use(self, name):
+        with pytest.raises(TypeError, match=f"cannot have a parameter '{name}'"):
+            type("Own", (kb.UniformRandom,), {name: kb.policies.parameter(int, default=1)})
+
+    def test_a_plain_attribute_cannot_hide_a_parameter(self):
+        with pytest.raises(TypeError, match="hides a parameter"):
+            type("Own", (kb.Mixed,), {"epsilon": 0.7})
+
+    def test_an_assignment_says_what_to_do_instead(self):
+        with pytest.raises(AttributeError, match=r"KernelUCB.regularization cannot be assigned.*clone\(regularization"):
+            kb.KernelUCB(self.KERNEL).regularization = 2.0
+
+    def test_a_check_such_as_float_is_an_error_of_the_library(self):
+        class Own(kb.UniformRandom):
+            share = kb.policies.parameter(float, default=0.5)
+
+        with pytest.raises(InvalidParameter, match="The parameter 'share' got 'x': could not convert"):
+            Own(share="x")
+
+    def test_a_value_that_is_not_plain_says_how_to_describe_it(self):
+        class Own(kb.UniformRandom):
+            weights = kb.policies.parameter(np.asarray)
+
+        with pytest.raises(InvalidParameter, match=r"described by plain values.*ValueType\(check, describe"):
+            Own(weights=[1.0]).choose(self.ROUND)

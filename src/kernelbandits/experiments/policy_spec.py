@@ -215,6 +215,11 @@ def build_value(value: Any, place: str, rng: np.random.Generator | None = None) 
                 f'{place}: a table needs its class, such as class = "Gaussian", got {dict(value)!r}.'
             )
         kind = find_class(value["class"], place, name if name == "exploration" else None)
+        if rng is not None and "seed" in value and issubclass(kind, Policy):
+            raise InvalidParameter(
+                f"{place}: {kind.__name__} is seeded by the run, so that results depend on the study's seeds only. "
+                "Leave `seed` out."
+            )
         return construct(kind, {key: part for key, part in value.items() if key != "class"}, place, rng)
     if isinstance(value, list):
         return [build_value(part, f"{place}.{row}", rng) for row, part in enumerate(value)]

@@ -127,6 +127,8 @@ class Policy(Parametrized, Transactional, ABC):
     _is_numbered = False
     """Whether observations have numbers (`_numbers_of`)."""
 
+    _reserved = frozenset({"_journal", "_ledger", "_random", "_resolved", "_rewards"})
+
     _is_wrapped = False
     """Whether another policy wraps this one."""
 
@@ -765,6 +767,8 @@ class Policy(Parametrized, Transactional, ABC):
             )
         self._note_references()
         self._reset(values)
+        self._journal.note(setattr, self._ledger, "former", self._ledger.former)
+        self._ledger.former = {}  # earlier decisions are those of another policy
         self._ledger.configuration += 1
         return self
 
@@ -785,7 +789,13 @@ class Policy(Parametrized, Transactional, ABC):
         """Return a digest of class, kernel and parameters: equal for equally configured policies."""
         ledger = self._ledger
         if self._known_configuration != ledger.configuration:
-            text = json.dumps(self.describe(), sort_keys=True)
+            try:
+                text = json.dumps(self.describe(), sort_keys=True)
+            except TypeError as error:
+                raise InvalidParameter(
+                    f"The parameters of {type(self).__name__} must be described by plain values: {error}. Declare them "
+                    "with ValueType(check, describe=…)."
+                ) from error
             fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
             if self._known_fingerprint not in ("", fingerprint):
                 ledger.add_former(self._known_fingerprint)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Decision
-from kernelbandits.validation import check_instance, is_one_of, short_repr
+from kernelbandits.validation import check_has_methods, check_instance, is_one_of, short_repr
 
 if TYPE_CHECKING:
     from kernelbandits.policies.base import Policy
@@ -72,6 +72,7 @@ class Event:
 
     def apply(self, policy: Policy) -> None:
         """Repeat the change on another policy. A randomized policy needs the same random state to repeat a "play"."""
+        check_has_methods(policy, "The policy", "learn", "expect", "withdraw", "amend", "unlearn")
         match self.kind:
             case "learn":
                 policy.learn(self._decision, self.reward)

@@ -47,6 +47,7 @@ def packed_policy(policy: Policy) -> Parameters:
     return {
         "policy": description,
         "structure": policy._packed_parameters(),
+        "resolved": sorted(policy._resolved),
         "kernel": _packed_kernel(policy.kernel),
         "probe": _probe(policy),
         "model": policy._state(),
@@ -129,6 +130,7 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
     )
     _check_same(description, policy.describe(), but_kernel=kernel is not None)
     _check_probe(policy, saved_value(content, "probe"))
+    policy._resolved = _resolved(type(policy), saved_value(content, "resolved"))
     policy._restore(saved_part(content, "model"))
     policy._ledger.restore(saved_part(content, "ledger"))
     for decision in policy._ledger.pending.values():
@@ -138,6 +140,16 @@ def _unpacked(content: Mapping[str, Any], kernel: Kernel | None, known: Mapping[
     policy._has_history = bool(saved_value(content, "has_history"))
     policy._journal.commit()
     return policy
+
+
+def _resolved(policy: type[Policy], names: Any) -> frozenset[str]:
+    """Return the names of parameters that were given as None, or raise DamagedFile."""
+    declared = policy._declared
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in declared for name in names):
+        raise DamagedFile(f"The file names parameters that {policy.__name__} does not have: {names!r:.80}.")
+    if not all(declared[name].is_optional for name in names):
+        raise DamagedFile(f"The file says that parameters were None that cannot be: {names!r:.80}.")
+    return frozenset(names)
 
 
 def _check_same(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy") -> None:

@@ -15,7 +15,7 @@ from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
 from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy
-from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
+from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy, drawn
 from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
@@ -254,32 +254,45 @@ class _DrawRanking(Ranking):
         super().__init__(actions.n_actions)
         self._policy, self._points = policy, actions.points
         self._draws = policy._round_draws(actions.points, actions.n_actions)
-        self._best = best_of_each(self._draws)
-        self._followed: int | None = None  # uniform over the draws, whatever has been placed; None: to be drawn
+        self._weights = np.full(len(self._draws), 1.0 / len(self._draws))
+        """Probability of each draw, given what is placed."""
+        self._shares = self._best()
+        self._followed: int | None = None  # drawn from the weights, whatever has been placed; None: to be drawn
+        self._selected = -1
+
+    def _best(self) -> Matrix:
+        """Return the probability of each action to be the best of each draw: ties are split or go to the lowest row."""
+        if self._policy.ties == "lowest":
+            return np.eye(self._draws.shape[1])[best_of_each(self._draws)]
+        tied = self._draws >= worst_tied_of_each(self._draws)[:, None]
+        return np.asarray(tied / tied.sum(axis=1, keepdims=True))
 
     def select(self) -> Selection:
+        rng = self._policy._rng
         if self._followed is None:
-            self._followed = int(self._policy._rng.integers(len(self._draws)))
-        row = int(self._best[self._followed])
-        share = np.count_nonzero(self._best == row) / len(self._best)
-        choice = Selection(row, score=float(self._draws[self._followed, row]), propensity=share)
+            self._followed = drawn(self._weights, rng)
+        shares = self._shares[self._followed]
+        row = self._selected = drawn(shares, rng) if shares.max() < 1.0 else int(shares.argmax())
+        choice = Selection(
+            row, score=float(self._draws[self._followed, row]), propensity=float(self._weights @ self._shares[:, row])
+        )
         return self._policy._with_estimate(choice, self._points)
 
     def probabilities(self) -> Vector:
-        shares = np.bincount(self._best, minlength=self._draws.shape[1]) / len(self._best)
-        return np.asarray(shares[self.left])
+        return np.asarray((self._weights @ self._shares)[self.left])
 
     def estimate_of(self, row: int) -> tuple[float, float]:
         return self._policy._predict_one(self._points, row)
 
     def place(self, row: int) -> None:
         super().place(row)
-        agree, followed = self._best == row, self._followed
-        self._followed = None if followed is None or not agree[followed] else int(np.count_nonzero(agree[:followed]))
-        if agree.any():  # otherwise a wrapper placed an action that is the best in no draw
-            self._draws = self._draws[agree]
+        if row != self._selected:  # a wrapper placed another action
+            self._followed = None
+        weights = self._weights * self._shares[:, row]
+        if weights.sum() > 0.0:  # otherwise the action is the best in no draw
+            self._weights = weights / weights.sum()
         self._draws[:, row] = -np.inf
-        self._best = best_of_each(self._draws)
+        self._shares = self._best()
 
 
 def _may_have_features(kernel: Kernel) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,6 +64,15 @@ class WrappedPolicy(Policy):
         self._ledger = policy._ledger
         self._is_numbered = policy._is_numbered
         self._has_notes_to_make = policy._has_notes_to_make
+        self._has_history = policy._has_history
+
+    def set_params(self, **changes: Any) -> Self:
+        """As in `Policy`. The wrapped policy cannot be replaced: it holds what was learned and who listens."""
+        if changes.get("policy", self.policy) is not self.policy:
+            raise NotSupported(
+                f"{type(self).__name__} keeps the policy that it wraps. Wrap another one: policy.clone(policy=…)."
+            )
+        return super().set_params(**changes)
 
     @property
     @handles_transaction
@@ -203,20 +212,19 @@ class Mixed(WrappedPolicy):
     seed: Seed = parameter(SEED, default=None, is_described=False)
 
     def _setup(self) -> None:
-        super()._setup()
-        if not self.policy.learns_from_any_action:
+        if isinstance(self.policy, Policy) and not self.policy.learns_from_any_action:
             raise NotSupported(
                 f"{type(self.policy).__name__} cannot be mixed with random actions: it does not say that it learns "
                 "rightly from actions that it did not choose. A policy of your own that does sets "
                 "learns_from_any_action = True."
             )
-        self._epsilon = self.epsilon
+        super()._setup()
 
     def _pick(self, actions: Actions) -> Selection:
         choice, n_actions = self.policy._pick(actions), actions.n_actions
         place = self._random_place(n_actions)
         if place is None:
-            return choice._replace(propensity=(1.0 - self._epsilon) * choice.propensity + self._epsilon / n_actions)
+            return choice._replace(propensity=(1.0 - self.epsilon) * choice.propensity + self.epsilon / n_actions)
         return self._mix(actions, choice, place)
 
     def _mix(self, actions: Actions, choice: Selection, place: int | None) -> Selection:
@@ -231,7 +239,7 @@ class Mixed(WrappedPolicy):
     def _random_place(self, n_actions: int) -> int | None:
         """Draw a uniformly random place with probability epsilon, otherwise None."""
         rng = self._random.generator
-        return int(rng.integers(n_actions)) if rng.random() < self._epsilon else None
+        return int(rng.integers(n_actions)) if rng.random() < self.epsilon else None
 
     def _random_choice(self, choice: Selection, row: int, propensity: float, mean: float, width: float) -> Selection:
         """Return the random action that replaces the choice of the wrapped policy."""
@@ -277,7 +285,7 @@ class Mixed(WrappedPolicy):
 
     def _total(self, own: Any, n_actions: Any) -> Any:
         """Return the probability of an action that the wrapped policy selects with probability `own`."""
-        return (1.0 - self._epsilon) * own + self._epsilon / n_actions
+        return (1.0 - self.epsilon) * own + self.epsilon / n_actions
 
     def _probabilities(self, actions: Actions) -> Vector:
         return self._probabilities_batch([actions])[0]
@@ -285,7 +293,7 @@ class Mixed(WrappedPolicy):
     def _probabilities_batch(self, rounds: Sequence[Actions]) -> list[Vector]:
         found = self.policy._probabilities_batch(rounds)
         return [
-            np.asarray((1.0 - self._epsilon) * own + self._epsilon / actions.n_actions)
+            np.asarray((1.0 - self.epsilon) * own + self.epsilon / actions.n_actions)
             for own, actions in zip(found, rounds, strict=True)
         ]
 

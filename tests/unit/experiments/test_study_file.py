@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 
 from kernelbandits.environments import Clustered, Drifting, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.policy_spec import Grid, PolicySpec, expand_grids
+from kernelbandits.experiments.policy_spec import Grid, PolicySpec, build_value, expand_grids
 from kernelbandits.experiments.study import Study
 from kernelbandits.kernels import Gaussian, Spectrum, TfIdf
 from kernelbandits.policies import KernelThompson, KernelUCB, Mixed
@@ -288,3 +289,10 @@ class = "UCB1"
 [policies.LinUCB]
 class = "LinUCB"
 """
+
+
+def test_a_policy_inside_another_is_seeded_by_the_run_too():
+    described = {"class": "Mixed", "epsilon": 0.1, "policy": {"class": "UniformRandom", "seed": 1}}
+
+    with pytest.raises(InvalidParameter, match="UniformRandom is seeded by the run"):
+        build_value(described, "policies.mine", np.random.default_rng(0))

@@ -148,3 +148,17 @@ def test_a_refused_slate_does_not_move_the_random_state(name):
 
     slates = [p.choose(CONTEXTS, k=3, ids=IDS).actions.tolist() for p in (policy, other)]
     assert slates[0] == slates[1]
+
+
+def test_tied_actions_of_a_thompson_slate_are_split():
+    policy = kb.KernelThompson(Gaussian(length_scale=0.4), ties="random", seed=0, propensity_draws=128)
+    contexts = [[0.0, 0.0], [0.0, 0.0], [3.0, 3.0]]
+    expected = policy.probabilities(contexts)
+
+    slates = [policy.choose(contexts, k=2) for _ in range(600)]
+
+    for slate in slates:
+        assert slate[0].propensity == pytest.approx(expected[slate[0].action])
+    counts = Counter(slate[0].action for slate in slates)
+    for row in range(3):
+        assert abs(counts[row] - 600 * expected[row]) < 5.0 * np.sqrt(600 * expected[row] * (1.0 - expected[row]))

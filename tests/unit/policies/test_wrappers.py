@@ -389,6 +389,7 @@ HELPERS = {name for name in vars(Policy) if name.startswith(("_choose", "_requir
     "_actions", "_decision", "_digest", "_mark", "_note_references", "_noting_parts", "_own_posterior", "_rng",
     "_warn_if_inexact", "_withdraw", "_is_numbered", "_plain_kind", "_has_notes_to_make", "_seed_level",
     "_assign", "_is_wrapped",
+    "_reserved",
 }  # fmt: skip
 """Methods that no policy overrides, and class attributes."""
 

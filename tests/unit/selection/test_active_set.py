@@ -116,7 +116,7 @@ def test_refreshed_means_are_raised_by_their_rounding_error(monkeypatch, is_rais
         scene.active.points = scene.items[scene.active.rows]
         scene.pull_some(12, among=15)
         scene.active.refresh(0.0, 0.5, np.inf, scene.behind.similarities)
-        n_failed += scene.active.rest(0.0) < long_means(scene)[scene.rest()].max()
+        n_failed += scene.active.inactive_bound(0.0) < long_means(scene)[scene.inactive()].max()
 
     assert (n_failed == 0) if is_raised else (n_failed > 2)
 
