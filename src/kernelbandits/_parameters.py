@@ -35,7 +35,7 @@ from typing import (
 
 import numpy as np
 
-from kernelbandits.errors import InvalidParameter, KernelBanditError
+from kernelbandits.errors import InvalidParameter, KernelBanditError, NotAssignable
 from kernelbandits.validation import short_repr
 
 __all__ = ["Parameter", "Parametrized", "ValueType", "described", "did_you_mean", "one_of", "parameter"]
@@ -335,7 +335,7 @@ def _property(declared: Parameter[Any, Any]) -> property:
 
     def reject(model: Any, _value: Any) -> None:
         name = declared.name
-        raise AttributeError(
+        raise NotAssignable(
             f"{type(model).__name__}.{name} cannot be assigned. Before anything is learned: set_params({name}=…); a "
             f"new policy with this value: clone({name}=…)."
         )

@@ -10,6 +10,7 @@ KernelBanditError
 │   ├── AlreadyLearnt
 │   ├── NotLearnt            amend or unlearn of a decision that was never learned
 │   └── ForeignDecision      made by a differently configured policy
+├── NotAssignable            a parameter that cannot be assigned to an existing policy
 ├── NotSupported             the algorithm or kernel is not defined for this
 ├── SavedFileError
 │   ├── DamagedFile
@@ -53,6 +54,7 @@ __all__ = [
     "KernelBanditWarning",
     "MissingExtra",
     "NewerFile",
+    "NotAssignable",
     "NotLearnt",
     "NotPositiveSemidefinite",
     "NotSupported",
@@ -105,6 +107,10 @@ class NotLearnt(DecisionError):
 
 class ForeignDecision(DecisionError):
     """The decision was made by a differently configured policy."""
+
+
+class NotAssignable(KernelBanditError, AttributeError):
+    """A parameter cannot be assigned to an existing policy."""
 
 
 class NotSupported(KernelBanditError, TypeError):

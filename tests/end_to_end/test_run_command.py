@@ -199,7 +199,7 @@ from kernelbandits.experiments import runner
 if __name__ == "__main__":
     number, name, flush = int(sys.argv.pop(1)), sys.argv.pop(1), os.fsync
 
-    def pluralize(file):
+    def counted(file):
         global number
         flush(file)
         number -= 1

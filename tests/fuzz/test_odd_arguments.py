@@ -117,7 +117,12 @@ def test_a_raw_error_would_be_counted(monkeypatch):
 
 
 def test_a_raw_error_of_a_change_would_be_counted(monkeypatch):
-    monkeypatch.setattr(kb.LinUCB._declared["regularization"], "type", ValueType(float))
+    def check(value):
+        raise LookupError(value)  # not an error of the library, nor one that a check such as `float` raises
+
+    monkeypatch.setattr(
+        kb.LinUCB._declared["regularization"], "type", ValueType(lambda value: value if value == 1.0 else check(value))
+    )
 
     clone, change = change_outcomes("policies.LinUCB", {"regularization": "text"})
 

@@ -28,7 +28,7 @@ from kernelbandits.evaluation.trace import Recorder, Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Decision, Parameters, Points, Seed, Vector
-from kernelbandits.validation import check_callable, check_int, check_seed
+from kernelbandits.validation import check_bool, check_callable, check_int, check_seed
 
 __all__ = ["DelayedRewardQueue", "Driver", "InformationGain", "simulate", "start_world"]
 
@@ -284,7 +284,10 @@ def simulate(
         else check_int(learn_rounds, "The number of rounds to learn from", least=0),
     }
     driver = Driver(
-        start_world(environment, sequence), policy, learn_rounds=spec["learn_rounds"], keep_contexts=keep_contexts
+        start_world(environment, sequence),
+        policy,
+        learn_rounds=spec["learn_rounds"],
+        keep_contexts=check_bool(keep_contexts, "`keep_contexts`"),
     )
     while driver.n_finished < horizon:
         n_played = driver.advance(horizon - driver.n_finished)

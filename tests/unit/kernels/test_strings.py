@@ -19,7 +19,7 @@ STRANGE = ["\ud800\udfff", "\ud800", "\x00\x00\x00", "e\u0301é", "🦆🦆🦆"
 ANY_TEXT = st.text(st.characters(), max_size=8)
 
 
-def pluralize(text, shortest, longest):
+def ngram_counts(text, shortest, longest):
     return Counter(text[i : i + n] for n in range(shortest, longest + 1) for i in range(len(text) - n + 1))
 
 
@@ -36,7 +36,7 @@ def cosine(x, z):
 @pytest.mark.parametrize("normalized", [True, False])
 def test_the_spectrum_is_the_inner_product_of_ngram_counts(n, normalized):
     kernel = Spectrum(n=n, normalized=normalized)
-    vectors = [pluralize(text, *(n if isinstance(n, tuple) else (n, n))) for text in TEXTS]
+    vectors = [ngram_counts(text, *(n if isinstance(n, tuple) else (n, n))) for text in TEXTS]
     similarity = cosine if normalized else inner
 
     gram = kernel.gram(TEXTS, TEXTS[2:])
@@ -64,7 +64,7 @@ def test_any_characters_can_be_compared(kernel):
 def test_the_spectrum_of_any_strings_is_that_of_the_definition(first, second):
     gram = Spectrum(n=(1, 2)).gram(first, second)
 
-    expected = [[cosine(pluralize(x, 1, 2), pluralize(z, 1, 2)) for z in second] for x in first]
+    expected = [[cosine(ngram_counts(x, 1, 2), ngram_counts(z, 1, 2)) for z in second] for x in first]
     assert_allclose(gram, expected, atol=1e-14)
 
 
@@ -75,10 +75,10 @@ def test_the_spectrum_describes_its_lengths():
 
 
 def weighted(text, corpus, shortest, longest):
-    holders = Counter(ngram for document in corpus for ngram in pluralize(document, shortest, longest))
+    holders = Counter(ngram for document in corpus for ngram in ngram_counts(document, shortest, longest))
     return {
         ngram: count * (log((1 + len(corpus)) / (1 + holders[ngram])) + 1)
-        for ngram, count in pluralize(text, shortest, longest).items()
+        for ngram, count in ngram_counts(text, shortest, longest).items()
     }
 
 
