@@ -43,7 +43,10 @@ __all__ = [
 ]
 
 HORIZON: Final = 1_000
+"""Rounds of a run, by default."""
+
 N_SEEDS: Final = 20
+"""Runs of each policy on each problem, by default."""
 N_ACTIONS: Final = 100
 
 TITLE: Final = "Every policy on three problems"

@@ -290,7 +290,10 @@ class Measure:
 
 
 REGRET: Final = Measure(column="regret", title="Cumulative regret", is_regret=True)
+"""Measure of environments that know the expected reward of every action."""
+
 REWARD: Final = Measure(column="total_reward", title="Total reward", is_regret=False)
+"""Measure of other environments, such as logs."""
 
 
 def measure_of(policies: Mapping[str, PolicyRuns]) -> Measure:
