@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernelbandits: interrupted.", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough, as in `kernelbandits demo | head -3`
+    except BrokenPipeError:  # the reader of the output has closed it, as in `kernelbandits demo | head -3`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except OSError as error:  # a full disk, a folder that went away

@@ -758,7 +758,7 @@ class Policy(Parametrized, Transactional, ABC):
             return self
         if self._ledger.n_learnt or self._ledger.pending or self._has_history:
             raise NotSupported(
-                f"{fixed!r} can be set only while nothing was learnt and no reward is awaited. A new policy with the "
+                f"{fixed!r} can be set only while nothing was learnt and no reward is pending. A new policy with the "
                 f"other parameters of this one: policy.clone({fixed}=…)."
             )
         if self._is_wrapped:

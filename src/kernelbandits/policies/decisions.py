@@ -241,7 +241,7 @@ class Ledger:
         if not isinstance(id, str) or not id:
             raise InvalidParameter(f"A decision's id must be a string that is not empty, got {short_repr(id)}.")
         if self.is_learnt(id) or id in self.pending:
-            raise AlreadyLearnt(f"A decision {id!r} was learnt or is awaited already; ids are used once.")
+            raise AlreadyLearnt(f"A decision {id!r} was learnt or is pending already; ids are used once.")
 
     def is_learnt(self, id: str) -> bool:
         """Whether a decision with this id was learned."""
@@ -315,9 +315,9 @@ class Ledger:
     def validate_pending(self, decision: Decision) -> None:
         """Reject a decision that cannot be identified, or is already pending."""
         if not decision.id:
-            raise DecisionError("A decision without an id cannot be awaited: nothing would say whose reward has come.")
+            raise DecisionError("A decision without an id cannot be pending: its reward could not be assigned to it.")
         if decision.id in self.pending:
-            raise DecisionError(f"Decision {decision.id!r} is awaited already. Learn its reward, or withdraw it.")
+            raise DecisionError(f"Decision {decision.id!r} is pending already. Learn its reward, or withdraw it.")
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -329,7 +329,7 @@ class Ledger:
     def withdraw(self, decision: Decision) -> Decision:
         """Remove a pending decision and return it as it was stored."""
         if decision.id not in self.pending:
-            raise DecisionError(f"Decision {decision.id!r} is not awaited, so it cannot be withdrawn.")
+            raise DecisionError(f"Decision {decision.id!r} is not pending, so it cannot be withdrawn.")
         awaited = self.pending[decision.id]
         self._journal.note(self._add_pending, awaited, self.expires.get(decision.id))
         self._remove_pending(decision.id)
@@ -525,7 +525,7 @@ class Ledger:
             check_decision(decision)
             self.validate_pending(decision)
             if self.is_learnt(decision.id):
-                raise DamagedFile(f"Decision {decision.id!r:.80} in the file is awaited and learnt.")
+                raise DamagedFile(f"Decision {decision.id!r:.80} in the file is pending and learnt.")
             self._add_pending(decision, None if time is None else float(time))
 
 

@@ -51,17 +51,17 @@ class RandomizedPolicy(Policy):
     def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Draw once per round; the action probabilities of a repeated round are computed once."""
         choices: list[Selection] = []
-        points, odds = None, None
+        points, distribution = None, None
         for actions in rounds:
-            if odds is None or actions.rows is not None or actions.points is not points:
-                odds = self._distribution(actions)
+            if distribution is None or actions.rows is not None or actions.points is not points:
+                distribution = self._distribution(actions)
                 points = actions.points if actions.rows is None else None
-            choices.append(self._drawn_choice(actions, odds))
+            choices.append(self._drawn_choice(actions, distribution))
         return choices
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
         """Draw one action and return it with its estimates."""
-        probabilities, prediction, score, memo = odds
+        probabilities, prediction, score, memo = distribution
         place = drawn(probabilities, self._rng)
         choice = Selection(place, propensity=float(probabilities[place]), memo=memo)
         if prediction is not None:

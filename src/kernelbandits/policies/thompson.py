@@ -153,8 +153,8 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         draws = self._joint_draws(points, prediction.mean, self.propensity_draws, self._round_generator())
         return ActionDistribution(self._shares(draws), prediction)
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        choice = super()._drawn_choice(actions, odds)
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        choice = super()._drawn_choice(actions, distribution)
         return self._with_estimate(choice, actions.points) if isnan(choice.mean) else choice
 
     def _with_estimate(self, choice: Selection, points: Points) -> Selection:

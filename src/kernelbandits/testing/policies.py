@@ -324,14 +324,14 @@ class PolicyContract:
         policy.expect(second)
         assert list(policy.pending) == [first.id, second.id]
         assert policy.round_index == 3
-        with pytest.raises(DecisionError, match="awaited already"):
+        with pytest.raises(DecisionError, match="pending already"):
             policy.expect(first)
         policy.choose(make_round(rng, 4))
         policy.learn(first, 0.5)
         policy.withdraw(second)
         assert dict(policy.pending) == {}
         assert policy.round_index == 2
-        with pytest.raises(DecisionError, match="not awaited"):
+        with pytest.raises(DecisionError, match="not pending"):
             policy.withdraw(second)
         with pytest.raises(AlreadyLearnt):
             policy.expect(first)

@@ -84,7 +84,7 @@ def test_an_id_of_ones_own_names_the_decision_once():
     policy.learn(decision, 0.5)
 
     assert decision.id == "request 17"
-    with pytest.raises(kb.errors.AlreadyLearnt, match="'request 17' was learnt or is awaited"):
+    with pytest.raises(kb.errors.AlreadyLearnt, match="'request 17' was learnt or is pending"):
         policy.choose(ROUND, id="request 17")
     with pytest.raises(InvalidParameter, match="a string that is not empty"):
         policy.choose(ROUND, id="")

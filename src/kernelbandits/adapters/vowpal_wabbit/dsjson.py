@@ -280,13 +280,13 @@ def _probabilities(fields: Mapping[str, Any], n_actions: int) -> Vector | None:
     if fields.get("p") is None:
         return None
     all_actions = list(range(1, n_actions + 1))
-    order, told = fields.get("a", all_actions), fields["p"]
+    order, given = fields.get("a", all_actions), fields["p"]
     if not isinstance(order, list) or sorted(_index(action, "a", 0) for action in order) != all_actions:
         raise Malformed(f"`a` must hold every action from 1 to {n_actions} once, got {order!r}.")
-    if not isinstance(told, list) or len(told) != n_actions:
-        raise Malformed(f"`p` must have one probability for each of the {n_actions} actions, got {told!r}.")
+    if not isinstance(given, list) or len(given) != n_actions:
+        raise Malformed(f"`p` must have one probability for each of the {n_actions} actions, got {given!r}.")
     probabilities = np.empty(n_actions)
-    probabilities[np.array(order) - 1] = [json_number(probability, "p") for probability in told]
+    probabilities[np.array(order) - 1] = [json_number(probability, "p") for probability in given]
     return probabilities
 
 

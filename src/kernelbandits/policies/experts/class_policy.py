@@ -45,9 +45,9 @@ def shares_of(picks: Indices, weights: Vector, rows: Indices) -> Vector:
 
 def odds_from(shares: Vector, mixing: float) -> Vector:
     """Return action probabilities of a round of n actions, each at least the mixing m: W' = (1 − n m) W + m."""
-    odds: Vector = (1.0 - len(shares) * mixing) * shares + mixing
-    odds /= odds.sum()  # corrects rounding errors
-    return odds
+    probabilities: Vector = (1.0 - len(shares) * mixing) * shares + mixing
+    probabilities /= probabilities.sum()  # corrects rounding errors
+    return probabilities
 
 
 class PickTable:
@@ -135,7 +135,7 @@ class PickTable:
             shares[rows] = np.bincount(cells, each, n_rows * (self.n_actions + 1)).reshape(n_rows, -1)
         return shares[:, :-1] + shares[:, -1:] / self.sizes[:, None]
 
-    def odds(self, weights: Vector, mixing: float) -> Matrix:
+    def probabilities(self, weights: Vector, mixing: float) -> Matrix:
         """Return W'(x, a) = (1 − n m) W(x, a) + m in each distinct round of n actions."""
         return self.kept(mixing)[:, None] * self.shares(weights) + mixing
 
@@ -152,9 +152,9 @@ class PickTable:
             total += self.counts[rows] @ table[rows].ravel().take(cells).reshape(-1, len(total))
         return total / self.n_rounds
 
-    def variances(self, odds: Matrix, policies: Indices | None = None) -> Vector:
+    def variances(self, probabilities: Matrix, policies: Indices | None = None) -> Vector:
         """Return V(π) = mean over rounds of 1 / W'(x, π(x)): a bound on the variance of a policy's estimated value."""
-        return self.mean_at_picks(1.0 / odds, policies=policies)
+        return self.mean_at_picks(1.0 / probabilities, policies=policies)
 
     def state(self) -> Parameters:
         """Return arrays for `restore`."""

@@ -167,8 +167,8 @@ class EpochGreedy(ExpertPolicy):
         advice = self._leading().advice(actions)[0]
         return ActionDistribution(advice / advice.sum())
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        choice = super()._drawn_choice(actions, odds)
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        choice = super()._drawn_choice(actions, distribution)
         if "advice" not in choice.memo:
             return choice
         return choice._replace(stage=EXPLORING, memo={"advice": choice.memo["advice"][:, choice.row].copy()})
@@ -284,8 +284,8 @@ class KernelEpochGreedy(KernelPolicy, RandomizedPolicy):
         probabilities[tied_for_best(means)[0]] = 1.0
         return ActionDistribution(probabilities, score=means)
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        choice = super()._drawn_choice(actions, odds)
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        choice = super()._drawn_choice(actions, distribution)
         return choice._replace(mean=choice.score, stage=EXPLORING if self.explores(self.round_index) else None)
 
     # -- learning: from uniform rounds only ------------------------------------------------------------------------

@@ -101,8 +101,8 @@ class EXP4(ExpertPolicy):
         probabilities = (1.0 - g) * (self.weights @ advice) + g / actions.n_actions
         return ActionDistribution(probabilities / probabilities.sum(), memo={"advice": advice})
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        choice = super()._drawn_choice(actions, odds)
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        choice = super()._drawn_choice(actions, distribution)
         return choice._replace(memo={"advice": choice.memo["advice"][:, choice.row].copy()})
 
     def _update(self, decision: Decision, reward: float) -> None:
@@ -162,7 +162,7 @@ class ConfidentWeights:
         """Return p_min: the lower bound of an action's probability."""
         return min(1.0 / n_actions, self._factor * sqrt(self._log_experts / (n_actions * self._horizon)))
 
-    def odds(self, advice: Matrix) -> ActionDistribution:
+    def probabilities(self, advice: Matrix) -> ActionDistribution:
         """Return the action probabilities, given one row of advice per expert."""
         n_actions = advice.shape[1]
         floor = self.floor(n_actions)
@@ -283,10 +283,10 @@ class EXP4P(ExpertPolicy):
         return self._weights.floor(n_actions)
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
-        return self._weights.odds(self._advice(actions))
+        return self._weights.probabilities(self._advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        return self._weights.remembered(super()._drawn_choice(actions, odds))
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        return self._weights.remembered(super()._drawn_choice(actions, distribution))
 
     def _update(self, decision: Decision, reward: float) -> None:
         self._weights.take_in(decision, self._rewards.unit(reward))

@@ -52,13 +52,13 @@ def sparse_weights(table: PickTable, penalties: Vector, mixing: float, start: Ve
     kept = table.kept(mixing)[:, None]  # 1 − n m
     weights, step = _shrunk(start, limits, double), 0
     while step < most_steps:
-        odds = table.odds(weights, mixing)
-        variances = table.variances(odds)
+        probabilities = table.probabilities(weights, mixing)
+        variances = table.variances(probabilities)
         excess = variances - limits
         worst = tied_for_best(excess)[:1]
         if excess[worst[0]] <= ROUNDING * double:
             break
-        slope = table.mean_at_picks(kept / odds**2, power=2, policies=worst)[0]
+        slope = table.mean_at_picks(kept / probabilities**2, power=2, policies=worst)[0]
         weights[worst] += (variances[worst] + excess[worst]) / (2.0 * slope)
         weights = _shrunk(weights, limits, double)
         step += 1

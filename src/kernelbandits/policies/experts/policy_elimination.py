@@ -52,7 +52,7 @@ def balanced_weights(table: PickTable, active: Indices, mixing: float) -> Balanc
     policies = None if len(active) == table.n_policies else active
     n_steps = 0
     while n_steps < MOST_STEPS:
-        variances = table.variances(table.odds(weights, mixing), policies)
+        variances = table.variances(table.probabilities(weights, mixing), policies)
         if variances.max() <= bound:
             break
         weights[active] *= variances

@@ -186,10 +186,10 @@ class _Cuts:
 
     def add(self, point: _Point) -> Breach:
         """Add the cut of the worst mixture at a point: excess + gradient · (P − point) ≤ 0."""
-        program, odds = self._program, self._distribution(point)
-        breach = program.breach(program.table.variances(odds))
+        program, probabilities = self._program, self._distribution(point)
+        breach = program.breach(program.table.variances(probabilities))
         kept = program.table.kept(program.mixing)[:, None]
-        gradient = -program.table.mean_at_picks(kept * program.table.shares(breach.mixture) / odds**2)
+        gradient = -program.table.mean_at_picks(kept * program.table.shares(breach.mixture) / probabilities**2)
         scale = float(np.abs(gradient).max())
         self._normals.append(gradient / scale)
         self._offsets.append(float(gradient @ point.weights - breach.excess) / scale)
@@ -216,8 +216,9 @@ class _Cuts:
         return weights
 
     def _distribution(self, point: _Point) -> Matrix:
-        odds: Matrix = self._program.table.kept(self._program.mixing)[:, None] * point.shares + self._program.mixing
-        return odds
+        table, mixing = self._program.table, self._program.mixing
+        probabilities: Matrix = table.kept(mixing)[:, None] * point.shares + mixing
+        return probabilities
 
 
 def _walk(inside: _Point, outside: _Point, cuts: _Cuts) -> _Point:

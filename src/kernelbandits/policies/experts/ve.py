@@ -144,10 +144,10 @@ class VE(UnitRewardPolicy):
         if self._panel is None or self._weights is None:
             look = self.policies.look(actions.whole, actions.n_rows)
             return ActionDistribution(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
-        return self._weights.odds(self._panel.advice(actions))
+        return self._weights.probabilities(self._panel.advice(actions))
 
-    def _drawn_choice(self, actions: Actions, odds: ActionDistribution) -> Selection:
-        choice = super()._drawn_choice(actions, odds)
+    def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
+        choice = super()._drawn_choice(actions, distribution)
         if "look" in choice.memo:
             return choice._replace(stage=UNIFORM)
         return ConfidentWeights.remembered(choice)._replace(stage=WEIGHTED)

@@ -31,7 +31,7 @@ def test_variances_are_the_mean_of_inverse_probabilities(rounds, mixing):
     weights = np.random.default_rng(1).dirichlet(np.ones(7))
     table = table_of(rounds, 7, 4)
 
-    variances = table.variances(table.odds(weights, mixing))
+    variances = table.variances(table.probabilities(weights, mixing))
 
     assert_allclose(variances, slow_variances(rounds, weights, mixing), rtol=1e-12)
 
@@ -42,7 +42,7 @@ def test_the_order_of_actions_would_matter_if_rounds_were_mixed_up(rounds):
     table = table_of(rounds, 7, 4)
     wrong = [(np.roll(picks, 1), size) for picks, size in rounds[:1]] + rounds[1:]
 
-    variances = table.variances(table.odds(weights, 0.03))
+    variances = table.variances(table.probabilities(weights, 0.03))
 
     assert not np.allclose(variances, slow_variances(wrong, weights, 0.03), rtol=1e-12)
 
@@ -50,7 +50,7 @@ def test_the_order_of_actions_would_matter_if_rounds_were_mixed_up(rounds):
 def test_weights_of_nothing_leave_the_mixing(rounds):
     table = table_of(rounds, 7, 4)
 
-    assert_allclose(table.variances(table.odds(np.zeros(7), 0.1)), 10.0)
+    assert_allclose(table.variances(table.probabilities(np.zeros(7), 0.1)), 10.0)
 
 
 def test_means_at_picks_take_powers_of_the_probabilities_and_some_policies(rounds):
@@ -62,7 +62,7 @@ def test_means_at_picks_take_powers_of_the_probabilities_and_some_policies(round
         expected += (1 - size * mixing) * (takes(picks, size) ** 2 @ odds**-2.0) / len(rounds)
 
     found = table.mean_at_picks(
-        table.kept(mixing)[:, None] / table.odds(weights, mixing) ** 2, power=2, policies=np.array([4, 1])
+        table.kept(mixing)[:, None] / table.probabilities(weights, mixing) ** 2, power=2, policies=np.array([4, 1])
     )
 
     assert_allclose(found, expected[[4, 1]], rtol=1e-12)
@@ -71,10 +71,10 @@ def test_means_at_picks_take_powers_of_the_probabilities_and_some_policies(round
 def test_many_blocks_say_what_one_says(rounds, monkeypatch):
     table = table_of(rounds, 7, 4)
     weights = np.random.default_rng(3).dirichlet(np.ones(7))
-    whole = table.variances(table.odds(weights, 0.02))
+    whole = table.variances(table.probabilities(weights, 0.02))
     monkeypatch.setattr("kernelbandits.policies.experts.class_policy.BLOCK", 20)
 
-    assert_allclose(table.variances(table.odds(weights, 0.02)), whole, rtol=1e-13)
+    assert_allclose(table.variances(table.probabilities(weights, 0.02)), whole, rtol=1e-13)
 
 
 def test_rounds_alike_in_who_agrees_with_whom_are_kept_once():

@@ -35,7 +35,7 @@ def a_program(seed, n_policies=8, n_actions=4, mixing=0.01, curvature=40.0, floo
 def solved(program, tolerance=1e-4):
     inner = balanced_weights(program.table, np.arange(len(program.regrets)), program.mixing).weights
     for _ in range(200):  # the best inner point there is: the floor of these programs is low
-        inner = inner * program.table.variances(program.table.odds(inner, program.mixing))
+        inner = inner * program.table.variances(program.table.probabilities(inner, program.mixing))
         inner /= inner.sum()
     return least_regret(program, inner, tolerance=tolerance, most_steps=400)
 
@@ -57,7 +57,7 @@ def test_the_worst_mixture_is_the_worst_of_all(seed, curvature):
     rounds, program = a_program(seed, curvature=curvature)
     weights = np.random.default_rng(seed).dirichlet(np.full(8, 0.4))
 
-    breach = program.breach(program.table.variances(program.table.odds(weights, program.mixing)))
+    breach = program.breach(program.table.variances(program.table.probabilities(weights, program.mixing)))
 
     slow = slow_excess(rounds, weights, program)
     assert slow <= breach.excess + 1e-9
@@ -111,7 +111,7 @@ def test_no_weights_of_three_policies_on_a_grid_do_better(seed):
     for first in range(n_steps + 1):
         for second in range(n_steps + 1 - first):
             weights = np.array([first, second, n_steps - first - second]) / n_steps
-            variances = program.table.variances(program.table.odds(weights, program.mixing))
+            variances = program.table.variances(program.table.probabilities(weights, program.mixing))
             if program.breach(variances).excess <= 0.0:
                 least = min(least, float(weights @ program.regrets))
 
