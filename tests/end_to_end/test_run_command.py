@@ -207,6 +207,7 @@ if __name__ == "__main__":
             os.killpg(0, signal.Signals[name])
 
     os.fsync = counted
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
     sys.exit(main(sys.argv[1:]))
 """
 """Runs the command line, and sends a signal to itself and all its processes when the n-th flush to the disk is done:
